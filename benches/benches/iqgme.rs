@@ -6,6 +6,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Throughput, criterion_group, criterion_main};
 use npb_benches::{Processor, on_processor_time, one_thread};
 use npb_data::{Labels, Table};
+use npb_infer::VbLimits;
 use npb_iqgme::{
     GibbsConfig, Init, IqgmeConfig, IqgmeData, IqgmeSampler, IqgmeState, IqgmeVb, MultiTaskData,
     MultiTaskVb, Task, TaskInit, TasksConfig, fit,
@@ -97,7 +98,10 @@ fn config() -> IqgmeConfig {
     IqgmeConfig {
         truncation: COMPONENTS,
         starts: vec![Init::KMeans(COMPONENTS)],
-        max_iterations: 10,
+        limits: VbLimits {
+            max_iterations: 10,
+            ..IqgmeConfig::default().limits
+        },
         ..IqgmeConfig::default()
     }
 }

@@ -42,6 +42,7 @@ class _Variational(TableBase):
 
 class _Iqgme(_Variational):
     _native = _native.Iqgme
+    _inside = (("limits",),)
 
     def _unlabelled(self, X):
         X = self._table(X, reset=True)
@@ -390,7 +391,7 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
     """
 
     _native = _native.Tasks
-    _inside = (("single",),)
+    _inside = (("single",), ("single", "limits"))
 
     def __init__(
         self,

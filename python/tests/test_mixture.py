@@ -188,7 +188,7 @@ def test_settings_reach_the_fit(moons):
     X, y, _ = moons
     model = IncompleteClassifier(**QUICK, truncation=7, concentration={"shape": np.float64(2.0)}, random_state=5).fit(X, y)
     config = model._fit.config()
-    assert (config["truncation"], config["seed"], config["max_iterations"]) == (7, 5, 60)
+    assert (config["truncation"], config["seed"], config["limits"]["max_iterations"]) == (7, 5, 60)
     assert config["concentration"] == {"shape": 2.0, "rate": 0.05}
 
 

@@ -29,7 +29,7 @@ def test_a_classifier_of_the_command_has_the_same_bits(tmp_path, moons):
     lines += [",".join(["" if np.isnan(v) else repr(float(v)) for v in row] + [label]) for row, label in zip(X, y, strict=True)]
     table, model, fit = (tmp_path / name for name in ("table.csv", "model", "fit.npb"))
     table.write_text("\n".join(lines) + "\n")
-    settings = {"folds": 0, "normal_scores": "false", "starts": "[{per_class = 2}]", "max_iterations": 60}
+    settings = {"folds": 0, "normal_scores": "false", "starts": "[{per_class = 2}]", "limits.max_iterations": 60}
     chosen = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
     npb("fit", "classifier", table, "--label", "class", "--quiet", "--out", model, *chosen)
     npb("export", model, "--part", "model", "--out", fit)

@@ -251,16 +251,17 @@ pub(crate) fn class_intervals(
     means.into_iter().enumerate().map(of_row).collect()
 }
 
-/// Those of the second class.
-pub(crate) fn of_second_class(by_row: Vec<Vec<ProbabilityInterval>>) -> Vec<ProbabilityInterval> {
-    by_row.into_iter().map(|of_row| of_row[1]).collect()
-}
-
-fn central_interval(mean: f64, mut values: Vec<f64>, level: f64) -> ProbabilityInterval {
-    values.sort_by(f64::total_cmp);
+fn central_interval(mean: f64, values: Vec<f64>, level: f64) -> ProbabilityInterval {
+    let ends = quantiles(values, &[0.5 - 0.5 * level, 0.5 + 0.5 * level]);
     ProbabilityInterval {
         mean,
-        lower: quantile(&values, 0.5 - 0.5 * level),
-        upper: quantile(&values, 0.5 + 0.5 * level),
+        lower: ends[0],
+        upper: ends[1],
     }
+}
+
+/// Quantiles of draws.
+pub(crate) fn quantiles(mut values: Vec<f64>, levels: &[f64]) -> Vec<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    levels.iter().map(|&p| quantile(&values, p)).collect()
 }

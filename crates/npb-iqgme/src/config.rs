@@ -1,7 +1,9 @@
 //! What a user may set.
 
+use std::fmt::Debug;
+
 use npb_infer::VbLimits;
-use npb_infer::ranges::{OutOfRange, above, at_least, gamma, moderate, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, above, gamma, moderate, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,13 @@ pub enum Init {
     PerClass(usize),
     /// The components of a mixture fitted to the features alone, itself started from k-means with this many clusters.
     Mixture(usize),
+}
+
+impl Init {
+    pub(crate) fn clusters(self) -> usize {
+        let (Self::KMeans(clusters) | Self::PerClass(clusters) | Self::Mixture(clusters)) = self;
+        clusters
+    }
 }
 
 /// The scale on which features are modelled as normal in each cluster.
@@ -85,10 +94,8 @@ pub struct IqgmeConfig {
     /// else, and not calibrated. Nearly all of the bound is about the features. Where fewer than two classes have two labels bounds decide, too. Folds are of rows: where rows depend on each other (several
     /// of one patient), leave them out. 1 is an error: one fold leaves nothing to learn from.
     pub folds: usize,
-    /// At most this many iterations in a run.
-    pub max_iterations: u64,
-    /// A run has converged when the bound's relative change falls below this.
-    pub tolerance: f64,
+    /// When a run ends.
+    pub limits: VbLimits,
     /// Seed of all random numbers.
     pub seed: u64,
 }
@@ -97,17 +104,11 @@ impl Default for IqgmeConfig {
     fn default() -> Self {
         Self {
             truncation: 20,
-            concentration: GammaPrior {
-                shape: 0.05,
-                rate: 0.05,
-            },
+            concentration: gamma_prior(0.05, 0.05),
             mean_strength: 1.0,
             dof_excess: 2.0,
             dof_per_feature: 0.25,
-            expert: GammaPrior {
-                shape: 0.1,
-                rate: 0.1,
-            },
+            expert: gamma_prior(0.1, 0.1),
             expert_mean_strength: 1.0,
             starts: vec![
                 Init::KMeans(1),
@@ -120,8 +121,10 @@ impl Default for IqgmeConfig {
             normal_scores: true,
             elbo_temperature: 0.1,
             folds: 5,
-            max_iterations: 300,
-            tolerance: 1e-6,
+            limits: VbLimits {
+                max_iterations: 300,
+                tolerance: 1e-6,
+            },
             seed: 0,
         }
     }
@@ -149,37 +152,41 @@ impl IqgmeConfig {
         check_folds(self.folds)?;
         gamma("expert", self.expert)?;
         moderate("expert_mean_strength", self.expert_mean_strength)?;
-        above("tolerance", self.tolerance, 0.0)?;
-        at_least("max_iterations", self.max_iterations, 1)?;
-        for (field, starts) in [
-            ("starts", &self.starts),
-            ("unlabelled_starts", &self.unlabelled_starts),
-        ] {
-            check_starts(field, starts)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn limits(&self) -> VbLimits {
-        VbLimits {
-            max_iterations: self.max_iterations,
-            tolerance: self.tolerance,
-        }
+        self.limits.validate()?;
+        let rule = |start: Init| check_clusters(start.clusters());
+        check_starts("starts", &self.starts, rule)?;
+        Ok(check_starts(
+            "unlabelled_starts",
+            &self.unlabelled_starts,
+            rule,
+        )?)
     }
 }
 
-/// A list of starts: not empty, and none without a cluster or with too many.
-fn check_starts(field: &'static str, starts: &[Init]) -> Result<(), OutOfRange> {
+pub(crate) fn gamma_prior(shape: f64, rate: f64) -> GammaPrior {
+    GammaPrior { shape, rate }
+}
+
+/// A list of starts: not empty, and each as it must be, which `rule` tells of one that is not.
+pub(crate) fn check_starts<I: Copy + Debug>(
+    field: &'static str,
+    starts: &[I],
+    rule: impl Fn(I) -> Result<(), String>,
+) -> Result<(), OutOfRange> {
     check_length(field, starts.len(), "starts")?;
-    for (position, start) in starts.iter().enumerate() {
-        let (Init::KMeans(clusters) | Init::PerClass(clusters) | Init::Mixture(clusters)) = *start;
-        if !(1..=MOST_COMPONENTS).contains(&clusters) {
-            let value = format!("{start:?} at position {position} (from 0)");
-            let rule = format!("of 1 to {MOST_COMPONENTS} clusters");
-            return Err(OutOfRange::new(field, value, rule));
-        }
+    let mut each = starts.iter().enumerate();
+    each.try_for_each(|(position, &start)| {
+        let value = || format!("{start:?} at position {position} (from 0)");
+        rule(start).map_err(|rule| OutOfRange::new(field, value(), rule))
+    })
+}
+
+/// Clusters that a start may have; else the rule.
+pub(crate) fn check_clusters(clusters: usize) -> Result<(), String> {
+    if (1..=MOST_COMPONENTS).contains(&clusters) {
+        return Ok(());
     }
-    Ok(())
+    Err(format!("of 1 to {MOST_COMPONENTS} clusters"))
 }
 
 /// The length of a list of `items`.

@@ -126,16 +126,7 @@ impl IqgmeData {
 
     /// Where `q(t)` starts: by sorted position, then utility.
     pub(crate) fn first_locations(&self) -> Vec<f64> {
-        let n_utilities = self.rows.n_utilities;
-        let of_row = |class: &Option<usize>| {
-            let class = *class;
-            (1..=n_utilities).map(move |own| match class {
-                None => 0.0,
-                Some(class) if class == own => 1.0,
-                Some(_) => -1.0,
-            })
-        };
-        self.rows.classes.iter().flat_map(of_row).collect()
+        first_utilities(&self.rows.classes, self.rows.n_utilities)
     }
 
     /// Numbers by sorted position, as many for each row as there are utilities, by table row.
@@ -157,7 +148,7 @@ impl IqgmeData {
     }
 
     /// As [`Self::first_locations`], by table row.
-    pub(crate) fn first_soft_labels(&self) -> Vec<f64> {
+    pub(crate) fn first_utilities_by_row(&self) -> Vec<f64> {
         self.utilities_by_row(&self.first_locations())
     }
 
@@ -174,6 +165,19 @@ impl IqgmeData {
     pub fn n_rows(&self) -> usize {
         self.rows.len()
     }
+}
+
+/// A number for each row and utility: in the region of its class for a labelled row, else 0.
+pub(crate) fn first_utilities(classes: &[Option<usize>], n_utilities: usize) -> Vec<f64> {
+    let of_row = |class: &Option<usize>| {
+        let class = *class;
+        (1..=n_utilities).map(move |own| match class {
+            None => 0.0,
+            Some(class) if class == own => 1.0,
+            Some(_) => -1.0,
+        })
+    };
+    classes.iter().flat_map(of_row).collect()
 }
 
 fn n_utilities(n_labelled: usize, classes: &[String]) -> usize {

@@ -1,7 +1,8 @@
-//! One pass over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
+//! One E-step over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
 //!
 //! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
+mod atoms;
 mod complete;
 mod incomplete;
 mod joint;
@@ -14,16 +15,17 @@ use rayon::prelude::*;
 use crate::IqgmeError;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
-pub(crate) use sides::{PassParameters, RowFactors, RowFamily, Terms, Update, soft_means};
+pub(crate) use atoms::{Atom, atoms};
+pub(crate) use sides::{EStepParameters, RowFactors, RowFamily, Update, expected_utilities, first};
 use worker::{Scratch, Totals, Worker};
 
 /// Partial sums: a fixed number, so that results do not depend on the number of threads.
 const CHUNKS: usize = 16;
 
-/// Runs the pass and updates the factors of the rows in place.
-pub(crate) fn pass(
+/// Runs the E-step and updates the factors of the rows in place.
+pub(crate) fn e_step(
     rows: &Rows,
-    parameters: &PassParameters,
+    parameters: &EStepParameters,
     mut factors: RowFactors<'_>,
     update: Update,
     iteration: u64,
@@ -33,9 +35,7 @@ pub(crate) fn pass(
     let mut work = Vec::with_capacity(CHUNKS);
     for blocks in rows.blocks.chunks(per_chunk) {
         let n = blocks.iter().map(|block| block.rows.len()).sum();
-        let (here, rest) = factors.split(n, n_components, rows.n_utilities);
-        factors = rest;
-        work.push((blocks, here));
+        work.push((blocks, factors.take(n, n_components, rows.n_utilities)));
     }
     let partial: Vec<Result<Totals, IqgmeError>> = work
         .into_par_iter()
@@ -50,8 +50,7 @@ pub(crate) fn pass(
             };
             for block in blocks {
                 let n = block.rows.len();
-                let (mut here, rest) = factors.split(n, n_components, rows.n_utilities);
-                factors = rest;
+                let mut here = factors.take(n, n_components, rows.n_utilities);
                 worker.block(block, &mut here)?;
             }
             Ok(worker.totals)

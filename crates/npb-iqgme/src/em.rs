@@ -1,35 +1,32 @@
 //! The finite mixture of experts by expectation maximisation: the number of components is given, parameters are points.
 //!
-//! Two classes. The E-step is exact with missing features and labels: given a component, label, utility and missing features are jointly a truncated
-//! normal, so the likelihood `sum_i ln sum_h pi_h N(x_o) Phi(y s / sqrt(1 + V))` never falls. What is maximised is this plus two penalties that keep it
+//! Two classes. The E-step is exact with missing features and labels: given a component, utility and features are jointly normal, which a label truncates, so the likelihood `sum_i ln sum_h pi_h N(x_o) Phi(y s / sqrt(1 + V))` never falls. What is maximised is this plus two penalties that keep it
 //! finite: covariances see `covariance_rows` further rows with the covariance of all data, experts have a ridge. Source: W 3.2.1; X. Liao, H. Li and L. Carin,
 //! "Quadratically gated mixture of experts for incomplete data classification", 2007. Equations in `docs/iqgme.md`.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
 use npb_data::clusters;
-use npb_infer::ranges::{above, at_least, moderate, up_to};
-use npb_infer::watch::{CheckpointError, Part};
-use npb_infer::{Saved, Stop, Watch, storage, stream};
+use npb_infer::ranges::{moderate, up_to};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, resume_vb, stream};
 use npb_linalg::condition::{Conditional, Gaussian, Scratch};
-use npb_linalg::faer::{Mat, MatRef};
-use npb_linalg::mixture::Pattern;
+use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::probit_moments;
 use npb_priors::special::{ln_phi, log_sum_exp};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::with_first_class;
 use crate::bound::trace_product;
-use crate::config::{MOST_COMPONENTS, MOST_RUNS};
+use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, fingerprint};
 use crate::ensemble::questions::prelude::*;
+use crate::ensemble::train::{Model, Watched, model};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
-use crate::rows::Rows;
-use crate::state::dot;
+use crate::state::{dot, expect};
 use crate::{IqgmeConfig, start};
 
 /// Keys of the random streams of starts and of cells drawn for the user.
@@ -54,10 +51,8 @@ pub struct QgmeConfig {
     pub covariance_rows: f64,
     /// Ridge of the experts' coefficients, in standardised units.
     pub expert_ridge: f64,
-    /// At most this many iterations from a start.
-    pub max_iterations: u64,
-    /// A run has converged when the objective's relative change falls below this.
-    pub tolerance: f64,
+    /// When a run ends.
+    pub limits: VbLimits,
     /// Seed of all random numbers.
     pub seed: u64,
 }
@@ -69,8 +64,10 @@ impl Default for QgmeConfig {
             starts: 4,
             covariance_rows: 0.25,
             expert_ridge: 0.1,
-            max_iterations: 300,
-            tolerance: 1e-6,
+            limits: VbLimits {
+                max_iterations: 300,
+                tolerance: 1e-6,
+            },
             seed: 0,
         }
     }
@@ -83,8 +80,7 @@ impl QgmeConfig {
         up_to("starts", self.starts, MOST_RUNS)?;
         moderate("covariance_rows", self.covariance_rows)?;
         moderate("expert_ridge", self.expert_ridge)?;
-        at_least("max_iterations", self.max_iterations, 1)?;
-        Ok(above("tolerance", self.tolerance, 0.0)?)
+        Ok(self.limits.validate()?)
     }
 }
 
@@ -95,7 +91,7 @@ pub struct Stored {
     units: Units,
     classes: Vec<String>,
     stop: Stop,
-    trace: Vec<f64>,
+    trace: Vec<VbReport>,
     mixture: Mixture,
 }
 
@@ -143,180 +139,199 @@ pub fn fit_qgme_watched(
     config.validate()?;
     let data = IqgmeData::new(table, labels, &IqgmeConfig::default())?;
     at_most_two(&data.classes)?;
-    let key = storage::fingerprint(&(config, fingerprint(&data)?))?;
-    let version = env!("CARGO_PKG_VERSION");
-    let checkpoint = watch.checkpoint("npb-iqgme/em/run/2", version, key, config.starts)?;
-    let one = |start: usize| {
-        let part = watch.part(format!("start {start}"), 1.0 / config.starts as f64);
-        let mut em = match checkpoint.reached(start) {
-            None => Em::new(&data, config, start as u64)?,
-            Some((mixture, trace)) => Em::resume(&data, config, mixture, trace)?,
-        };
-        let stop = em.run(part, |em| {
-            let reached = || (em.mixture.clone(), em.trace.clone());
-            checkpoint.offer(start, em.trace.len() as u64, reached)
-        })?;
-        checkpoint.write(start, || (em.mixture.clone(), em.trace.clone()))?;
-        Ok((em, stop))
-    };
-    let runs = (0..config.starts).into_par_iter().map(one);
-    let runs: Vec<(Em<'_>, Stop)> = runs.collect::<Result<_, IqgmeError>>()?;
-    let height = |em: &Em<'_>| em.trace.last().copied().unwrap_or(f64::NEG_INFINITY);
+    let (plan, n) = ([(FeatureScale::Standardised, ())], config.starts);
+    let watched = Watched::<Finite>::new(watch, config, fingerprint(&data)?, &plan, [n, 0, 0])?;
+    let data = [data];
+    let ended = |_, outcome, em: Em<'_>| Ok((outcome, em.mixture));
+    let runs = watched.train(&data, (&plan, n), config, ended)?;
+    let height = |outcome: &VbOutcome| outcome.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
     // Of equal runs the first.
-    let best = runs.into_iter().reduce(|best, run| {
+    let higher = |best: (VbOutcome, Mixture), run: (VbOutcome, Mixture)| {
         if height(&run.0) > height(&best.0) {
             run
         } else {
             best
         }
-    });
-    let (em, stop) = best.expect("at least one start, checked");
+    };
+    let best = runs.into_iter().reduce(higher);
+    let (VbOutcome { stop, trace }, mixture) = best.expect("at least one start, checked");
+    let [data] = data;
     QgmeFit::from_stored(Stored {
         config: config.clone(),
         stop,
-        trace: em.trace,
-        mixture: em.mixture,
-        classes: data.classes.clone(),
+        trace,
+        mixture,
+        classes: data.classes,
         units: data.units,
     })
 }
 
+// The finite mixture; the objective stands in the place of the bound.
+model!(
+    Finite,
+    Em,
+    [QgmeConfig, IqgmeData, (), Mixture],
+    limits,
+    "npb-iqgme/em/run/2",
+    0,
+    |_| Ok(())
+);
+
 /// One run.
 struct Em<'d> {
     data: &'d IqgmeData,
-    config: &'d QgmeConfig,
+    config: QgmeConfig,
     mixture: Mixture,
-    trace: Vec<f64>,
+    trace: Vec<VbReport>,
 }
 
-/// Sums of one component over rows, whose features have a constant one last.
+/// Sums of one component over rows `z = [x; t; 1]`: `sum rho <z z'>` over labelled rows, and over the others, whose utilities are of no use; lower triangles.
 struct Sums {
-    /// `sum rho <x^b x^b'>` over labelled rows, and over the others; lower triangles.
     labelled: Mat<f64>,
     unlabelled: Mat<f64>,
-    /// `sum rho <t x^b>` over labelled rows.
-    target: Vec<f64>,
-}
-
-/// What a label says of a row's utility, given a component.
-struct LabelledUtility<'a> {
-    mean: f64,
-    /// Covariance of the utility and the missing features without the label, and the share of it that the label leaves.
-    gain: &'a [f64],
-    kept: f64,
-    /// What the label adds to the covariance of the missing features, as a multiple of that gain times itself.
-    narrowed: f64,
 }
 
 impl Sums {
     fn zeros(p: usize) -> Self {
         Self {
-            labelled: Mat::zeros(p + 1, p + 1),
-            unlabelled: Mat::zeros(p + 1, p + 1),
-            target: vec![0.0; p + 1],
+            labelled: Mat::zeros(p + 2, p + 2),
+            unlabelled: Mat::zeros(p + 2, p + 2),
         }
-    }
-
-    /// Adds a row with these means, a constant feature last; `missing` features, ascending, have this `covariance` without the label, if there is one.
-    fn add(
-        &mut self,
-        rho: f64,
-        x: &[f64],
-        missing: &[usize],
-        covariance: MatRef<'_, f64>,
-        utility: Option<&LabelledUtility<'_>>,
-    ) {
-        let second = match utility {
-            Some(_) => &mut self.labelled,
-            None => &mut self.unlabelled,
-        };
-        for (j, own) in x.iter().enumerate() {
-            let column = &mut second.col_as_slice_mut(j)[j..];
-            for (sum, other) in column.iter_mut().zip(&x[j..]) {
-                *sum += rho * own * other;
-            }
-        }
-        for (l, &j) in missing.iter().enumerate() {
-            let column = second.col_as_slice_mut(j);
-            let covariance = covariance.col(l).iter().skip(l);
-            for (&i, c) in missing[l..].iter().zip(covariance) {
-                column[i] += rho * c;
-            }
-        }
-        let Some(utility) = utility else { return };
-        for (l, (&j, gain)) in missing.iter().zip(utility.gain).enumerate() {
-            let column = second.col_as_slice_mut(j);
-            let by = rho * utility.narrowed * gain;
-            for (&i, gain) in missing[l..].iter().zip(&utility.gain[l..]) {
-                column[i] += by * gain;
-            }
-            self.target[j] += rho * utility.kept * gain;
-        }
-        for (sum, x) in self.target.iter_mut().zip(x) {
-            *sum += rho * utility.mean * x;
-        }
-    }
-
-    /// Number of features.
-    fn n_features(&self) -> usize {
-        self.target.len() - 1
     }
 
     /// `sum rho`.
     fn count(&self) -> f64 {
-        self.second(self.n_features(), self.n_features())
+        let last = self.labelled.nrows() - 1;
+        self.all(last, last)
     }
 
-    /// `sum rho <x_j>`.
-    fn first(&self, j: usize) -> f64 {
-        self.second(self.n_features(), j)
-    }
-
-    /// `sum rho <x_i x_j>`.
-    fn second(&self, i: usize, j: usize) -> f64 {
+    /// Of all rows.
+    fn all(&self, i: usize, j: usize) -> f64 {
         let at = (i.max(j), i.min(j));
         self.labelled[at] + self.unlabelled[at]
     }
 }
 
-/// A component as the rows see it.
-struct Law {
-    gaussian: Gaussian,
-    ln_weight: f64,
-    expert: Option<Vec<f64>>,
+/// What is known of a row's utility and missing features under a component.
+struct Known<'a> {
+    /// Places of the missing features and, last, the utility in a row.
+    missing: &'a [usize],
+    /// Their covariance without the label.
+    covariance: Mat<f64>,
+    /// Their regression on the utility.
+    gain: Vec<f64>,
+}
+
+impl Known<'_> {
+    /// Adds a row completed without its label (`sign`; 0 for none) to the sums.
+    fn add(&self, rho: f64, mut z: Vec<f64>, sign: f64, sums: &mut Sums) {
+        let missing = self.missing;
+        // By how much the label changes the variance of the utility.
+        let mut narrowed = 0.0;
+        if let (true, &[.., t]) = (sign != 0.0, missing) {
+            let variance = self.variance();
+            let sd = variance.sqrt();
+            let cut = probit_moments(z[t] / sd, sign > 0.0);
+            narrowed = variance * ((cut.second - cut.mean * cut.mean).max(0.0) - 1.0);
+            let moved = sd * cut.mean - z[t];
+            let each = missing.iter().zip(&self.gain);
+            each.for_each(|(&j, gain)| z[j] += gain * moved);
+        }
+        let second = match sign {
+            0.0 => &mut sums.unlabelled,
+            _ => &mut sums.labelled,
+        };
+        for (j, own) in z.iter().enumerate() {
+            let column = &mut second.col_as_slice_mut(j)[j..];
+            for (sum, other) in column.iter_mut().zip(&z[j..]) {
+                *sum += rho * own * other;
+            }
+        }
+        for (l, &j) in missing.iter().enumerate() {
+            let column = second.col_as_slice_mut(j);
+            for (k, &i) in missing.iter().enumerate().skip(l) {
+                let of_label = narrowed * self.gain[k] * self.gain[l];
+                column[i] += rho * (self.covariance[(k, l)] + of_label);
+            }
+        }
+    }
+
+    /// Of the utility without the label.
+    fn variance(&self) -> f64 {
+        let last = self.missing.len() - 1;
+        self.covariance[(last, last)]
+    }
 }
 
 /// A component given a missing pattern.
 struct Given<'a> {
-    law: &'a Law,
+    ln_weight: f64,
     conditional: Conditional<'a>,
-    missing: &'a [usize],
-    /// Of the utility without a label: its covariance with the missing features, and its variance.
-    gain: Vec<f64>,
-    variance: f64,
+    known: Known<'a>,
 }
 
-/// What a component says of a row.
-struct Seen {
-    /// `ln pi_h p(x_o, y | h)`.
-    ln_joint: f64,
-    /// Completed by means given the observed features, a constant feature last.
-    x: Vec<f64>,
-    /// Mean of the utility without the label; of a labelled row.
-    score: Option<f64>,
+impl<'a> Given<'a> {
+    fn new(
+        (law, ln_weight): &'a (Gaussian, f64),
+        (observed, missing): &'a (Vec<usize>, Vec<usize>),
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, NotPositiveDefinite> {
+        let mut conditional = law.condition(observed, missing, scratch)?;
+        let covariance = conditional.covariance().to_owned();
+        let last = missing.len() - 1;
+        let column = covariance.col_as_slice(last);
+        Ok(Self {
+            ln_weight: *ln_weight,
+            known: Known {
+                missing,
+                gain: column.iter().map(|c| c / column[last]).collect(),
+                covariance,
+            },
+            conditional,
+        })
+    }
+
+    /// `ln pi_h p(x_o, y | h)` of a row, and it completed by means given its observed features.
+    fn see(&mut self, row: &[f64], sign: f64) -> (f64, Vec<f64>) {
+        let p = row.len();
+        let mut z = [row, &[0.0, 1.0]].concat();
+        let mut ln_joint = self.ln_weight + self.conditional.ln_density_observed(&z[..=p]);
+        self.conditional.complete(&mut z[..=p]);
+        if sign != 0.0 {
+            ln_joint += ln_phi(sign * z[p] / self.known.variance().sqrt());
+        }
+        (ln_joint, z)
+    }
+}
+
+/// Adds a row to the sums of the components; returns its log likelihood.
+fn add_row(row: &[f64], sign: f64, given: &mut [Given<'_>], sums: &mut [Sums]) -> f64 {
+    let seen: Vec<(f64, Vec<f64>)> = given.iter_mut().map(|given| given.see(row, sign)).collect();
+    let ln: Vec<f64> = seen.iter().map(|(ln_joint, _)| *ln_joint).collect();
+    let total = log_sum_exp(&ln);
+    for (((ln_joint, z), given), sums) in seen.into_iter().zip(given).zip(sums) {
+        let rho = (ln_joint - total).exp();
+        if rho > INACTIVE {
+            given.known.add(rho, z, sign, sums);
+        }
+    }
+    total
 }
 
 impl<'d> Em<'d> {
-    fn new(data: &'d IqgmeData, config: &'d QgmeConfig, number: u64) -> Result<Self, IqgmeError> {
+    fn new(
+        data: &'d IqgmeData,
+        config: QgmeConfig,
+        (): (),
+        restart: u64,
+    ) -> Result<Self, IqgmeError> {
         let points = start::completed(data)?;
-        let mut rng = stream(config.seed, [number, 0, START, 0]);
+        let mut rng = stream(config.seed, [restart, 0, START, 0]);
         let all: Vec<usize> = (0..points.len()).collect();
         let mut centres = clusters::k_means(&points, &all, config.components, &mut rng);
         // Its last iteration may have left a centre without points.
-        let taken: Vec<usize> = points
-            .iter()
-            .map(|x| clusters::nearest(x, &centres).0)
-            .collect();
+        let nearest = |x: &Vec<f64>, centres: &[Vec<f64>]| clusters::nearest(x, centres).0;
+        let taken: Vec<usize> = points.iter().map(|x| nearest(x, &centres)).collect();
         let mut of_centre = 0..centres.len();
         centres.retain(|_| of_centre.next().is_some_and(|h| taken.contains(&h)));
         let mut em = Self {
@@ -331,18 +346,14 @@ impl<'d> Em<'d> {
         };
         let p = data.rows.n_features;
         let mut sums: Vec<Sums> = centres.iter().map(|_| Sums::zeros(p)).collect();
-        for (i, mut x) in points.into_iter().enumerate() {
-            let h = clusters::nearest(&x, &centres).0;
-            x.push(1.0);
-            let sign = data.rows.signs[i];
-            let utility = LabelledUtility {
-                mean: sign,
-                gain: &[],
-                kept: 1.0,
-                narrowed: 0.0,
-            };
-            let utility = (sign != 0.0).then_some(&utility);
-            sums[h].add(1.0, &x, &[], Mat::zeros(0, 0).as_ref(), utility);
+        let whole = Known {
+            missing: &[],
+            covariance: Mat::zeros(0, 0),
+            gain: Vec::new(),
+        };
+        for (x, &sign) in points.iter().zip(&data.rows.signs) {
+            let z = [&x[..], &[sign, 1.0]].concat();
+            whole.add(1.0, z, sign, &mut sums[nearest(x, &centres)]);
         }
         em.maximise(&sums)?;
         Ok(em)
@@ -351,13 +362,13 @@ impl<'d> Em<'d> {
     /// A run that was stopped.
     fn resume(
         data: &'d IqgmeData,
-        config: &'d QgmeConfig,
+        config: QgmeConfig,
         mixture: Mixture,
-        trace: Vec<f64>,
+        trace: Vec<VbReport>,
     ) -> Result<Self, IqgmeError> {
-        mixture
-            .check(data.rows.n_features, data.rows.n_utilities)
-            .map_err(|what| IqgmeError::Saved { what })?;
+        let rows = &data.rows;
+        let checked = mixture.check(rows.n_features, rows.n_utilities);
+        checked.map_err(IqgmeError::saved)?;
         Ok(Self {
             data,
             config,
@@ -366,67 +377,46 @@ impl<'d> Em<'d> {
         })
     }
 
-    /// Why the run is over, if it is.
-    fn reached(&self) -> Option<Stop> {
-        if let [.., before, now] = self.trace[..] {
-            let rel_change = (now - before).abs() / now.abs().max(1.0);
-            if rel_change < self.config.tolerance {
-                return Some(Stop::Converged { rel_change });
-            }
-        }
-        (self.trace.len() as u64 >= self.config.max_iterations).then_some(Stop::MaxIterations)
+    fn state(&self) -> &Mixture {
+        &self.mixture
     }
 
-    /// Makes the iterations that are left; `after` sees the run after each.
     fn run(
         &mut self,
-        mut part: Part<'_, '_>,
-        mut after: impl FnMut(&Self) -> Result<(), CheckpointError>,
-    ) -> Result<Stop, IqgmeError> {
-        let names = ["objective".to_owned()];
-        loop {
-            let (reached, step) = (self.reached(), self.trace.len() as u64);
-            let share = match reached {
-                Some(_) => 1.0,
-                None => step as f64 / self.config.max_iterations as f64,
-            };
-            let last = self.trace.last().copied().unwrap_or(f64::NEG_INFINITY);
-            let more = part.report(step, share, &names, &[last]);
-            match reached {
-                Some(stop) => return Ok(stop),
-                None if more.is_break() => return Ok(Stop::Cancelled),
-                None => self.step()?,
-            }
-            after(self)?;
-        }
+        mut watch: impl FnMut(&VbReport, &Mixture) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        let (limits, trace) = (self.config.limits, self.trace.clone());
+        let outcome = resume_vb(self, &limits, trace, Self::step, |report, em| {
+            watch(report, &em.mixture)
+        })?;
+        self.trace.clone_from(&outcome.trace);
+        Ok(outcome)
     }
 
-    /// E-step and M-step; the trace gets the objective before them.
-    fn step(&mut self) -> Result<(), IqgmeError> {
+    /// E-step and M-step; returns the objective before them.
+    fn step(&mut self) -> Result<f64, IqgmeError> {
+        let rows = &self.data.rows;
         let laws = self.laws()?;
-        let rows: &Rows = &self.data.rows;
         let mut sums: Vec<Sums> = laws.iter().map(|_| Sums::zeros(rows.n_features)).collect();
         let mut scratch = vec![Scratch::default(); laws.len()];
         let mut objective = self.penalty()?;
         for group in &rows.groups {
-            let mut given = self.given(&laws, &rows.patterns[group.pattern], &mut scratch)?;
+            let pattern = &rows.patterns[group.pattern];
+            let missing = [&pattern.missing[..], &[rows.n_features]].concat();
+            let places = (pattern.observed.clone(), missing);
+            let given = |(h, (law, scratch))| {
+                let given = Given::new(law, &places, scratch);
+                given.map_err(|source| self.failed("missing features", h, source))
+            };
+            let each = laws.iter().zip(&mut scratch).enumerate();
+            let mut given = each.map(given).collect::<Result<Vec<_>, _>>()?;
             for position in group.rows.clone() {
-                objective += add_row(
-                    rows.row(position),
-                    rows.signs[position],
-                    &mut given,
-                    &mut sums,
-                );
+                let (row, sign) = (rows.row(position), rows.signs[position]);
+                objective += add_row(row, sign, &mut given, &mut sums);
             }
         }
-        if !objective.is_finite() {
-            return Err(IqgmeError::Bound {
-                iteration: self.trace.len() as u64 + 1,
-                value: objective,
-            });
-        }
-        self.trace.push(objective);
-        self.maximise(&sums)
+        self.maximise(&sums)?;
+        IqgmeError::finite_bound(self.trace.len() as u64 + 1, objective)
     }
 
     fn failed(
@@ -438,38 +428,27 @@ impl<'d> Em<'d> {
         IqgmeError::numerical(self.trace.len() as u64, block, component, source)
     }
 
-    fn laws(&self) -> Result<Vec<Law>, IqgmeError> {
+    /// Of each component the law of `[x; t]`, with precision `[Lambda + w_x w_x', -w_x; -w_x', 1]`, and the logarithm of the weight. Without labels `t` is of no use.
+    fn laws(&self) -> Result<Vec<(Gaussian, f64)>, IqgmeError> {
+        let none = vec![0.0; self.data.rows.n_features + 1];
         let law = |(h, component): (usize, &DrawnComponent)| {
-            let precision = &component.precision;
-            let row = |i: usize| dot(precision.col_as_slice(i), &component.mean);
-            let linear: Vec<f64> = (0..component.mean.len()).map(row).collect();
-            Ok(Law {
-                gaussian: Gaussian::from_precision(&linear, precision.as_ref())
-                    .map_err(|source| self.failed("precision", h, source))?,
-                ln_weight: self.mixture.weights[h].ln(),
-                expert: self.mixture.experts.get(h).cloned(),
-            })
+            let (mean, precision) = (&component.mean, &component.precision);
+            let (p, w) = (mean.len(), self.mixture.experts.get(h).unwrap_or(&none));
+            let mut linear: Vec<f64> = (0..p)
+                .map(|i| dot(precision.col_as_slice(i), mean) - w[i] * w[p])
+                .collect();
+            linear.push(w[p]);
+            let joint = Mat::from_fn(p + 1, p + 1, |i, j| match (i < p, j < p) {
+                (true, true) => precision[(i, j)] + w[i] * w[j],
+                (false, false) => 1.0,
+                _ => -w[i.min(j)],
+            });
+            let law = Gaussian::from_precision(&linear, joint.as_ref());
+            let law = law.map_err(|source| self.failed("precision", h, source))?;
+            Ok((law, self.mixture.weights[h].ln()))
         };
-        self.mixture
-            .components
-            .iter()
-            .enumerate()
-            .map(law)
-            .collect()
-    }
-
-    /// All components given a missing pattern.
-    fn given<'a>(
-        &self,
-        laws: &'a [Law],
-        pattern: &'a Pattern,
-        scratch: &'a mut [Scratch],
-    ) -> Result<Vec<Given<'a>>, IqgmeError> {
-        let given = |(h, (law, scratch)): (usize, (&'a Law, &'a mut Scratch))| {
-            Given::new(law, pattern, scratch)
-                .map_err(|source| self.failed("missing features", h, source))
-        };
-        laws.iter().zip(scratch).enumerate().map(given).collect()
+        let components = self.mixture.components.iter();
+        components.enumerate().map(law).collect()
     }
 
     /// What the penalties add to the likelihood.
@@ -494,20 +473,11 @@ impl<'d> Em<'d> {
         for (h, sums) in sums.iter().enumerate() {
             self.mixture.weights[h] = sums.count() / total;
             let old = self.mixture.components.get(h);
-            components.push(
-                self.component(sums, old)
-                    .map_err(|source| self.failed("covariance", h, source))?,
-            );
+            let component = self.component(sums, old);
+            components.push(component.map_err(|source| self.failed("covariance", h, source))?);
             if self.data.n_labelled > 0 {
-                let mut design = sums.labelled.clone();
-                for j in 0..sums.target.len() {
-                    design[(j, j)] += self.config.expert_ridge;
-                }
-                let mut w = sums.target.clone();
-                Cholesky::new(design.as_ref())
-                    .map_err(|source| self.failed("expert", h, source))?
-                    .solve(&mut w);
-                experts.push(w);
+                let expert = self.expert(&sums.labelled);
+                experts.push(expert.map_err(|source| self.failed("expert", h, source))?);
             }
         }
         self.mixture.components = components;
@@ -515,101 +485,44 @@ impl<'d> Em<'d> {
         Ok(())
     }
 
+    /// Ridge regression of the utility on the features and the constant, whose place in `sums` is behind it.
+    fn expert(&self, sums: &Mat<f64>) -> Result<Vec<f64>, NotPositiveDefinite> {
+        let p = sums.nrows() - 2;
+        let at = |j: usize| if j < p { j } else { p + 1 };
+        let entry = |i: usize, j: usize| sums[(i.max(j), i.min(j))];
+        let design = Mat::from_fn(p + 1, p + 1, |i, j| {
+            let ridge = if i == j {
+                self.config.expert_ridge
+            } else {
+                0.0
+            };
+            entry(at(i), at(j)) + ridge
+        });
+        let mut w: Vec<f64> = (0..=p).map(|j| entry(p, at(j))).collect();
+        Cholesky::new(design.as_ref())?.solve(&mut w);
+        Ok(w)
+    }
+
     fn component(
         &self,
         sums: &Sums,
         old: Option<&DrawnComponent>,
     ) -> Result<DrawnComponent, NotPositiveDefinite> {
-        let (p, count) = (sums.n_features(), sums.count());
+        let (p, count) = (self.data.rows.n_features, sums.count());
         let rows = self.config.covariance_rows * p as f64;
+        let first = |j: usize| sums.all(p + 1, j);
         let mean = match old {
             Some(old) if count < LEAST_COUNT => old.mean.clone(),
-            _ => (0..p).map(|j| sums.first(j) / count).collect(),
+            _ => (0..p).map(|j| first(j) / count).collect(),
         };
         let covariance = Mat::from_fn(p, p, |i, j| {
             // Around any mean, also one that is not the rows' own.
-            let scatter = sums.second(i, j) - mean[i] * sums.first(j) - sums.first(i) * mean[j]
+            let scatter = sums.all(i, j) - mean[i] * first(j) - first(i) * mean[j]
                 + count * mean[i] * mean[j];
             (scatter + rows * self.data.covariance[(i, j)]) / (count + rows)
         });
         let precision = Cholesky::new(covariance.as_ref())?.inverse();
         Ok(DrawnComponent { mean, precision })
-    }
-}
-
-/// Adds a row to the sums of the components; returns its log likelihood.
-fn add_row(row: &[f64], sign: f64, given: &mut [Given<'_>], sums: &mut [Sums]) -> f64 {
-    let seen: Vec<Seen> = given.iter_mut().map(|given| given.see(row, sign)).collect();
-    let ln: Vec<f64> = seen.iter().map(|seen| seen.ln_joint).collect();
-    let total = log_sum_exp(&ln);
-    for ((seen, given), sums) in seen.into_iter().zip(given).zip(sums) {
-        let rho = (seen.ln_joint - total).exp();
-        if rho > INACTIVE {
-            given.add(rho, seen, sign, sums);
-        }
-    }
-    total
-}
-
-impl<'a> Given<'a> {
-    fn new(
-        law: &'a Law,
-        pattern: &'a Pattern,
-        scratch: &'a mut Scratch,
-    ) -> Result<Self, NotPositiveDefinite> {
-        let missing = &pattern.missing;
-        let mut conditional = law
-            .gaussian
-            .condition(&pattern.observed, missing, scratch)?;
-        let (mut gain, mut variance) = (Vec::new(), 1.0);
-        if let Some(w) = &law.expert {
-            let w: Vec<f64> = missing.iter().map(|&j| w[j]).collect();
-            let covariance = conditional.covariance();
-            let of_feature = |k: usize| covariance.col(k).iter().zip(&w).map(|(c, w)| c * w).sum();
-            gain = (0..w.len()).map(of_feature).collect();
-            variance += dot(&w, &gain);
-        }
-        Ok(Self {
-            law,
-            conditional,
-            missing,
-            gain,
-            variance,
-        })
-    }
-
-    fn see(&mut self, row: &[f64], sign: f64) -> Seen {
-        let mut ln_joint = self.law.ln_weight + self.conditional.ln_density_observed(row);
-        let mut x = [row, &[1.0]].concat();
-        self.conditional.complete(&mut x[..row.len()]);
-        let expert = self.law.expert.as_ref().filter(|_| sign != 0.0);
-        let score = expert.map(|w| dot(w, &x));
-        if let Some(score) = score {
-            ln_joint += ln_phi(sign * score / self.variance.sqrt());
-        }
-        Seen { ln_joint, x, score }
-    }
-
-    /// Adds a row to the component's sums, its moments given the label, if there is one.
-    fn add(&mut self, rho: f64, seen: Seen, sign: f64, sums: &mut Sums) {
-        let Seen { mut x, score, .. } = seen;
-        let utility = score.map(|score| {
-            let sd = self.variance.sqrt();
-            let cut = probit_moments(score / sd, sign > 0.0);
-            let mean = sd * cut.mean;
-            for (&j, gain) in self.missing.iter().zip(&self.gain) {
-                x[j] += gain * (mean - score) / self.variance;
-            }
-            let kept = (cut.second - cut.mean * cut.mean).max(0.0);
-            LabelledUtility {
-                mean,
-                gain: &self.gain,
-                kept,
-                narrowed: (kept - 1.0) / self.variance,
-            }
-        });
-        let covariance = self.conditional.covariance();
-        sums.add(rho, &x, self.missing, covariance, utility.as_ref());
     }
 }
 
@@ -620,7 +533,7 @@ impl QgmeFit {
     }
 
     /// The penalised log-likelihood, iteration by iteration, of the start that ended highest.
-    pub fn trace(&self) -> &[f64] {
+    pub fn trace(&self) -> &[VbReport] {
         &self.stored.trace
     }
 
@@ -645,25 +558,9 @@ impl QgmeFit {
         let responsibilities = self.responsibilities(table)?;
         Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
     }
-}
 
-impl Answers for QgmeFit {
-    type Task<'a> = ();
-
-    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
-        Ok(0)
-    }
-
-    fn units(&self) -> &Units {
-        &self.stored.units
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let rows = self.units().rows(table)?;
+    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let rows = self.stored.units.rows(table)?;
         let others = self.predictor.probabilities(&rows, Experts::AtMeans)?;
         Ok(with_first_class(others))
     }
@@ -686,32 +583,17 @@ impl Describes for QgmeFit {
     }
 }
 
-described!(QgmeFit, QgmeConfig);
+described!(QgmeFit, QgmeConfig, units);
+saved!(QgmeFit, "npb-iqgme/em/2");
 classifier!(QgmeFit);
 features!(QgmeFit);
 
-impl Saved for QgmeFit {
-    const MODEL: &'static str = "npb-iqgme/em/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        let saved = |what: String| IqgmeError::Saved { what };
-        stored.config.validate()?;
-        stored.units.check().map_err(saved)?;
-        if !matches!(stored.classes.len(), 0 | 2) {
-            return Err(saved("classes: impossible number".to_owned()));
-        }
-        let n_utilities = stored.classes.len().saturating_sub(1);
-        stored
-            .mixture
-            .check(stored.units.active.len(), n_utilities)
-            .map_err(saved)?;
-        Self::from_stored(stored)
+impl Stored {
+    fn check(&self) -> Result<(), String> {
+        self.units.check()?;
+        let n_classes = self.classes.len();
+        expect(matches!(n_classes, 0 | 2), "number of classes")?;
+        let p = self.units.active.len();
+        self.mixture.check(p, n_classes.saturating_sub(1))
     }
 }

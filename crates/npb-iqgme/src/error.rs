@@ -15,6 +15,11 @@ impl IqgmeError {
         }
     }
 
+    /// What is wrong with something that comes from a file.
+    pub(crate) fn saved(what: impl Into<String>) -> Self {
+        Self::Saved { what: what.into() }
+    }
+
     /// A matrix that is not positive definite.
     pub(crate) fn numerical(
         iteration: u64,
@@ -28,6 +33,12 @@ impl IqgmeError {
             component,
             source,
         }
+    }
+
+    /// A bound that is a number, or an error.
+    pub(crate) fn finite_bound(iteration: u64, value: f64) -> Result<f64, Self> {
+        let finite = value.is_finite().then_some(value);
+        finite.ok_or(Self::Bound { iteration, value })
     }
 
     /// The same, of the missing features of a pattern.

@@ -10,8 +10,6 @@ mod experts;
 mod features;
 mod fit;
 mod forms;
-#[cfg(test)]
-mod gibbs;
 mod indicators;
 mod predict;
 mod rows;
@@ -22,6 +20,11 @@ mod vb;
 pub use bound::FactorBound;
 pub use config::{FactorConfig, FactorInit};
 pub use data::FactorData;
-pub use fit::{FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_watched};
-pub use state::{FactorExpert, FactorState, FeatureFactor};
+pub use fit::{
+    ClusterRows, FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_watched,
+};
+pub use state::{FactorState, FeatureFactor};
 pub use vb::{FactorUpdate, FactorVb};
+
+#[cfg(test)]
+mod tests;

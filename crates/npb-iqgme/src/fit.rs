@@ -5,30 +5,28 @@ mod training;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
-use npb_linalg::NotPositiveDefinite;
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{ComponentSummary, check_draws, check_inside, second, with_first_class};
-use crate::config::{FeatureScale, Init};
+use crate::config::FeatureScale;
 use crate::data::{IqgmeData, distinct, fingerprint};
-use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
-use crate::ensemble::member::{self, MixtureView, Part, Predictive};
+use crate::ensemble::crossval::{self, Side, held_out};
+use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
 use crate::ensemble::questions::prelude::*;
 use crate::ensemble::scales;
-use crate::ensemble::stacking::stacked;
-use crate::ensemble::train::{Model, Planned, Watched, planned};
+use crate::ensemble::stacking::{Without, weighed};
+use crate::ensemble::train::{Model, Watched, model, planned};
 use crate::laplace;
-use crate::predict::{CellTerm, Experts, Gate, Predictor};
+use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
-use crate::state::check_experts;
+use crate::state::{check_experts, expect};
 use crate::vb::IqgmeVb;
-use crate::{Expert, IqgmeConfig, IqgmeState};
+use crate::{Init, IqgmeConfig, IqgmeState};
 use npb_infer::ensemble::Calibration;
-use npb_infer::ensemble::{by_bounds, check_weights};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -67,9 +65,17 @@ pub fn fit_watched(
     let folds = crossval::sides(&[labels], config.folds, config.seed);
     let sizes = [n, n, folds.len()];
     let watched = Watched::<Single>::new(watch, config, fingerprint(&data[0])?, plan.0, sizes)?;
-    let members = watched.train(&data, plan, config, Member::new)?;
+    let members = watched.train(&data, plan, config, |planned, outcome, mut vb| {
+        let experts = laplace::experts(&mut vb)?;
+        Ok(Member::new(planned, outcome, vb.into_state(), experts))
+    })?;
+    let weigh = |held_out| {
+        let by_bounds = (config.elbo_temperature, data[0].n_observed());
+        weighed(members, data.len(), held_out, Without::Bounds, by_bounds)
+    };
     if watched.is_stopped() {
-        return IqgmeFit::new(data, config.clone(), members, None);
+        let members = weigh(None);
+        return IqgmeFit::new(data, config, members);
     }
     let limited = Single::limited(config, Single::FOLD_ITERATIONS);
     let classes = &data[0].classes;
@@ -83,13 +89,14 @@ pub fn fit_watched(
         let left_out = table.select_rows(left_out);
         let rows = scales::rows_left_out(kept.iter().map(|data| &data.units), &left_out)?;
         watched.train_without(fold, &kept, plan, &limited, |planned, outcome, vb| {
-            let run = Member::without_laplace(planned, outcome, vb);
-            let rows = &rows[run.scale.index()];
-            let others = run.predictor()?.probabilities(rows, Experts::Integrated)?;
+            let member: Member = Member::new(planned, outcome, vb.into_state(), Vec::new());
+            let rows = &rows[member.scale.index()];
+            let others = predictor(&member)?.probabilities(rows, Experts::Integrated)?;
             Ok(with_first_class(others).concat())
         })
     })?;
-    IqgmeFit::new(data, config.clone(), members, held_out)
+    let members = weigh(held_out);
+    IqgmeFit::new(data, config, members)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -110,128 +117,20 @@ fn by_scale(
     Ok([own].into_iter().chain(scored).collect())
 }
 
-/// The model of one task.
-struct Single;
+// The model of one task.
+model!(
+    Single,
+    IqgmeVb,
+    [IqgmeConfig, IqgmeData, Init, IqgmeState],
+    limits,
+    "npb-iqgme/run/2",
+    15,
+    |_| Ok(())
+);
 
-impl Model for Single {
-    type Config = IqgmeConfig;
-    type Data = IqgmeData;
-    type Init = Init;
-    type State = IqgmeState;
-    type Vb<'d> = IqgmeVb<'d>;
-    const FILE: &'static str = "npb-iqgme/run/2";
-    const FOLD_ITERATIONS: u64 = 15;
-
-    fn limits(config: &IqgmeConfig) -> VbLimits {
-        config.limits()
-    }
-
-    fn limited(config: &IqgmeConfig, max_iterations: u64) -> IqgmeConfig {
-        IqgmeConfig {
-            max_iterations: config.max_iterations.min(max_iterations),
-            ..config.clone()
-        }
-    }
-
-    fn begin<'d>(
-        data: &'d IqgmeData,
-        config: &IqgmeConfig,
-        init: Init,
-        restart: u64,
-    ) -> Result<IqgmeVb<'d>, IqgmeError> {
-        IqgmeVb::new(data, config.clone(), init, restart)
-    }
-
-    fn resume<'d>(
-        data: &'d IqgmeData,
-        config: &IqgmeConfig,
-        state: IqgmeState,
-        trace: Vec<VbReport>,
-    ) -> Result<IqgmeVb<'d>, IqgmeError> {
-        IqgmeVb::resume(data, config.clone(), state, trace)
-    }
-
-    fn run(
-        vb: &mut IqgmeVb<'_>,
-        watch: &mut dyn FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        vb.run(watch)
-    }
-
-    fn state<'a>(vb: &'a IqgmeVb<'_>) -> &'a IqgmeState {
-        vb.state()
-    }
-}
-
-/// One run: where it started, how it went, and the posterior it ended in.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Member {
-    /// Its start.
-    pub start: Init,
-    /// The scale of the features that it is trained on.
-    pub scale: FeatureScale,
-    /// Its weight in densities and missing cells, by its bound; zero for one that was not kept, and for those on normal scores.
-    pub elbo_weight: f64,
-    /// Its weight in class probabilities, by held-out prediction (`config.folds`), or else as in densities.
-    pub stacking_weight: f64,
-    /// How its class probabilities are calibrated, found from held-out prediction.
-    pub calibration: Calibration,
-    /// Bound and relative change, iteration by iteration.
-    pub trace: Vec<VbReport>,
-    /// Why it ended.
-    pub stop: Stop,
-    /// The variational posterior, in standardised units of its scale.
-    pub state: IqgmeState,
-    /// The state's experts with covariances that count the latent utilities as unknown, where the variational ones take them for data: for draws behind intervals,
-    /// and for the standard deviations of effects.
-    pub laplace_experts: Vec<Expert>,
-}
-
-impl Member {
-    /// One that has ended.
-    fn new(
-        planned: Planned<Init>,
-        outcome: VbOutcome,
-        mut vb: IqgmeVb<'_>,
-    ) -> Result<Self, IqgmeError> {
-        let laplace_experts = laplace::experts(&mut vb)?;
-        let run = Self::without_laplace(planned, outcome, vb);
-        Ok(Self {
-            laplace_experts,
-            ..run
-        })
-    }
-
-    /// One that is asked for predictions alone.
-    fn without_laplace((scale, start): Planned<Init>, outcome: VbOutcome, vb: IqgmeVb<'_>) -> Self {
-        Self {
-            start,
-            scale,
-            elbo_weight: 0.0,
-            stacking_weight: 0.0,
-            calibration: Calibration::default(),
-            trace: outcome.trace,
-            stop: outcome.stop,
-            laplace_experts: Vec::new(),
-            state: vb.into_state(),
-        }
-    }
-
-    fn predictor(&self) -> Result<Predictor, IqgmeError> {
-        Predictor::new(&self.state, &self.state.experts).map_err(|failed| self.failed(failed))
-    }
-
-    /// A covariance of one of its components that is not positive definite.
-    fn failed(&self, (component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
-        IqgmeError::numerical(self.trace.len() as u64, "covariance", component, source)
-    }
-
-    /// Its last bound.
-    pub fn elbo(&self) -> f64 {
-        self.trace
-            .last()
-            .map_or(f64::NEG_INFINITY, |report| report.elbo)
-    }
+fn predictor(member: &Member) -> Result<Predictor, IqgmeError> {
+    let state = &member.state;
+    Predictor::new(state, &state.experts).map_err(|failed| member.failed(failed))
 }
 
 /// What is stored.
@@ -244,7 +143,7 @@ pub struct Stored {
     /// Fingerprint of the rows and labels of training.
     training: u64,
     /// The best member first; those on normal scores last, the best of them first.
-    runs: Vec<Member>,
+    members: Vec<Member>,
 }
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
@@ -260,59 +159,26 @@ pub struct IqgmeFit {
 }
 
 impl IqgmeFit {
-    /// `runs`: those on the features' own scale first.
     fn new(
         data: Vec<IqgmeData>,
-        config: IqgmeConfig,
-        runs: Vec<Member>,
-        held_out: Option<HeldOut>,
+        config: &IqgmeConfig,
+        members: Vec<Member>,
     ) -> Result<Self, IqgmeError> {
-        let n_observed = data[0].n_observed();
-        // In the order of their bounds, as the runs will be.
-        let mut runs: Vec<(usize, Member)> = runs.into_iter().enumerate().collect();
-        let n_own = n_on_own_scale(runs.iter().map(|(_, run)| run));
-        let mut on_scores = runs.split_off(n_own);
-        let weights = |runs: &mut [(usize, Member)]| {
-            by_bounds(
-                runs,
-                |(_, run)| run.elbo(),
-                config.elbo_temperature,
-                n_observed,
-            )
-        };
-        let mut prior = weights(&mut runs);
-        for ((_, run), weight) in runs.iter_mut().zip(&prior) {
-            (run.elbo_weight, run.stacking_weight) = (*weight, *weight);
-        }
-        if !on_scores.is_empty() {
-            prior.extend(weights(&mut on_scores));
-            runs.append(&mut on_scores);
-        }
-        let (made, mut runs): (Vec<usize>, Vec<Member>) = runs.into_iter().unzip();
-        if let Some(mut held_out) = held_out {
-            let by_member = made.iter().map(|&k| held_out.by_member[k].clone());
-            held_out.by_member = by_member.collect();
-            for (run, found) in runs.iter_mut().zip(stacked(&held_out, n_own, &prior)) {
-                (run.stacking_weight, run.calibration) = found;
-            }
-        }
-        let training = fingerprint(&data[0])?;
-        let classes = data[0].classes.clone();
         Self::from_stored(Stored {
-            config,
+            config: config.clone(),
+            training: fingerprint(&data[0])?,
+            classes: data[0].classes.clone(),
             units: data.into_iter().map(|data| data.units).collect(),
-            training,
-            classes,
-            runs,
+            members,
         })
     }
 
     fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
         let has_part = |run: &Member| run.elbo_weight > 0.0 || run.stacking_weight > 0.0;
-        let last = stored.runs.iter().rposition(has_part);
-        let predictors = stored.runs[..last.map_or(0, |last| last + 1)]
+        let last = stored.members.iter().rposition(has_part);
+        let predictors = stored.members[..last.map_or(0, |last| last + 1)]
             .iter()
-            .map(Member::predictor)
+            .map(predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self { stored, predictors })
     }
@@ -332,34 +198,14 @@ impl IqgmeFit {
                 predictor: Cow::Borrowed(predictor),
                 experts,
                 draw: move |rng: &mut Xoshiro256PlusPlus| {
-                    predictor.draw(&run.state, &run.laplace_experts, rng)
+                    predictor.draw(&run.state, &run.derived, rng)
                 },
             },
         };
-        let runs = self.stored.runs.iter().zip(&self.predictors);
+        let runs = self.stored.members.iter().zip(&self.predictors);
         let weighed = runs.map(|(run, predictor)| (run.stacking_weight, run, predictor));
         // Those without weight may be on a scale on which there are no rows.
         weighed.filter(|(w, ..)| *w > 0.0).map(part).collect()
-    }
-
-    /// All runs, the best first; those on normal scores last, the best of them first.
-    pub fn members(&self) -> &[Member] {
-        &self.stored.runs
-    }
-
-    /// The variational posterior of the best run, in standardised units.
-    pub fn state(&self) -> &IqgmeState {
-        &self.stored.runs[0].state
-    }
-
-    /// Bound and relative change of the best run, iteration by iteration.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.stored.runs[0].trace
-    }
-
-    /// Why the best run ended.
-    pub fn stop(&self) -> &Stop {
-        &self.stored.runs[0].stop
     }
 
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their stacking weights but not calibrated.
@@ -381,44 +227,6 @@ impl IqgmeFit {
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
         let responsibilities = self.responsibilities(table)?;
         Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
-    }
-
-    /// The distribution of one missing cell given the observed cells of its row. None if the cell is observed or its column is not in the model.
-    ///
-    /// Costs as much as all missing cells of the row: ask [`cells`](Self::cells) for several of them.
-    pub fn cell(
-        &self,
-        table: &Table,
-        row: usize,
-        column: usize,
-    ) -> Result<Option<Vec<CellTerm>>, IqgmeError> {
-        if column >= table.n_cols() {
-            return Err(IqgmeError::Argument {
-                argument: "column",
-                value: column.to_string(),
-                rule: "a column of the table",
-            });
-        }
-        let cells = self.cells(table, row)?.into_iter();
-        Ok(cells
-            .filter(|cell| cell.column == column)
-            .map(|cell| cell.terms)
-            .next())
-    }
-
-    /// All missing cells of a row given its observed cells, by column; columns that are not in the model are left out.
-    ///
-    /// Cost: `N P^2 + N min(|o|, |m|)^3` for each run. Errors: other columns than in training, no such row.
-    pub fn cells(&self, table: &Table, row: usize) -> Result<Vec<MissingCell>, IqgmeError> {
-        if row >= table.n_rows() {
-            return Err(IqgmeError::Argument {
-                argument: "row",
-                value: row.to_string(),
-                rule: "a row of the table",
-            });
-        }
-        let table = table.select_rows(&[row]);
-        Ok(self.cells_by_row(&table)?.swap_remove(0))
     }
 
     /// Number of components that have at least one training row, in expectation.
@@ -445,7 +253,7 @@ impl IqgmeFit {
         let summary = |h: usize| {
             let component = &state.components[h];
             let (mean, covariance) = units.gaussian(component);
-            let experts = &self.stored.runs[0].laplace_experts[h * n_utilities..][..n_utilities];
+            let experts = &self.best().derived[h * n_utilities..][..n_utilities];
             let (classifier, utilities) = units.classifiers(experts);
             ComponentSummary {
                 weight: weights[h],
@@ -489,29 +297,13 @@ impl IqgmeFit {
     }
 }
 
-impl Answers for IqgmeFit {
-    type Task<'a> = ();
-
-    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
-        Ok(0)
-    }
-
-    fn units(&self) -> &Units {
-        &self.stored.units[0]
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+impl IqgmeFit {
+    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let rows = scales::rows(&self.stored.units, table)?;
         member::class_probabilities(&self.parts(&rows, Experts::Integrated, None))
     }
-}
 
-impl Draws for IqgmeFit {
-    fn intervals(
+    fn draw_intervals(
         &self,
         _: usize,
         table: &Table,
@@ -528,7 +320,7 @@ impl Describes for IqgmeFit {
     const GATE: Gate = Gate::Marginal;
 
     fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
-        let runs = self.stored.runs.iter().zip(&self.predictors);
+        let runs = self.stored.members.iter().zip(&self.predictors);
         let each = runs.map(|(run, predictor)| (run.elbo_weight, Cow::Borrowed(predictor)));
         Ok(each.filter(|(weight, _)| *weight > 0.0).collect())
     }
@@ -536,7 +328,7 @@ impl Describes for IqgmeFit {
     /// Drawn by weight; those that have some come first.
     fn chosen(&self, draw: usize, _: usize) -> usize {
         let u = stream(self.stored.config.seed, [0, draw as u64, PICK, 0]).random();
-        pick(self.stored.runs.iter().map(|run| run.elbo_weight), u).unwrap_or(0)
+        pick(self.stored.members.iter().map(|run| run.elbo_weight), u).unwrap_or(0)
     }
 
     fn draw_key(&self) -> (u64, u64) {
@@ -544,62 +336,40 @@ impl Describes for IqgmeFit {
     }
 }
 
-described!(IqgmeFit, IqgmeConfig);
+described!(IqgmeFit, IqgmeConfig, units[0]);
+members!(IqgmeFit, Member, IqgmeState, |members| &members[0]);
+saved!(IqgmeFit, "npb-iqgme/fit/2");
 classifier!(IqgmeFit);
-intervals!(IqgmeFit);
+intervals!(IqgmeFit, [draws: usize]);
 features!(IqgmeFit);
 
-impl Saved for IqgmeFit {
-    const MODEL: &'static str = "npb-iqgme/fit/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        let saved = |what: String| IqgmeError::Saved { what };
-        stored.config.validate()?;
-        scales::check(&stored.units).map_err(saved)?;
-        let (n_classes, runs) = (stored.classes.len(), &stored.runs);
-        if n_classes == 1 || runs.is_empty() || runs[0].elbo_weight == 0.0 {
-            return Err(saved("classes or runs: impossible number".to_owned()));
-        }
-        let n_own = n_on_own_scale(runs);
-        let in_place = |run: &Member| {
-            run.scale == FeatureScale::NormalScores
-                && run.elbo_weight == 0.0
-                && stored.units.len() == 2
+impl Stored {
+    fn check(&self) -> Result<(), String> {
+        scales::check(&self.units)?;
+        let (n_classes, members) = (self.classes.len(), &self.members);
+        check_members(members, n_classes)?;
+        let own = |member: &&Member| member.scale == FeatureScale::Standardised;
+        let n_own = members.iter().take_while(own).count();
+        let in_place = |member: &Member| {
+            member.scale == FeatureScale::NormalScores
+                && member.elbo_weight == 0.0
+                && self.units.len() == 2
         };
-        if n_own == 0 || !runs[n_own..].iter().all(in_place) {
-            return Err(saved("scales of the runs".to_owned()));
+        expect(n_own > 0 && members[0].elbo_weight > 0.0, "best member")?;
+        expect(
+            members[n_own..].iter().all(in_place),
+            "scales of the members",
+        )?;
+        distinct(&self.classes).map_err(|twice| twice.to_string())?;
+        let p = self.units[0].active.len();
+        for member in members {
+            let (state, experts) = (&member.state, &member.derived);
+            let truncation = state.sticks.truncation();
+            expect(truncation == self.config.truncation, "truncation")?;
+            state.check(p, n_classes.saturating_sub(1))?;
+            expect(experts.len() == state.experts.len(), "number of experts")?;
+            check_experts(experts, p)?;
         }
-        distinct(&stored.classes).map_err(|twice| saved(twice.to_string()))?;
-        check_weights("ELBO weights", runs.iter().map(|run| run.elbo_weight)).map_err(saved)?;
-        let weights = runs.iter().map(|run| run.stacking_weight);
-        check_weights("stacking weights", weights).map_err(saved)?;
-        let p = stored.units[0].active.len();
-        for (k, run) in runs.iter().enumerate() {
-            run.calibration.check(n_classes).map_err(saved)?;
-            if run.state.sticks.truncation() != stored.config.truncation {
-                return Err(saved(format!("truncation of run {k}")));
-            }
-            run.state
-                .check(p, n_classes.saturating_sub(1))
-                .map_err(saved)?;
-            if run.laplace_experts.len() != run.state.experts.len() {
-                return Err(saved(format!("number of experts of run {k}")));
-            }
-            check_experts(&run.laplace_experts, p).map_err(saved)?;
-        }
-        Self::from_stored(stored)
+        Ok(())
     }
-}
-
-/// How many runs are on the features' own scale; they come first.
-fn n_on_own_scale<'a>(runs: impl IntoIterator<Item = &'a Member>) -> usize {
-    let own = |run: &&Member| run.scale == FeatureScale::Standardised;
-    runs.into_iter().take_while(own).count()
 }

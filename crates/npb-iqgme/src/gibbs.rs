@@ -120,7 +120,7 @@ impl<'d> IqgmeSampler<'d> {
         let mut sampler = Self::with(data, config, chain, parameters)?;
         sampler.labels = labels;
         sampler.values = values;
-        sampler.utilities = data.utilities_by_position(&data.first_soft_labels());
+        sampler.utilities = data.utilities_by_position(&data.first_utilities_by_row());
         sampler.start(n_components)?;
         Ok(sampler)
     }

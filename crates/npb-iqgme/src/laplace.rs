@@ -90,34 +90,26 @@ fn parts(
     let takes_part = |row: usize, h: usize| {
         classes[row].is_some() && responsibilities[row * n_components + h] > LEAST_RESPONSIBILITY
     };
-    let by_utility = (0..n_utilities)
-        .map(|k| {
-            let of_utility = state.experts.iter().skip(k).step_by(n_utilities);
-            let experts: Vec<Expert> = of_utility.cloned().collect();
-            gate.completed(rows, &experts, takes_part)
-        })
-        .collect::<Result<Vec<Vec<Vec<Completed>>>, _>>()?;
-    let of_row = |i: usize| -> Vec<Part> {
-        let each = (0..by_utility[0][i].len()).map(|at| {
-            let Completed { component, row, .. } = &by_utility[0][i][at];
-            let experts = &state.experts[component * n_utilities..][..n_utilities];
-            let scores: Vec<f64> = experts.iter().map(|e| dot(&e.mean, row)).collect();
-            let variances = by_utility.iter().map(|by_row| by_row[i][at].variance);
-            let variance = 1.0 + variances.sum::<f64>() / n_utilities as f64;
-            let rho = responsibilities[i * n_components + component];
-            let class = classes[i].expect("rows with a part are labelled");
+    let completed = gate.completed(rows, takes_part)?;
+    let of_row = |(i, parts): (usize, Vec<Completed>)| -> Vec<Part> {
+        let class = classes[i];
+        let part = |part: Completed| {
+            let h = part.component;
+            let experts = &state.experts[h * n_utilities..][..n_utilities];
+            let scores: Vec<f64> = experts.iter().map(|e| dot(&e.mean, &part.row)).collect();
+            let class = class.expect("rows with a part are labelled");
+            let mut weights = curvatures(class, &scores, 1.0 + part.variance);
+            let rho = responsibilities[i * n_components + h];
+            weights.iter_mut().for_each(|weight| *weight *= rho);
             Part {
-                component: *component,
-                row: row.clone(),
-                weights: curvatures(class, &scores, variance)
-                    .into_iter()
-                    .map(|curvature| rho * curvature)
-                    .collect(),
+                component: h,
+                row: part.row,
+                weights,
             }
-        });
-        each.collect()
+        };
+        parts.into_iter().map(part).collect()
     };
-    let by_row: Vec<Vec<Part>> = (0..rows.len()).into_par_iter().map(of_row).collect();
+    let by_row: Vec<Vec<Part>> = completed.into_par_iter().enumerate().map(of_row).collect();
     let mut by_component: Vec<Vec<Part>> = std::iter::repeat_with(Vec::new)
         .take(n_components)
         .collect();

@@ -39,7 +39,7 @@
 //! | questions to a fit: probabilities and intervals, clusters, densities, imputation, summaries | [`IqgmeFit`] |
 //! | drive the inference: single updates, bound, stop and resume | [`IqgmeData`], [`IqgmeVb`], [`VbUpdate`], [`Bound`] |
 //! | the posterior | [`IqgmeState`], [`Component`], [`Expert`], [`ExpertPrior`] |
-//! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_watched`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`AtomSummary`], [`Atoms`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
+//! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_watched`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`AtomSummary`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
 //! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`] |
@@ -81,13 +81,14 @@ pub use bound::Bound;
 pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::IqgmeData;
 pub use em::{QgmeConfig, QgmeFit, fit_qgme, fit_qgme_watched};
+pub use ensemble::member::Member;
 pub use error::IqgmeError;
 pub use factor::{
-    FactorBound, FactorComponent, FactorConfig, FactorData, FactorExpert, FactorFit, FactorInit,
+    ClusterRows, FactorBound, FactorComponent, FactorConfig, FactorData, FactorFit, FactorInit,
     FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
     fit_factor_watched,
 };
-pub use fit::{IqgmeFit, Member, fit, fit_unlabelled, fit_watched};
+pub use fit::{IqgmeFit, fit, fit_unlabelled, fit_watched};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::config::{GibbsConfig, GibbsMove};
 pub use gibbs::fit::{
@@ -105,7 +106,7 @@ pub use npb_priors;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
-    AtomSummary, Atoms, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task,
+    AtomSummary, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task,
     TaskInit, TaskMember, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_watched,
 };
 pub use vb::{IqgmeVb, VbUpdate};

@@ -3,7 +3,7 @@
 use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
-use crate::gibbs::state::{DrawnComponent, GibbsParameters};
+use crate::gibbs::state::{DrawnComponent, check_drawn};
 use crate::predict::Predictor;
 use crate::{Expert, IqgmeError};
 
@@ -27,16 +27,7 @@ impl Mixture {
         if !weights || (sum - 1.0).abs() > 1e-6 {
             return Err("weights: impossible value or size".to_owned());
         }
-        let width = n_utilities * (p + 1);
-        let as_state = GibbsParameters {
-            ln_rests: vec![0.0; n],
-            components: self.components.clone(),
-            experts: self.experts.clone(),
-            expert_means: vec![0.0; width],
-            expert_precisions: vec![1.0; width],
-            ..GibbsParameters::none()
-        };
-        as_state.check(p, n_utilities)
+        check_drawn(&self.components, &self.experts, p, n_utilities)
     }
 
     pub(crate) fn predictor(&self) -> Result<Predictor, IqgmeError> {

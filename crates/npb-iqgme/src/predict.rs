@@ -70,27 +70,6 @@ fn ln_peak(dof: f64, scale: f64, observed: usize) -> f64 {
     ln_gamma(0.5 * (dof + o)) - ln_gamma(0.5 * dof) + 0.5 * o * (scale / (dof * PI)).ln()
 }
 
-fn pack(experts: &[Expert]) -> Vec<PackedExpert> {
-    let pack = |expert: &Expert| PackedExpert::new(&expert.mean, expert.covariance.as_ref());
-    experts.iter().map(pack).collect()
-}
-
-/// The quadratic forms of complete rows. On failure: the component whose matrix is not positive definite.
-fn gates(
-    means: &Mat<f64>,
-    precisions: &[Mat<f64>],
-) -> Result<Vec<Form>, (usize, NotPositiveDefinite)> {
-    let gate = |(h, precision): (usize, &Mat<f64>)| {
-        Form::new(means.col_as_slice(h), precision.as_ref(), &[]).map_err(|source| (h, source))
-    };
-    precisions.iter().enumerate().map(gate).collect()
-}
-
-/// Mean and variance of `w'x^b`.
-fn score(expert: &Expert, factor: &Cholesky) -> Form {
-    Form::with_factor(&vec![0.0; expert.mean.len()], factor, &expert.mean)
-}
-
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
     IqgmeError::numerical(0, "posterior draw", 0, source)
 }
@@ -215,7 +194,7 @@ pub(crate) struct Completed {
     pub(crate) component: usize,
     /// Its features and the constant 1.
     pub(crate) row: Vec<f64>,
-    /// What the missing features add to the variance of the score at the expert's mean.
+    /// What the missing features add to the variances of the scores at the experts' means, on average over utilities.
     pub(crate) variance: f64,
 }
 
@@ -274,28 +253,12 @@ impl Predictor {
             .zip(components)
             .map(|(e, c)| e.ln_det_scale + p * c.dof.ln())
             .collect();
-        let precisions: Vec<Mat<f64>> = expected.into_iter().map(|e| e.precision).collect();
-        let scored = |(h, expert): (usize, &Expert)| {
-            let factor = Cholesky::new(expert.covariance.as_ref()).map_err(|source| (h, source))?;
-            Ok(score(expert, &factor))
-        };
+        let precisions = expected.into_iter().map(|e| e.precision).collect();
         Ok(Self {
-            gates: gates(&means, &precisions)?,
-            scores: experts
-                .iter()
-                .enumerate()
-                .map(scored)
-                .collect::<Result<_, _>>()?,
-            means,
-            ln_det,
-            quadratics: Quadratics::new(precisions)?,
-            ln_weights,
             ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
             dof,
             student_scale,
-            packed_experts: pack(experts),
-            n_utilities: experts.len() / n_components,
-            experts: experts.to_vec(),
+            ..Self::normal(means, precisions, ln_det, experts.to_vec(), ln_weights)?
         })
     }
 
@@ -307,30 +270,50 @@ impl Predictor {
         precisions: Vec<Mat<f64>>,
         experts: Vec<Expert>,
     ) -> Result<Self, IqgmeError> {
-        let n_components = weights.len();
-        let mut scores = Vec::with_capacity(experts.len());
-        for expert in &experts {
-            let factor = Cholesky::new(expert.covariance.as_ref()).map_err(drawn)?;
-            scores.push(score(expert, &factor));
-        }
         let ln_det = precisions
             .iter()
             .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
             .collect::<Result<_, IqgmeError>>()?;
+        let ln_weights = weights.iter().map(|w| w.ln()).collect();
+        Self::normal(means, precisions, ln_det, experts, ln_weights)
+            .map_err(|(_, source)| drawn(source))
+    }
+
+    /// Components that are normal with these means and precisions.
+    fn normal(
+        means: Mat<f64>,
+        precisions: Vec<Mat<f64>>,
+        ln_det: Vec<f64>,
+        experts: Vec<Expert>,
+        ln_weights: Vec<f64>,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let n_components = ln_weights.len();
+        let gate = |(h, precision): (usize, &Mat<f64>)| {
+            let form = Form::new(means.col_as_slice(h), precision.as_ref(), &[]);
+            form.map_err(|source| (h, source))
+        };
+        // Mean and variance of `w'x^b`.
+        let score = |(i, expert): (usize, &Expert)| {
+            let factor = Cholesky::new(expert.covariance.as_ref()).map_err(|source| (i, source))?;
+            let centre = vec![0.0; expert.mean.len()];
+            Ok(Form::with_factor(&centre, &factor, &expert.mean))
+        };
+        let pack = |e: &Expert| PackedExpert::new(&e.mean, e.covariance.as_ref());
+        let (gates, scores) = (precisions.iter().enumerate(), experts.iter().enumerate());
         Ok(Self {
-            gates: gates(&means, &precisions).map_err(|(_, source)| drawn(source))?,
-            scores,
-            quadratics: Quadratics::new(precisions).map_err(|(_, source)| drawn(source))?,
-            ln_weights: weights.iter().map(|w| w.ln()).collect(),
+            gates: gates.map(gate).collect::<Result<_, _>>()?,
+            scores: scores.map(score).collect::<Result<_, _>>()?,
+            means,
+            quadratics: Quadratics::new(precisions)?,
+            ln_weights,
             ln_det,
-            packed_experts: pack(&experts),
+            packed_experts: experts.iter().map(pack).collect(),
             n_utilities: experts.len() / n_components,
             experts,
             // Those of normal densities are not asked for.
             dof: vec![f64::INFINITY; n_components],
             student_scale: vec![1.0; n_components],
             ln_peaks: Vec::new(),
-            means,
         })
     }
 
@@ -667,7 +650,6 @@ impl Predictor {
     pub(crate) fn completed(
         &self,
         rows: &Rows,
-        experts: &[Expert],
         takes_part: impl Fn(usize, usize) -> bool + Sync,
     ) -> Result<Vec<Vec<Completed>>, IqgmeError> {
         let components = |row: usize| {
@@ -677,11 +659,13 @@ impl Predictor {
         let incomplete = |seen: &mut Seen<'_, '_>| {
             let table_row = seen.table_row;
             let of_component = |h: usize| {
-                let mean = &experts[h].mean;
+                let experts = &self.experts[h * self.n_utilities..][..self.n_utilities];
+                let variance = |e: &Expert| missing_trace(h, seen, |i, j| e.mean[i] * e.mean[j]);
+                let variance = experts.iter().map(variance).sum::<f64>() / experts.len() as f64;
                 Completed {
                     component: h,
                     row: self.complete(h, seen),
-                    variance: missing_trace(h, seen, |i, j| mean[i] * mean[j]),
+                    variance,
                 }
             };
             components(table_row).map(of_component).collect()

@@ -43,6 +43,16 @@ impl Prior {
         })
     }
 
+    /// What all components are at the start, before they have rows: at the mean and with the covariance of all rows.
+    pub(crate) fn pooled(&self, covariance: &Mat<f64>) -> Component {
+        let dof = covariance.nrows() as f64 + 2.0;
+        Component {
+            scale_inverse: covariance * Scale(dof),
+            dof,
+            ..self.component.clone()
+        }
+    }
+
     /// `c` in `B_0^-1 = c S`: `E[Lambda^-1] = B_0^-1 / (nu_0 - P - 1)` is the covariance `S` of all rows (the thesis read with `B_0 = S^-1`).
     pub(crate) fn scale(config: &IqgmeConfig, p: usize) -> f64 {
         let excess = config.dof_excess + config.dof_per_feature * p as f64;

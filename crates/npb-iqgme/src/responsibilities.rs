@@ -1,4 +1,4 @@
-//! Responsibilities of all rows, in the layout of the pass.
+//! Responsibilities of all rows, in the layout of the E-step.
 
 use crate::rows::Rows;
 
@@ -7,7 +7,7 @@ const ABSENT: usize = usize::MAX;
 
 /// `q(z)` of every row. The rows of a block lie together: component by component, its rows side by side.
 ///
-/// Components that are reordered, dropped or added are only noted: the next pass writes all values anew, in the new order.
+/// Components that are reordered, dropped or added are only noted: the next E-step writes all values anew, in the new order.
 #[derive(Clone, Debug)]
 pub(crate) struct Responsibilities {
     values: Vec<f64>,
@@ -73,7 +73,7 @@ impl Responsibilities {
     }
 
     /// All values in the order of the components, to be read: a block of `n` rows has `n` values for each component.
-    pub(crate) fn settled(&mut self, rows: &Rows) -> &mut [f64] {
+    pub(crate) fn in_order(&mut self, rows: &Rows) -> &mut [f64] {
         let n_components = self.columns.len();
         if self.stored != n_components || !self.columns.iter().copied().eq(0..n_components) {
             *self = Self::from_positions(rows, n_components, &self.by_position(rows));
@@ -81,7 +81,7 @@ impl Responsibilities {
         &mut self.values
     }
 
-    /// As [`Self::settled`], to be written: what is there means nothing.
+    /// As [`Self::in_order`], to be written: what is there means nothing.
     pub(crate) fn overwritten(&mut self, n_rows: usize) -> &mut [f64] {
         self.stored = self.columns.len();
         self.columns = (0..self.stored).collect();
@@ -110,7 +110,7 @@ mod tests {
             .flat_map(|i| [3.0 * f64::from(i), 0.0, 3.0 * f64::from(i) + 2.0])
             .collect();
         assert_eq!(responsibilities.by_position(&rows), wanted);
-        responsibilities.settled(&rows);
+        responsibilities.in_order(&rows);
         assert_eq!(responsibilities.by_position(&rows), wanted);
         responsibilities.select(&[0, 1]);
         assert_eq!(responsibilities.overwritten(70).len(), 140);

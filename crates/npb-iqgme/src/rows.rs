@@ -1,11 +1,11 @@
-//! The training rows in the order the pass over them wants, with their labels.
+//! The training rows in the order the E-step over them wants, with their labels.
 
 use std::ops::Deref;
 
 use npb_data::Table;
 use npb_linalg::mixture::{Block, Pattern, SortedRows};
 
-/// Standardised rows sorted for the pass, and their labels by sorted position.
+/// Standardised rows sorted for the E-step, and their labels by sorted position.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     sorted: SortedRows,

@@ -3,9 +3,8 @@
 use std::ops::ControlFlow;
 
 use npb_data::clusters::{by_size, k_means, nearest};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_linalg::mixture::complete;
-use rand::Rng;
 
 use crate::IqgmeError;
 use crate::config::{Init, IqgmeConfig};
@@ -42,23 +41,17 @@ pub(crate) fn responsibilities(
     let points = completed(data)?;
     let mut rng = stream(config.seed, [restart, 0, START, 0]);
     let n = data.rows.len();
-    let clusters = match start {
-        Init::KMeans(clusters) => {
-            let members: Vec<usize> = (0..n).collect();
-            let centres = k_means(&points, &members, clusters.min(config.truncation), &mut rng);
-            members
-                .iter()
-                .map(|&i| nearest(&points[i], &centres).0)
-                .collect()
-        }
+    let n_classes = match start {
+        Init::KMeans(_) => 0,
+        Init::PerClass(_) => data.rows.n_utilities + 1,
         Init::Mixture(clusters) => return mixture(data, config, clusters, restart),
-        Init::PerClass(clusters) => per_class(
-            data,
-            &points,
-            clusters.min(config.truncation.div_ceil(data.rows.n_utilities + 1)),
-            &mut rng,
-        ),
     };
+    let each = start
+        .clusters()
+        .min(config.truncation.div_ceil(n_classes.max(1)));
+    let clusters = within_classes(&points, &data.rows.classes, n_classes, |members| {
+        k_means(&points, members, each, &mut rng)
+    });
     let ranks: Vec<usize> = by_size(&clusters)
         .into_iter()
         .map(|rank| rank % config.truncation)
@@ -84,8 +77,10 @@ fn mixture(
         ..data.clone()
     };
     let config = IqgmeConfig {
-        max_iterations: MIXTURE_ITERATIONS,
-        tolerance: 1e-5,
+        limits: VbLimits {
+            max_iterations: MIXTURE_ITERATIONS,
+            tolerance: 1e-5,
+        },
         ..config.clone()
     };
     let mut vb = IqgmeVb::new(&features, config, Init::KMeans(clusters), restart)?;
@@ -93,32 +88,31 @@ fn mixture(
     Ok(vb.into_responsibilities())
 }
 
-fn per_class(
-    data: &IqgmeData,
+/// Clusters of points within each class, the classes from the last one to the first; points of none join the nearest cluster, or have clusters of their own where there is no
+/// class. `k_means` gets the places of points.
+pub(crate) fn within_classes(
     points: &[Vec<f64>],
-    clusters: usize,
-    rng: &mut impl Rng,
+    classes: &[Option<usize>],
+    n_classes: usize,
+    mut k_means: impl FnMut(&[usize]) -> Vec<Vec<f64>>,
 ) -> Vec<usize> {
-    let n = data.rows.len();
-    let mut assigned = vec![usize::MAX; n];
+    let mut assigned = vec![usize::MAX; points.len()];
     let mut centres: Vec<Vec<f64>> = Vec::new();
-    for class in (0..=data.rows.n_utilities).rev() {
-        let members: Vec<usize> = (0..n)
-            .filter(|&i| data.rows.classes[i] == Some(class))
-            .collect();
-        let found = k_means(points, &members, clusters, rng);
+    for class in (0..n_classes).rev() {
+        let own = |i: &usize| classes[*i] == Some(class);
+        let members: Vec<usize> = (0..points.len()).filter(own).collect();
+        let found = k_means(&members);
         for &i in &members {
             assigned[i] = centres.len() + nearest(&points[i], &found).0;
         }
         centres.extend(found);
     }
     if centres.is_empty() {
-        let members: Vec<usize> = (0..n).collect();
-        centres = k_means(points, &members, clusters, rng);
+        centres = k_means(&(0..points.len()).collect::<Vec<_>>());
     }
-    for i in 0..n {
-        if assigned[i] == usize::MAX {
-            assigned[i] = nearest(&points[i], &centres).0;
+    for (assigned, point) in assigned.iter_mut().zip(points) {
+        if *assigned == usize::MAX {
+            *assigned = nearest(point, &centres).0;
         }
     }
     assigned

@@ -60,14 +60,6 @@ impl ExpertPrior {
             .expect("sums of positive numbers, or checked when read from a file")
     }
 
-    /// The same with another `gamma`.
-    pub(crate) fn with_strength(&self, strength: f64) -> Self {
-        Self {
-            strength,
-            ..self.clone()
-        }
-    }
-
     /// `q(zeta, lambda)` with this prior, given the free ones of some experts, as many for each component as there are utilities. Experts at the prior follow it and do not enter.
     pub(crate) fn given(&self, experts: &[Expert], n_utilities: usize) -> Self {
         let n_free = experts.iter().filter(|e| !e.at_prior).count() / n_utilities;
@@ -204,7 +196,7 @@ pub(crate) fn finite(values: &[f64]) -> bool {
     values.iter().all(|v| v.is_finite())
 }
 
-fn square(matrix: &Mat<f64>, n: usize, what: &str) -> Result<(), String> {
+pub(crate) fn square(matrix: &Mat<f64>, n: usize, what: &str) -> Result<(), String> {
     let shape = matrix.nrows() == n && matrix.ncols() == n;
     expect(shape && Cholesky::new(matrix.as_ref()).is_ok(), what)
 }
@@ -289,22 +281,9 @@ impl Expert {
         h: usize,
         k: usize,
     ) -> Result<Self, NotPositiveDefinite> {
-        let sums = &stats.labelled;
-        let p = sums.first.nrows();
+        let p = stats.labelled.first.nrows();
         let (first, column) = (k * (p + 1), h * stats.n_utilities() + k);
-        let precision = Mat::from_fn(p + 1, p + 1, |i, j| {
-            let data = match (i < p, j < p) {
-                (true, true) => sums.second[h][(i, j)],
-                (true, false) => sums.first[(i, h)],
-                (false, true) => sums.first[(j, h)],
-                (false, false) => sums.weight[h],
-            };
-            if i == j {
-                data + prior.precision(first + i)
-            } else {
-                data
-            }
-        });
+        let precision = stats.labelled_second(h, |j| prior.precision(first + j));
         let factor = Cholesky::new(precision.as_ref())?;
         let mut mean: Vec<f64> = (0..=p)
             .map(|j| {
@@ -336,37 +315,6 @@ impl Expert {
         });
         each.collect()
     }
-
-    /// `<w_x w_x'>`, `<w_x c>`, `<c>` and `<c^2>` for the intercept at `centre`, `c = w_b + w_x' centre`.
-    pub(crate) fn about(&self, centre: &[f64]) -> ExpertMoments {
-        let p = centre.len();
-        let second = |i: usize, j: usize| self.covariance[(i, j)] + self.mean[i] * self.mean[j];
-        let slope_second = Mat::from_fn(p, p, second);
-        let mut slope_intercept = vec![0.0; p];
-        for i in 0..p {
-            slope_intercept[i] =
-                second(i, p) + (0..p).map(|j| second(i, j) * centre[j]).sum::<f64>();
-        }
-        let intercept = self.mean[p] + dot(&self.mean[..p], centre);
-        let intercept_second = second(p, p)
-            + (0..p)
-                .map(|i| centre[i] * (second(i, p) + slope_intercept[i]))
-                .sum::<f64>();
-        ExpertMoments {
-            slope_second,
-            slope_intercept,
-            intercept,
-            intercept_second,
-        }
-    }
-}
-
-/// Moments of an expert with its intercept moved to a component's mean.
-pub(crate) struct ExpertMoments {
-    pub(crate) slope_second: Mat<f64>,
-    pub(crate) slope_intercept: Vec<f64>,
-    pub(crate) intercept: f64,
-    pub(crate) intercept_second: f64,
 }
 
 /// Of the numbers that have a partner.

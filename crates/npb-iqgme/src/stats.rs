@@ -1,4 +1,4 @@
-//! Sufficient statistics of one pass over the rows.
+//! Sufficient statistics of one E-step over the rows.
 
 use npb_linalg::faer::Mat;
 use npb_linalg::mixture::Moments;
@@ -63,6 +63,21 @@ impl SufficientStats {
                 *to += factor * from;
             }
         }
+    }
+
+    /// `sum rho x^b x^b'` over the labelled rows of component `h`, with these numbers added to the diagonal.
+    pub(crate) fn labelled_second(&self, h: usize, diagonal: impl Fn(usize) -> f64) -> Mat<f64> {
+        let sums = &self.labelled;
+        let p = sums.first.nrows();
+        Mat::from_fn(p + 1, p + 1, |i, j| {
+            let data = match (i < p, j < p) {
+                (true, true) => sums.second[h][(i, j)],
+                (true, false) => sums.first[(i, h)],
+                (false, true) => sums.first[(j, h)],
+                (false, false) => sums.weight[h],
+            };
+            data + if i == j { diagonal(i) } else { 0.0 }
+        })
     }
 
     /// Appends a component without rows.

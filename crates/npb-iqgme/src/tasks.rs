@@ -1,16 +1,14 @@
 //! Many tasks at once: a hierarchical Dirichlet process whose tasks share components and experts (W chapter 4).
 //!
-//! Every task has a mixture of its own, but the atoms that its groups point at, a Gaussian and an expert each, are shared by all tasks. Given the
-//! indicators, a group of a task is to its rows what a component is in the single-task model: see [`groups`]. The pass over the rows is the same.
+//! Every task has a mixture of its own, but the atoms that its local components point at, a Gaussian and an expert each, are shared by all tasks. Given the
+//! indicators, a local component of a task is to its rows what a component is in the single-task model: see `e_step/atoms.rs`. The E-step over the rows is the same.
 //!
 //! Model: `docs/iqgme.md`, "Many tasks"; updates and bound: `docs/iqgme-updates.md`, "Many tasks".
 
-mod atoms;
 mod bound;
 mod config;
 mod data;
 mod fit;
-mod groups;
 mod local;
 mod new_task;
 mod rows;
@@ -22,7 +20,6 @@ mod vb;
 pub use config::{TaskInit, TasksConfig};
 pub use data::{MultiTaskData, Task};
 pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_watched};
-pub use new_task::Atoms;
 pub use run::TaskMember;
 pub use state::{Gaussians, MultiTaskState, TaskState};
 pub use vb::{MultiTaskVb, TaskUpdate};

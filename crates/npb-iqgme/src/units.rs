@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use npb_data::{Standardiser, Table};
+use npb_data::{Mask, Standardiser, Table};
 use npb_linalg::faer::Mat;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -324,29 +324,25 @@ fn unlabelled(standardised: &Table) -> Rows {
 
 /// A table being completed.
 pub(crate) struct Filling {
-    n_columns: usize,
     values: Vec<f64>,
-    observed: Vec<bool>,
+    observed: Mask,
 }
 
 impl Filling {
     pub(crate) fn new(table: &Table) -> Self {
-        let n_columns = table.n_cols();
-        let cells = (0..table.n_rows()).flat_map(|i| (0..n_columns).map(move |j| (i, j)));
         Self {
-            n_columns,
             values: table.values().to_vec(),
-            observed: cells.map(|(i, j)| table.is_observed(i, j)).collect(),
+            observed: table.observed().clone(),
         }
     }
 
     pub(crate) fn set(&mut self, row: usize, column: usize, value: f64) {
-        self.values[row * self.n_columns + column] = value;
-        self.observed[row * self.n_columns + column] = true;
+        self.values[row * self.observed.n_cols() + column] = value;
+        self.observed.set(row, column, true);
     }
 
     pub(crate) fn table(self, like: &Table) -> Result<Table, IqgmeError> {
-        let table = Table::new(like.n_rows(), self.n_columns, self.values, &self.observed)?;
+        let table = Table::from_parts(self.values, self.observed)?;
         Ok(table.with_column_names(like.column_names().to_vec())?)
     }
 }

@@ -8,15 +8,15 @@ use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::NotPositiveDefinite;
-use npb_linalg::faer::{Mat, Scale};
+use npb_linalg::faer::Mat;
 use npb_priors::dp::StickFactor;
 
 use crate::bound::Bound;
 use crate::data::IqgmeData;
-use crate::e_step::{PassParameters, RowFactors, RowFamily, Update, pass, soft_means};
+use crate::e_step::{EStepParameters, RowFactors, RowFamily, Update, e_step, expected_utilities};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
-use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
+use crate::state::{Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
 use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub(crate) const START_ITERATIONS: usize = 10;
 pub enum VbUpdate {
     /// `q(x^m, z)` of every row.
     Labels,
-    /// `q(x^m, z)`, then `q(t)`, of every row, in one pass.
+    /// `q(x^m, z)`, then `q(t)`, of every row, in one E-step.
     Rows,
     /// The order of the components: larger ones first, one vacant one at the end.
     Order,
@@ -125,7 +125,7 @@ impl<'d> IqgmeVb<'d> {
             state,
             expected: Vec::new(),
             stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
-            soft: soft_means(&locations, &data.rows),
+            soft: expected_utilities(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::from_positions(
                 &data.rows,
@@ -168,7 +168,7 @@ impl<'d> IqgmeVb<'d> {
             prior,
             expected: Vec::new(),
             stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
-            soft: soft_means(&locations, &data.rows),
+            soft: expected_utilities(&locations, &data.rows),
             locations,
             responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
             state,
@@ -176,26 +176,18 @@ impl<'d> IqgmeVb<'d> {
             family: RowFamily::MeanField,
             trace,
         };
-        for (h, component) in vb.state.components.iter().enumerate() {
-            vb.expected
-                .push(vb.numerical("covariance", h, component.expected())?);
-        }
+        vb.expected = vb.expected_of(&vb.state)?;
         Ok(vb)
     }
 
     /// First statistics: every component has the shared covariance, the mean of all rows, and no expert. Then the parameters are fitted to the
     /// responsibilities of the start before these may move: experts that know nothing yet would let the gate explain the labels instead.
     fn start(&mut self) -> Result<(), IqgmeError> {
-        let p = self.data.rows.n_features as f64;
-        let shared = Component {
-            scale_inverse: &self.data.covariance * Scale(p + 2.0),
-            dof: p + 2.0,
-            ..self.prior.component.clone()
-        };
-        let expected = self.numerical("shared covariance", 0, shared.expected())?;
+        let pooled = self.prior.pooled(&self.data.covariance).expected();
+        let expected = self.numerical("shared covariance", 0, pooled)?;
         self.expected = vec![expected; self.state.components.len()];
         let experts = std::mem::take(&mut self.state.experts);
-        self.pass(Update {
+        self.e_step(Update {
             responsibilities: false,
             utility_means: false,
             family: self.family,
@@ -203,7 +195,7 @@ impl<'d> IqgmeVb<'d> {
         self.state.experts = experts;
         self.update_parameters()?;
         for _ in 0..START_ITERATIONS {
-            self.pass(Update {
+            self.e_step(Update {
                 responsibilities: false,
                 utility_means: true,
                 family: self.family,
@@ -217,13 +209,7 @@ impl<'d> IqgmeVb<'d> {
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
-        let bound = self.bound()?.total();
-        if !bound.is_finite() {
-            return Err(IqgmeError::Bound {
-                iteration: self.iteration,
-                value: bound,
-            });
-        }
+        let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         self.update_parameters()?;
         Ok(bound)
     }
@@ -235,7 +221,7 @@ impl<'d> IqgmeVb<'d> {
         &mut self,
         mut watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.limits();
+        let limits = self.config.limits;
         let trace = std::mem::take(&mut self.trace);
         let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
             watch(report, &vb.state)
@@ -254,7 +240,7 @@ impl<'d> IqgmeVb<'d> {
         &self.state
     }
 
-    /// The evidence lower bound of the current posterior, in parts. Costs no pass over the rows.
+    /// The evidence lower bound of the current posterior, in parts. Costs no E-step over the rows.
     pub fn bound(&self) -> Result<Bound, IqgmeError> {
         let bound = Bound::new(&self.state, &self.expected, &self.stats, &self.prior);
         self.numerical("expert covariance", 0, bound)
@@ -270,12 +256,7 @@ impl<'d> IqgmeVb<'d> {
             .check(rows.n_features, rows.n_utilities)
             .and_then(|()| expect(own, "number of components"))
             .map_err(|what| IqgmeError::Saved { what })?;
-        let expected = state
-            .components
-            .iter()
-            .enumerate()
-            .map(|(h, component)| self.numerical("covariance", h, component.expected()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let expected = self.expected_of(state)?;
         self.numerical(
             "expert covariance",
             0,
@@ -314,26 +295,26 @@ impl<'d> IqgmeVb<'d> {
         self.state
     }
 
-    fn pass(&mut self, update: Update) -> Result<(), IqgmeError> {
+    fn e_step(&mut self, update: Update) -> Result<(), IqgmeError> {
         let rows = &self.data.rows;
-        let parameters = self.pass_parameters()?;
+        let parameters = self.e_step_parameters()?;
         let factors = RowFactors {
             locations: &mut self.locations,
             soft: &mut self.soft,
             responsibilities: if update.responsibilities {
                 self.responsibilities.overwritten(rows.len())
             } else {
-                self.responsibilities.settled(rows)
+                self.responsibilities.in_order(rows)
             },
         };
-        self.stats = pass(rows, &parameters, factors, update, self.iteration)?;
+        self.stats = e_step(rows, &parameters, factors, update, self.iteration)?;
         self.state.utility_means = self.data.utilities_by_row(&self.locations);
         Ok(())
     }
 
-    /// The posterior of the parameters as a pass over the rows wants it.
-    fn pass_parameters(&self) -> Result<PassParameters, IqgmeError> {
-        PassParameters::new(&self.state, &self.expected, &self.data.rows).map_err(
+    /// The posterior of the parameters as an E-step over the rows wants it.
+    fn e_step_parameters(&self) -> Result<EStepParameters, IqgmeError> {
+        EStepParameters::new(&self.state, &self.expected, &self.data.rows).map_err(
             |(component, source)| {
                 IqgmeError::numerical(self.iteration, "precision", component, source)
             },
@@ -349,12 +330,12 @@ impl<'d> IqgmeVb<'d> {
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: VbUpdate) -> Result<(), IqgmeError> {
         match update {
-            VbUpdate::Labels => self.pass(Update {
+            VbUpdate::Labels => self.e_step(Update {
                 responsibilities: true,
                 utility_means: false,
                 family: self.family,
             }),
-            VbUpdate::Rows => self.pass(Update {
+            VbUpdate::Rows => self.e_step(Update {
                 responsibilities: true,
                 utility_means: true,
                 family: self.family,
@@ -384,14 +365,7 @@ impl<'d> IqgmeVb<'d> {
     /// which belong to places and not to components, follow.
     fn rearrange(&mut self) {
         let counts = self.stats.counts();
-        let mut order: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0.0).collect();
-        order.sort_by(|&a, &b| counts[b].total_cmp(&counts[a]));
-        if order.iter().enumerate().any(|(k, &h)| k != h) {
-            let sorted: Vec<f64> = order.iter().map(|&h| counts[h]).collect();
-            if self.stick_bound(&sorted) < self.stick_bound(&counts) {
-                order = (0..counts.len()).collect();
-            }
-        }
+        let mut order = falling(&counts, |counts| stick_bound(&self.state.sticks, counts));
         // One component with less than a row is enough to be born from: no further vacant one beside it.
         let filled = order.iter().all(|&h| counts[h] >= 1.0);
         if filled && order.len() < self.config.truncation {
@@ -404,22 +378,6 @@ impl<'d> IqgmeVb<'d> {
             }
         }
         self.select(&order);
-    }
-
-    /// The part of the bound that holds the sticks, after their update.
-    fn stick_bound(&self, counts: &[f64]) -> f64 {
-        let mut sticks = self.state.sticks.clone();
-        let counts = self.padded(counts);
-        sticks.update_sticks(&counts);
-        let mut ln_weights = vec![0.0; counts.len()];
-        sticks.expected_ln_weights(&mut ln_weights);
-        sticks.elbo() + dot(&counts, &ln_weights)
-    }
-
-    fn padded(&self, counts: &[f64]) -> Vec<f64> {
-        let mut padded = counts.to_vec();
-        padded.resize(self.config.truncation, 0.0);
-        padded
     }
 
     /// Appends a component at the prior, without rows.
@@ -456,7 +414,7 @@ impl<'d> IqgmeVb<'d> {
     }
 
     fn update_sticks(&mut self) {
-        let counts = self.padded(&self.stats.counts());
+        let counts = padded(&self.stats.counts(), self.config.truncation);
         self.state.sticks.update_sticks(&counts);
     }
 
@@ -499,6 +457,12 @@ impl<'d> IqgmeVb<'d> {
         self.prior.expert.given(experts, self.data.rows.n_utilities)
     }
 
+    fn expected_of(&self, state: &IqgmeState) -> Result<Vec<Expected>, IqgmeError> {
+        let each = state.components.iter().enumerate();
+        each.map(|(h, component)| self.numerical("covariance", h, component.expected()))
+            .collect()
+    }
+
     fn numerical<T>(
         &self,
         block: &'static str,
@@ -528,5 +492,41 @@ fn prior_state(
         experts: (0..n_components).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
         utility_means: vec![0.0; data.rows.len() * n_utilities],
+    }
+}
+
+/// Zeros for what is beyond the counts.
+pub(crate) fn padded(counts: &[f64], len: usize) -> Vec<f64> {
+    let mut padded = counts.to_vec();
+    padded.resize(len, 0.0);
+    padded
+}
+
+/// The part of the bound that holds the sticks, after their update by these counts.
+pub(crate) fn stick_bound(sticks: &StickFactor, counts: &[f64]) -> f64 {
+    let mut sticks = sticks.clone();
+    let counts = padded(counts, sticks.truncation());
+    sticks.update_sticks(&counts);
+    let mut ln_weights = vec![0.0; counts.len()];
+    sticks.expected_ln_weights(&mut ln_weights);
+    sticks.elbo() + dot(&counts, &ln_weights)
+}
+
+/// The indices of positive sizes, larger ones first if that does not lower `value` (of sizes in their order).
+pub(crate) fn falling(sizes: &[f64], value: impl Fn(&[f64]) -> f64) -> Vec<usize> {
+    let kept: Vec<usize> = (0..sizes.len()).filter(|&k| sizes[k] > 0.0).collect();
+    let mut order = kept.clone();
+    order.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
+    if order == kept {
+        return kept;
+    }
+    let of = |order: &[usize]| value(&order.iter().map(|&k| sizes[k]).collect::<Vec<f64>>());
+    // Dropping an empty place never lowers the value; only the order may.
+    if of(&order) >= of(&kept).max(value(sizes)) {
+        order
+    } else if of(&kept) >= value(sizes) {
+        kept
+    } else {
+        (0..sizes.len()).collect()
     }
 }

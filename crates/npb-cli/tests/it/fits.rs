@@ -449,7 +449,7 @@ fn threads_change_nothing_and_convergence_can_be_required() {
     let bytes = |n: usize| std::fs::read(folder.path(&format!("t{n}.npb"))).expect("a file");
     assert!(bytes(1) == bytes(2) && bytes(1) == bytes(4));
     let error = folder.fails(
-        "fit mixture p.csv --id id --set max_iterations=1 --require-converged -o m.npb",
+        "fit mixture p.csv --id id --set limits.max_iterations=1 --require-converged -o m.npb",
         4,
     );
     assert!(

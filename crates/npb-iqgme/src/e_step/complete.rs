@@ -32,7 +32,7 @@ impl Worker<'_> {
         let entropy = self.weigh_complete(side.forms.len(), factors.responsibilities);
         self.add_entropy(entropy);
         if block.labelled {
-            self.complete_soft_labels(block, side, factors);
+            self.complete_expected_utilities(block, side, factors);
         }
         self.accumulate_complete(block, factors.soft);
     }
@@ -101,7 +101,7 @@ impl Worker<'_> {
         entropies[..n_rows].iter().sum()
     }
 
-    fn complete_soft_labels(
+    fn complete_expected_utilities(
         &mut self,
         block: &Block,
         side: &CompleteSide,
@@ -123,7 +123,7 @@ impl Worker<'_> {
                 *location = *average;
             }
         }
-        self.update_soft_labels(block, factors);
+        self.update_expected_utilities(block, factors);
     }
 
     fn accumulate_complete(&mut self, block: &Block, soft: &[f64]) {

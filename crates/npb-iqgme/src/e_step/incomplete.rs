@@ -60,7 +60,7 @@ impl Worker<'_> {
             if self.update.utility_means {
                 self.incomplete_locations(block, factors);
             }
-            self.update_soft_labels(block, factors);
+            self.update_expected_utilities(block, factors);
         }
         self.accumulate(block, (!joint).then_some(factors.soft));
         Ok(())
@@ -268,7 +268,8 @@ mod tests {
     use npb_linalg::mixture::Linear;
 
     use super::super::sides::RowFamily;
-    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::sides::Terms;
+    use crate::e_step::{EStepParameters, RowFactors, Update, e_step};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
 
@@ -324,7 +325,7 @@ mod tests {
         );
         rows.set_reduced(reduced);
         let means = Mat::from_fn(P, N, |j, h| 0.5 * value(7 * j + h));
-        let parameters = PassParameters::from_terms(means, terms(true), terms(false), &rows);
+        let parameters = EStepParameters::from_terms(means, terms(true), terms(false), &rows);
         let factors = RowFactors {
             locations: &mut [0.0; N_ROWS],
             soft: &mut [0.0; N_ROWS],
@@ -335,7 +336,7 @@ mod tests {
             utility_means: true,
             family,
         };
-        pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
+        e_step(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
     }
 
     #[test]

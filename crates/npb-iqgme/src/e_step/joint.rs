@@ -226,7 +226,8 @@ mod tests {
 
     use super::*;
     use crate::e_step::RowFamily;
-    use crate::e_step::{PassParameters, RowFactors, Terms, Update, pass};
+    use crate::e_step::sides::Terms;
+    use crate::e_step::{EStepParameters, RowFactors, Update, e_step};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
 
@@ -277,7 +278,7 @@ mod tests {
             }
             let means = Mat::from_fn(2, 2, |j, h| self.mean[h][j]);
             let parameters =
-                PassParameters::from_terms(means, terms(Some(linear)), terms(None), &rows);
+                EStepParameters::from_terms(means, terms(Some(linear)), terms(None), &rows);
             let factors = RowFactors {
                 locations: &mut [0.0],
                 soft: &mut [0.0],
@@ -288,7 +289,7 @@ mod tests {
                 utility_means: true,
                 family,
             };
-            pass(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
+            e_step(&rows, &parameters.unwrap(), factors, update, 0).unwrap()
         }
     }
 

@@ -1,11 +1,11 @@
-//! What a pass is given: the law of a row under each component, and the factors of the rows.
+//! What an E-step is given: the law of a row under each component, and the factors of the rows.
 
 use npb_linalg::mixture::{Form, Linear, Quadratics, padded};
-use std::f64::consts::PI;
 
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
+use super::atoms::{Atom, Averages, Parts, atoms};
 use crate::rows::Rows;
 use crate::state::{Expected, IqgmeState, dot};
 use npb_priors::dist::multinomial_probit;
@@ -23,7 +23,7 @@ pub(crate) enum RowFamily {
     Structured,
 }
 
-/// Which of a row's quantities the pass updates.
+/// Which of a row's quantities the E-step updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Update {
     /// `q(z)`; otherwise the responsibilities given are used.
@@ -35,54 +35,13 @@ pub(crate) struct Update {
 }
 
 /// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.
-#[derive(Clone)]
-pub(crate) struct Terms {
+pub(super) struct Terms {
     /// `L_h`.
-    pub(crate) precision: Vec<Mat<f64>>,
+    pub(super) precision: Vec<Mat<f64>>,
     /// The part of `k_ih` that is the same for all rows.
-    pub(crate) constant: Vec<f64>,
+    pub(super) constant: Vec<f64>,
     /// `<t> (<c> + <w_x>'d) - <w_x c>'d`, summed over utilities; none for unlabelled rows.
-    pub(crate) linear: Option<Linear>,
-}
-
-impl Terms {
-    /// Of rows without labels.
-    fn unlabelled(state: &IqgmeState, expected: &[Expected]) -> Self {
-        let p = state.components[0].mean.len() as f64;
-        let mut constant = vec![0.0; state.sticks.truncation()];
-        state.sticks.expected_ln_weights(&mut constant);
-        constant.truncate(state.components.len());
-        for (h, component) in state.components.iter().enumerate() {
-            constant[h] += 0.5
-                * (expected[h].ln_det_precision - p * ((2.0 * PI).ln() + 1.0 / component.strength));
-        }
-        Self {
-            precision: expected.iter().map(|e| e.precision.clone()).collect(),
-            constant,
-            linear: None,
-        }
-    }
-
-    /// Adds what the experts make of a label.
-    fn labelled(mut self, state: &IqgmeState, n_utilities: usize) -> Self {
-        let p = state.components[0].mean.len();
-        let mut linear = Linear::zeros(p, state.components.len(), n_utilities);
-        for (i, expert) in state.experts.iter().enumerate() {
-            let (h, k) = (i / n_utilities, i % n_utilities);
-            if expert.at_prior {
-                // A component that has lost its labelled rows does not take others: its experts know nothing of them.
-                self.constant[h] = f64::NEG_INFINITY;
-                continue;
-            }
-            let moments = expert.about(&state.components[h].mean);
-            self.precision[h] += &moments.slope_second;
-            self.constant[h] -= 0.5 * moments.intercept_second;
-            let slope = &expert.mean[..p];
-            linear.add(h, k, moments.intercept, slope, &moments.slope_intercept);
-        }
-        self.linear = Some(linear);
-        self
-    }
+    pub(super) linear: Option<Linear>,
 }
 
 /// What complete rows need of the components.
@@ -163,7 +122,7 @@ impl IncompleteSide {
     }
 }
 
-/// What the pass needs of the components for the labelled rows, or for the others: only for such rows as there are.
+/// What the E-step needs of the components for the labelled rows, or for the others: only for such rows as there are.
 pub(super) struct Side {
     pub(super) complete: Option<CompleteSide>,
     pub(super) incomplete: Option<IncompleteSide>,
@@ -186,8 +145,8 @@ impl Side {
     }
 }
 
-/// The posterior of the parameters in the form the pass uses.
-pub(crate) struct PassParameters {
+/// The posterior of the parameters in the form the E-step uses.
+pub(crate) struct EStepParameters {
     /// `m_h` as columns.
     pub(super) means: Mat<f64>,
     pub(super) n_utilities: usize,
@@ -195,22 +154,53 @@ pub(crate) struct PassParameters {
     pub(super) unlabelled: Side,
 }
 
-impl PassParameters {
-    /// On failure: the component whose quadratic form is not positive definite.
+impl EStepParameters {
+    /// Of one task. On failure: the component whose quadratic form is not positive definite.
     pub(crate) fn new(
         state: &IqgmeState,
         expected: &[Expected],
         rows: &Rows,
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let (p, n) = (rows.n_features, state.components.len());
-        let means = Mat::from_fn(p, n, |j, h| state.components[h].mean[j]);
-        let unlabelled = Terms::unlabelled(state, expected);
-        let labelled = unlabelled.clone().labelled(state, rows.n_utilities);
+        let mut ln_weights = vec![0.0; state.sticks.truncation()];
+        state.sticks.expected_ln_weights(&mut ln_weights);
+        let atoms = atoms(&state.components, expected, &state.experts);
+        Self::of_parts(
+            atoms.iter().map(|atom| vec![(1.0, atom)]),
+            &ln_weights,
+            rows,
+        )
+    }
+
+    /// Of components that average atoms by these indicators. On failure as [`new`](Self::new).
+    pub(crate) fn averaged(
+        atoms: &[Atom<'_>],
+        indicators: &[Vec<f64>],
+        ln_weights: &[f64],
+        rows: &Rows,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let parts = |indicator: &Vec<f64>| {
+            let each = indicator.iter().copied().zip(atoms);
+            each.filter(|(sigma, _)| *sigma > 0.0).collect()
+        };
+        Self::of_parts(indicators.iter().map(parts), ln_weights, rows)
+    }
+
+    fn of_parts<'p, 'a: 'p>(
+        parts: impl ExactSizeIterator<Item = Parts<'p, 'a>>,
+        ln_weights: &[f64],
+        rows: &Rows,
+    ) -> Result<Self, (usize, NotPositiveDefinite)> {
+        let (p, n_utilities) = (rows.n_features, rows.n_utilities);
+        let Averages {
+            means,
+            labelled,
+            unlabelled,
+        } = Averages::new(parts, ln_weights, p, n_utilities)?;
         Self::from_terms(means, labelled, unlabelled, rows)
     }
 
     /// From the law of labelled and of unlabelled rows given each component, around the columns of `means`.
-    pub(crate) fn from_terms(
+    pub(super) fn from_terms(
         means: Mat<f64>,
         labelled: Terms,
         unlabelled: Terms,
@@ -237,7 +227,7 @@ impl PassParameters {
     }
 }
 
-/// What the pass updates of the rows, by sorted position.
+/// What the E-step updates of the rows, by sorted position.
 pub(crate) struct RowFactors<'a> {
     /// Locations of `q(t)`: row, utility.
     pub(crate) locations: &'a mut [f64],
@@ -248,29 +238,23 @@ pub(crate) struct RowFactors<'a> {
 }
 
 impl<'a> RowFactors<'a> {
-    /// The factors of the first `n` rows, and those of the others.
-    pub(super) fn split(self, n: usize, n_components: usize, n_utilities: usize) -> (Self, Self) {
-        let (locations, more_locations) = self.locations.split_at_mut(n * n_utilities);
-        let (soft, more_soft) = self.soft.split_at_mut(n * n_utilities);
-        let (responsibilities, more_responsibilities) =
-            self.responsibilities.split_at_mut(n * n_components);
-        (
-            Self {
-                locations,
-                soft,
-                responsibilities,
-            },
-            Self {
-                locations: more_locations,
-                soft: more_soft,
-                responsibilities: more_responsibilities,
-            },
-        )
+    /// Takes the factors of the first `n` rows out.
+    pub(super) fn take(&mut self, n: usize, n_components: usize, n_utilities: usize) -> Self {
+        Self {
+            locations: first(&mut self.locations, n * n_utilities),
+            soft: first(&mut self.soft, n * n_utilities),
+            responsibilities: first(&mut self.responsibilities, n * n_components),
+        }
     }
 }
 
+/// Takes the first values out of a slice.
+pub(crate) fn first<'a, T>(of: &mut &'a mut [T], n: usize) -> &'a mut [T] {
+    of.split_off_mut(..n).expect("as many as there are")
+}
+
 /// `<t>` of every row (row, utility), from its locations and class; zero for an unlabelled row.
-pub(crate) fn soft_means(locations: &[f64], rows: &Rows) -> Vec<f64> {
+pub(crate) fn expected_utilities(locations: &[f64], rows: &Rows) -> Vec<f64> {
     let mut soft = vec![0.0; locations.len()];
     let n_utilities = rows.n_utilities.max(1);
     let each = soft

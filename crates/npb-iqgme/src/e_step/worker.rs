@@ -5,7 +5,7 @@ use npb_linalg::mixture::{Block, Columns, Deviations, LnTotal, Memory, Sums};
 use npb_priors::special::vector::soft_label;
 use pulp::Arch;
 
-use super::sides::{PassParameters, RowFactors, Update};
+use super::sides::{EStepParameters, RowFactors, Update};
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
 use npb_priors::dist::multinomial_probit;
@@ -44,7 +44,7 @@ impl Totals {
         self.terms.add(&other.terms);
     }
 
-    pub(super) fn sums(&mut self, labelled: bool, parameters: &PassParameters) -> &mut Sums {
+    pub(super) fn sums(&mut self, labelled: bool, parameters: &EStepParameters) -> &mut Sums {
         let (sums, n_utilities) = if labelled {
             (&mut self.labelled, parameters.n_utilities)
         } else {
@@ -55,7 +55,7 @@ impl Totals {
     }
 
     /// Completes the sums, when all rows are in.
-    pub(super) fn finalise(&mut self, parameters: &PassParameters) {
+    pub(super) fn finalise(&mut self, parameters: &EStepParameters) {
         for (sums, side) in [
             (&mut self.labelled, &parameters.labelled),
             (&mut self.unlabelled, &parameters.unlabelled),
@@ -156,7 +156,7 @@ pub(super) struct Scratch {
 /// Adds rows to the totals, block by block: [`complete`] and [`incomplete`] have one kind each.
 pub(super) struct Worker<'a> {
     pub(super) rows: &'a Rows,
-    pub(super) parameters: &'a PassParameters,
+    pub(super) parameters: &'a EStepParameters,
     pub(super) update: Update,
     pub(super) iteration: u64,
     pub(super) totals: Totals,
@@ -170,7 +170,11 @@ impl Worker<'_> {
     }
 
     /// `<t>` of labelled rows and their terms of the bound, from the locations.
-    pub(super) fn update_soft_labels(&mut self, block: &Block, factors: &mut RowFactors<'_>) {
+    pub(super) fn update_expected_utilities(
+        &mut self,
+        block: &Block,
+        factors: &mut RowFactors<'_>,
+    ) {
         if self.rows.n_utilities == 1 {
             self.update_one_utility(block, factors);
         } else {

@@ -2,19 +2,98 @@
 
 use std::borrow::Cow;
 
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::ensemble::check_weights;
+use npb_infer::{Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
+use npb_linalg::NotPositiveDefinite;
 use npb_priors::dist::pick;
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use crate::IqgmeError;
+use super::train::Planned;
 use crate::answers::{
     ProbabilityInterval, check_draws, check_level, class_intervals, with_first_class,
 };
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
+use crate::{Expert, FeatureScale, Init, IqgmeError, IqgmeState};
 use npb_infer::ensemble::Calibration;
+
+/// One run: where it started, how it went, and the posterior it ended in. Of [`fit`](crate::fit()) unless its types say otherwise.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Member<I = Init, S = IqgmeState, D = Vec<Expert>> {
+    /// Its start.
+    pub start: I,
+    /// The scale of the features that it is trained on.
+    pub scale: FeatureScale,
+    /// Its weight by its bound, among those on the features' own scale: in densities and missing cells, where these average over members. Zero for one that was not
+    /// kept, and for those on normal scores beside others.
+    pub elbo_weight: f64,
+    /// Its weight in class probabilities, by held-out prediction (`folds`) or, where there is none, by its bound.
+    pub stacking_weight: f64,
+    /// How its class probabilities are calibrated, found from held-out prediction.
+    pub calibration: Calibration,
+    /// Bound and relative change, iteration by iteration.
+    pub trace: Vec<VbReport>,
+    /// Why it ended.
+    pub stop: Stop,
+    /// The variational posterior, in standardised units of its scale.
+    pub state: S,
+    /// What follows from the posterior and the rows of training. Of [`fit`](crate::fit()): the state's experts with covariances that count the latent utilities as unknown,
+    /// where the variational ones take them for data: for draws behind intervals, and for the standard deviations of effects.
+    pub derived: D,
+}
+
+impl<I, S, D> Member<I, S, D> {
+    /// One that has ended, not weighed yet.
+    pub(crate) fn new(
+        (scale, start): Planned<I>,
+        outcome: VbOutcome,
+        state: S,
+        derived: D,
+    ) -> Self {
+        Self {
+            start,
+            scale,
+            elbo_weight: 0.0,
+            stacking_weight: 0.0,
+            calibration: Calibration::default(),
+            trace: outcome.trace,
+            stop: outcome.stop,
+            state,
+            derived,
+        }
+    }
+
+    /// Its last bound.
+    pub fn elbo(&self) -> f64 {
+        let last = self.trace.last();
+        last.map_or(f64::NEG_INFINITY, |report| report.elbo)
+    }
+
+    /// What failed in a question to it.
+    pub(crate) fn failed(&self, (component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
+        IqgmeError::numerical(self.trace.len() as u64, "covariance", component, source)
+    }
+}
+
+/// Checks members that come from a file, of a fit with so many classes: their number, weights and calibrations.
+pub(crate) fn check_members<I, S, D>(
+    members: &[Member<I, S, D>],
+    n_classes: usize,
+) -> Result<(), String> {
+    if n_classes == 1 || members.is_empty() {
+        return Err("classes or members: impossible number".to_owned());
+    }
+    check_weights("ELBO weights", members.iter().map(|m| m.elbo_weight))?;
+    check_weights(
+        "stacking weights",
+        members.iter().map(|m| m.stacking_weight),
+    )?;
+    let mut each = members.iter();
+    each.try_for_each(|member| member.calibration.check(n_classes))
+}
 
 /// One trained model, as questions see it: a mixture, or a factor-analytic one.
 pub(crate) trait Predictive: Sync {

@@ -10,7 +10,7 @@ use npb_priors::special::ln_add_exp;
 use rayon::prelude::*;
 
 use crate::IqgmeError;
-use crate::answers::{MissingCell, ProbabilityInterval};
+use crate::answers::MissingCell;
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::units::Units;
@@ -49,17 +49,6 @@ pub(crate) trait Answers {
         let rows = self.units().rows(table);
         rows.map_err(|source| self.inside(task, source))
     }
-}
-
-/// Answers whose class probabilities have intervals by draws of all parameters.
-pub(crate) trait Draws: Answers {
-    fn intervals(
-        &self,
-        task: usize,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError>;
 }
 
 /// A fit whose densities and missing cells are those of mixtures, by weight.
@@ -151,8 +140,31 @@ fn weigh(terms: &mut Vec<CellTerm>, mut weight: f64, least: f64) {
     terms.iter_mut().for_each(|term| term.weight *= weight);
 }
 
-/// What a fit says of itself: `described!(Fit, Config)`.
+/// What a fit says of itself: `described!(Fit, Config)`; of one table, whose units are `stored.units`, and which has `class_probabilities`, `described!(Fit, Config, units)`.
 macro_rules! described {
+    ($fit:ty, $config:ty, $($units:tt)+) => {
+        described!($fit, $config);
+
+        impl Answers for $fit {
+            type Task<'a> = ();
+
+            fn task(&self, (): ()) -> Result<usize, IqgmeError> {
+                Ok(0)
+            }
+
+            fn units(&self) -> &Units {
+                &self.stored.$($units)+
+            }
+
+            fn class_names(&self) -> &[String] {
+                &self.stored.classes
+            }
+
+            fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+                self.class_probabilities(table)
+            }
+        }
+    };
     ($fit:ty, $config:ty) => {
         impl $fit {
             /// Names of the classes that have a labelled row; with two, probabilities are of the second. Empty for a fit without labels.
@@ -178,6 +190,61 @@ macro_rules! described {
             /// The configuration of the fit.
             pub fn config(&self) -> &$config {
                 &self.stored.config
+            }
+        }
+    };
+}
+
+/// The members of a fit: `members!(Fit, Member, State, best of a list)`.
+macro_rules! members {
+    ($fit:ty, $member:ty, $state:ty, $best:expr) => {
+        impl $fit {
+            /// All members, in the order of the type.
+            pub fn members(&self) -> &[$member] {
+                &self.stored.members
+            }
+
+            /// The member that says what is told of one alone: see the type.
+            pub fn best(&self) -> &$member {
+                let best: fn(&[$member]) -> &$member = $best;
+                best(&self.stored.members)
+            }
+
+            /// The variational posterior of the [best](Self::best) member, in standardised units.
+            pub fn state(&self) -> &$state {
+                &self.best().state
+            }
+
+            /// Bound and relative change of the [best](Self::best) member, iteration by iteration.
+            pub fn trace(&self) -> &[VbReport] {
+                &self.best().trace
+            }
+
+            /// Why the [best](Self::best) member ended.
+            pub fn stop(&self) -> &Stop {
+                &self.best().stop
+            }
+        }
+    };
+}
+
+/// What a fit is saved as: `saved!(Fit, name)`; `Stored::check` says what is wrong with what comes from a file, `Fit::from_stored` makes a fit of it.
+macro_rules! saved {
+    ($fit:ty, $name:literal) => {
+        impl npb_infer::Saved for $fit {
+            const MODEL: &'static str = $name;
+            const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+            type Content = Stored;
+            type Error = IqgmeError;
+
+            fn content(&self) -> &Stored {
+                &self.stored
+            }
+
+            fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
+                stored.config.validate()?;
+                stored.check().map_err(IqgmeError::saved)?;
+                Self::from_stored(stored)
             }
         }
     };
@@ -229,9 +296,9 @@ macro_rules! classifier {
     };
 }
 
-/// Intervals of class probabilities by draws: as [`classifier`].
+/// Intervals of class probabilities by the fit's `draw_intervals`, as [`classifier`]: `intervals!(Fit, [draws: usize])`, or `intervals!(Fit, [])` where draws are stored.
 macro_rules! intervals {
-    ($fit:ty $(, $task:ident: $name:ty)?) => {
+    ($fit:ty, [$($draws:ident: usize)?] $(, $task:ident: $name:ty)?) => {
         impl $fit {
             /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
             /// classes. Errors: as there; a fit with more than two classes.
@@ -240,31 +307,31 @@ macro_rules! intervals {
                 $($task: $name,)?
                 table: &Table,
                 level: f64,
-                draws: usize,
+                $($draws: usize,)?
             ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
                 let task = Answers::task(self, ($($task)?))?;
                 two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
-                let all = Draws::intervals(self, task, table, level, draws)?;
+                let all = self.draw_intervals(task, table, level $(, $draws)?)?;
                 Ok(all.into_iter().map(|of_row| of_row[1]).collect())
             }
 
             /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what
-            /// the uncertainty of weights, components and experts makes of the probability, by `draws` draws of all parameters (missing features are integrated out in
-            /// each). These are calibrated as the probabilities of their member are, so that they spread around these, on the scale of log odds as wide as they were
+            /// the uncertainty of weights, components and experts makes of the probability, by draws of all parameters, so many or those that are stored (missing features are integrated
+            /// out in each). Those of variational fits are calibrated as the probabilities of their member are, so that they spread around these, on the scale of log odds as wide as they were
             /// or, where the member was not sure enough, wider.
             ///
-            /// Cost: `draws` times that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0
+            /// Cost: for each draw that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0
             /// and 1 (both excluded), fewer than two draws.
             pub fn predict_class_intervals(
                 &self,
                 $($task: $name,)?
                 table: &Table,
                 level: f64,
-                draws: usize,
+                $($draws: usize,)?
             ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
                 let task = Answers::task(self, ($($task)?))?;
                 Answers::classifies(self)?;
-                Draws::intervals(self, task, table, level, draws)
+                self.draw_intervals(task, table, level $(, $draws)?)
             }
         }
     };
@@ -319,7 +386,9 @@ macro_rules! features {
 pub(crate) mod prelude {
     pub(crate) use npb_data::{Labels, Table};
 
-    pub(crate) use super::{Answers, Describes, Draws, classifier, described, features, intervals};
+    pub(crate) use super::{
+        Answers, Describes, classifier, described, features, intervals, members, saved,
+    };
     pub(crate) use crate::answers::{
         ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
         most_probable,
@@ -328,4 +397,4 @@ pub(crate) mod prelude {
     pub(crate) use crate::{IqgmeError, units::Units};
 }
 
-pub(crate) use {classifier, described, features, intervals};
+pub(crate) use {classifier, described, features, intervals, members, saved};

@@ -5,13 +5,66 @@
 
 use std::ops::Range;
 
-use npb_infer::ensemble::{Calibration, stack, stack_with};
+use npb_infer::ensemble::{Calibration, by_bounds, stack, stack_with};
 use rayon::prelude::*;
 
 use super::crossval::HeldOut;
+use super::member::Member;
+use crate::FeatureScale;
 
 /// Labels that are added to each of two scales when labels say what it weighs.
 const LABELS_FOR_EACH_SCALE: f64 = 10.0;
+
+/// What members weigh within their scale where labels say nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Without {
+    /// By their bounds.
+    Bounds,
+    /// Evenly: the bound says little of the labels of many tasks, or beside so many features.
+    Even,
+}
+
+/// Members in the order of their bounds, those on the features' own scale before those on normal scores, if there are two scales; weighed and calibrated.
+pub(crate) fn weighed<I, S, D>(
+    members: Vec<Member<I, S, D>>,
+    n_scales: usize,
+    held_out: Option<HeldOut>,
+    without: Without,
+    (elbo_temperature, n_observed): (f64, usize),
+) -> Vec<Member<I, S, D>> {
+    let mut members: Vec<(usize, Member<I, S, D>)> = members.into_iter().enumerate().collect();
+    let n = members.len();
+    let own = |(_, m): &&(usize, Member<I, S, D>)| m.scale == FeatureScale::Standardised;
+    let n_own = match n_scales {
+        1 => n,
+        _ => members.iter().take_while(own).count(),
+    };
+    let (own, on_scores) = members.split_at_mut(n_own);
+    let [mut prior, more] = [own, on_scores]
+        .map(|members| by_bounds(members, |(_, m)| m.elbo(), elbo_temperature, n_observed));
+    for ((_, member), &weight) in members.iter_mut().zip(&prior) {
+        (member.elbo_weight, member.stacking_weight) = (weight, weight);
+    }
+    if let Some(HeldOut {
+        mut by_member,
+        truth,
+    }) = held_out
+    {
+        prior.extend(more);
+        if without == Without::Even {
+            let even = |k: usize| 1.0 / if k < n_own { n_own } else { n - n_own } as f64;
+            prior = (0..n).map(even).collect();
+        }
+        let of = |(made, _): &(usize, _)| std::mem::take(&mut by_member[*made]);
+        let by_member = members.iter().map(of).collect();
+        let found = stacked(&HeldOut { by_member, truth }, n_own, &prior);
+        for ((_, member), found) in members.iter_mut().zip(found) {
+            (member.stacking_weight, member.calibration) = found;
+        }
+    }
+    members.into_iter().map(|(_, member)| member).collect()
+}
+
 /// Stacking weight and calibration of every member: each is calibrated first, then weighed. The first `n_own` are on the features' own scale, the others on normal
 /// scores; `prior`: what members weigh within their scale where labels say nothing.
 ///

@@ -25,7 +25,7 @@ pub(crate) trait Model {
     type Vb<'d>;
     /// The name in checkpoints.
     const FILE: &'static str;
-    /// Iterations of a member without a fold, at most: its held-out prediction is settled before its bound is.
+    /// Iterations of a member without a fold, at most: its held-out prediction has converged before its bound has.
     const FOLD_ITERATIONS: u64;
 
     fn limits(config: &Self::Config) -> VbLimits;
@@ -53,12 +53,76 @@ pub(crate) trait Model {
     ) -> Result<VbOutcome, IqgmeError>;
 
     /// What follows the last iteration of a run that was not stopped, before its state is written.
-    fn finalise(_: &mut Self::Vb<'_>) -> Result<(), IqgmeError> {
-        Ok(())
-    }
+    fn finalise(vb: &mut Self::Vb<'_>) -> Result<(), IqgmeError>;
 
     fn state<'a>(vb: &'a Self::Vb<'_>) -> &'a Self::State;
 }
+
+/// A [`Model`] by a type that is driven by hand: `model!(Name, Vb, [Config, Data, Init, State], limits of the configuration, file, iterations without a fold, finalise)`.
+macro_rules! model {
+    (
+        $model:ident, $vb:ident, [$config:ty, $data:ty, $init:ty, $state:ty],
+        $($limits:ident).+, $file:literal, $iterations:literal, $finalise:expr
+    ) => {
+        struct $model;
+
+        impl Model for $model {
+            type Config = $config;
+            type Data = $data;
+            type Init = $init;
+            type State = $state;
+            type Vb<'d> = $vb<'d>;
+            const FILE: &'static str = $file;
+            const FOLD_ITERATIONS: u64 = $iterations;
+
+            fn limits(config: &$config) -> VbLimits {
+                config.$($limits).+
+            }
+
+            fn limited(config: &$config, max_iterations: u64) -> $config {
+                let mut limited = config.clone();
+                let limits = &mut limited.$($limits).+;
+                limits.max_iterations = limits.max_iterations.min(max_iterations);
+                limited
+            }
+
+            fn begin<'d>(
+                data: &'d $data,
+                config: &$config,
+                init: $init,
+                restart: u64,
+            ) -> Result<$vb<'d>, IqgmeError> {
+                $vb::new(data, config.clone(), init, restart)
+            }
+
+            fn resume<'d>(
+                data: &'d $data,
+                config: &$config,
+                state: $state,
+                trace: Vec<VbReport>,
+            ) -> Result<$vb<'d>, IqgmeError> {
+                $vb::resume(data, config.clone(), state, trace)
+            }
+
+            fn run(
+                vb: &mut $vb<'_>,
+                watch: &mut dyn FnMut(&VbReport, &$state) -> ControlFlow<()>,
+            ) -> Result<VbOutcome, IqgmeError> {
+                vb.run(watch)
+            }
+
+            fn finalise(vb: &mut $vb<'_>) -> Result<(), IqgmeError> {
+                let finalise: fn(&mut $vb<'_>) -> Result<(), IqgmeError> = $finalise;
+                finalise(vb)
+            }
+
+            fn state<'a>(vb: &'a $vb<'_>) -> &'a $state {
+                vb.state()
+            }
+        }
+    };
+}
+pub(crate) use model;
 
 /// A member to be trained: its scale, and where it starts.
 pub(crate) type Planned<I> = (FeatureScale, I);

@@ -108,7 +108,14 @@ pub(crate) fn bound(
     let n = clusters.len();
     let terms = rows.terms(&clusters, factors);
     let scores = scores(rows.labels, &clusters, factors);
-    let mut sum = Sums::default();
+    let [
+        mut of_labels,
+        mut of_features,
+        mut of_factors,
+        mut of_utilities,
+        mut magnitude,
+    ] = [0.0; 5];
+    let size = &mut magnitude;
     for (i, row) in terms.chunks_exact(n).enumerate() {
         let mut score_second = 0.0;
         for (h, term) in row.iter().enumerate() {
@@ -117,26 +124,30 @@ pub(crate) fn bound(
                 continue;
             }
             let cluster = &clusters[h];
-            sum.labels(rho * (cluster.ln_weight - rho.ln()));
+            add(&mut of_labels, size, rho * (cluster.ln_weight - rho.ln()));
             let fit = rows.forms.ln_noise[i] + rows.forms.counts[i] * cluster.ln_noise;
-            sum.features(0.5 * rho * fit);
-            sum.features(-0.5 * rho * cluster.noise * term.square);
-            sum.factors(rho * term.factors);
+            add(&mut of_features, size, 0.5 * rho * fit);
+            add(
+                &mut of_features,
+                size,
+                -0.5 * rho * cluster.noise * term.square,
+            );
+            add(&mut of_factors, size, rho * term.factors);
             score_second += rho * term.score_second;
         }
         if rows.labels.is_labelled(i) {
             let of_row = |by_row| rows.labels.of_row(by_row, i);
             let [mu, t, scores] = [labelled.locations, labelled.soft, &scores].map(of_row);
-            sum.utility_means(labelled.ln_masses[i]);
+            add(&mut of_utilities, size, labelled.ln_masses[i]);
             let mut square = 0.0;
             for ((t, score), mu) in t.iter().zip(scores).zip(mu) {
-                sum.utility_means(t * (score - mu));
+                add(&mut of_utilities, size, t * (score - mu));
                 square += mu * mu;
             }
-            sum.utility_means(-0.5 * (score_second - square));
+            add(&mut of_utilities, size, -0.5 * (score_second - square));
         }
     }
-    let (divergence, size) = features::divergence(state, &priors.noise);
+    let (divergence, spread) = features::divergence(state, &priors.noise);
     let precisions: f64 = state
         .loading_precisions
         .iter()
@@ -153,45 +164,20 @@ pub(crate) fn bound(
     let experts = experts::bound(state, &priors.expert)?;
     let indicators = on * ln_on + off * ln_off;
     Ok(FactorBound {
-        labels: sum.labels,
-        features: sum.features,
-        factors: sum.factors,
-        utility_means: sum.utility_means,
+        labels: of_labels,
+        features: of_features,
+        factors: of_factors,
+        utility_means: of_utilities,
         sticks,
         indicators,
         loadings: -divergence - others,
         experts,
-        magnitude: sum.magnitude + size + others + sticks.abs() + indicators.abs() + experts.abs(),
+        magnitude: magnitude + spread + others + sticks.abs() + indicators.abs() + experts.abs(),
     })
 }
 
-#[derive(Default)]
-struct Sums {
-    labels: f64,
-    features: f64,
-    factors: f64,
-    utility_means: f64,
-    magnitude: f64,
-}
-
-impl Sums {
-    fn labels(&mut self, term: f64) {
-        self.labels += term;
-        self.magnitude += term.abs();
-    }
-
-    fn features(&mut self, term: f64) {
-        self.features += term;
-        self.magnitude += term.abs();
-    }
-
-    fn factors(&mut self, term: f64) {
-        self.factors += term;
-        self.magnitude += term.abs();
-    }
-
-    fn utility_means(&mut self, term: f64) {
-        self.utility_means += term;
-        self.magnitude += term.abs();
-    }
+/// Adds a term to a part of the bound, and to the sizes of all.
+fn add(part: &mut f64, magnitude: &mut f64, term: f64) {
+    *part += term;
+    *magnitude += term.abs();
 }

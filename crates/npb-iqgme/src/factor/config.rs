@@ -1,12 +1,15 @@
 //! What a user may set.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{OutOfRange, above, at_least, gamma, moderate, not_negative, up_to};
+use npb_infer::ranges::{gamma, moderate, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
-use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_folds, check_length};
+use crate::config::{
+    FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_clusters, check_folds, check_starts,
+    gamma_prior,
+};
 
 /// Where a run starts: hard responsibilities, and the factors of the first iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,14 +27,6 @@ impl FactorInit {
     pub(crate) fn clusters(self) -> usize {
         let (Self::Pooled(clusters) | Self::Own(clusters) | Self::PerClass(clusters)) = self;
         clusters
-    }
-
-    /// What a start must be, if it is not.
-    fn validate(self) -> Result<(), String> {
-        if (1..=MOST_COMPONENTS).contains(&self.clusters()) {
-            return Ok(());
-        }
-        Err(format!("of 1 to {MOST_COMPONENTS} clusters"))
     }
 }
 
@@ -75,10 +70,8 @@ pub struct FactorConfig {
     pub folds: usize,
     /// How predictions average over runs that are weighed by their bounds, as [`crate::IqgmeConfig::elbo_temperature`].
     pub elbo_temperature: f64,
-    /// At most this many iterations in a run. Larger sets reach it before the bound has converged; longer runs predict labels no better.
-    pub max_iterations: u64,
-    /// A run has converged when the bound's relative change falls below this.
-    pub tolerance: f64,
+    /// When a run ends. Larger sets make all iterations before the bound has converged; longer runs predict labels no better.
+    pub limits: VbLimits,
     /// Seed of all random numbers.
     pub seed: u64,
 }
@@ -90,37 +83,24 @@ impl Default for FactorConfig {
             scale: FeatureScale::NormalScores,
             truncation: 20,
             max_factors: 50,
-            concentration: GammaPrior {
-                shape: 0.05,
-                rate: 0.05,
-            },
+            concentration: gamma_prior(0.05, 0.05),
             indicator_on: 1.0,
             indicator_off: 1.0,
-            loading: GammaPrior {
-                shape: 0.1,
-                rate: 0.1,
-            },
-            mean: GammaPrior {
-                shape: 1.0,
-                rate: 1.0,
-            },
-            noise: GammaPrior {
-                shape: 1.0,
-                rate: 0.1,
-            },
+            loading: gamma_prior(0.1, 0.1),
+            mean: gamma_prior(1.0, 1.0),
+            noise: gamma_prior(1.0, 0.1),
             cluster_noise: 1.0,
-            expert: GammaPrior {
-                shape: 0.1,
-                rate: 0.1,
-            },
+            expert: gamma_prior(0.1, 0.1),
             expert_mean_strength: 1.0,
             starts: vec![Pooled(1), PerClass(1), PerClass(2), Own(3)],
             unlabelled_starts: [1, 2, 3, 4, 6].map(Own).to_vec(),
             restarts: 1,
             folds: 5,
             elbo_temperature: 0.1,
-            max_iterations: 60,
-            tolerance: 1e-5,
+            limits: VbLimits {
+                max_iterations: 60,
+                tolerance: 1e-5,
+            },
             seed: 0,
         }
     }
@@ -149,32 +129,18 @@ impl FactorConfig {
         ] {
             moderate(field, value)?;
         }
-        above("tolerance", self.tolerance, 0.0)?;
         if self.cluster_noise != 0.0 {
             moderate("cluster_noise", self.cluster_noise)?;
         }
         not_negative("elbo_temperature", self.elbo_temperature)?;
-        at_least("max_iterations", self.max_iterations, 1)?;
-        for (field, starts) in [
-            ("starts", &self.starts),
-            ("unlabelled_starts", &self.unlabelled_starts),
-        ] {
-            check_length(field, starts.len(), "starts")?;
-            for (position, start) in starts.iter().enumerate() {
-                start.validate().map_err(|rule| {
-                    let value = format!("{start:?} at position {position} (from 0)");
-                    OutOfRange::new(field, value, rule)
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn limits(&self) -> VbLimits {
-        VbLimits {
-            max_iterations: self.max_iterations,
-            tolerance: self.tolerance,
-        }
+        self.limits.validate()?;
+        let rule = |start: FactorInit| check_clusters(start.clusters());
+        check_starts("starts", &self.starts, rule)?;
+        Ok(check_starts(
+            "unlabelled_starts",
+            &self.unlabelled_starts,
+            rule,
+        )?)
     }
 
     /// `ln P(b = 1)` and `ln P(b = 0)` of a indicator, its weight integrated out: odds `a / (b (L - 1))`. With one column the odds are those of two.

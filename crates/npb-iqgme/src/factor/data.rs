@@ -44,19 +44,6 @@ impl RowLabels {
         &by_row[i * self.n_utilities..][..self.n_utilities]
     }
 
-    /// A number for each row and utility: in the region of its class for a labelled row, else 0.
-    pub(crate) fn first_scores(&self) -> Vec<f64> {
-        let of_row = |class: &Option<usize>| {
-            let class = *class;
-            (1..=self.n_utilities).map(move |own| match class {
-                None => 0.0,
-                Some(class) if class == own => 1.0,
-                Some(_) => -1.0,
-            })
-        };
-        self.class.iter().flat_map(of_row).collect()
-    }
-
     /// Means of utilities with these locations, cut to the region of their row's class, and the logarithm of the region's probability; 0 for an unlabelled row.
     pub(crate) fn moments(&self, i: usize, locations: &[f64], means: &mut [f64]) -> f64 {
         match (self.class[i], locations) {

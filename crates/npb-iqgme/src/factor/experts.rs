@@ -8,7 +8,8 @@ use npb_priors::dist::NormalGamma;
 
 use super::data::FactorData;
 use super::rows::RowFactors;
-use super::state::{FactorExpert, FactorState, submatrix};
+use super::state::{FactorState, at_prior, submatrix};
+use crate::Expert;
 
 /// Labelled rows of one cluster, over `[s; 1]`.
 struct LabelStats {
@@ -75,7 +76,7 @@ pub(crate) fn update(
             state.experts[h * n_utilities + k] = if stats.weight > 0.0 {
                 free(prior, &own, &stats, k).map_err(|source| (h, source))?
             } else {
-                FactorExpert::at_prior(prior, &own)
+                at_prior(prior, &own)
             };
         }
     }
@@ -87,7 +88,7 @@ fn free(
     own: &[usize],
     stats: &LabelStats,
     utility: usize,
-) -> Result<FactorExpert, NotPositiveDefinite> {
+) -> Result<Expert, NotPositiveDefinite> {
     let mut precision = stats.second.clone();
     let mut mean = stats.linear[utility].clone();
     for (k, &l) in own.iter().enumerate() {
@@ -98,7 +99,7 @@ fn free(
     factor.solve(&mut mean);
     let inverse = factor.inverse();
     let n = prior.len();
-    let mut expert = FactorExpert {
+    let mut expert = Expert {
         at_prior: false,
         mean: vec![0.0; n],
         covariance: Mat::zeros(n, n),
@@ -138,7 +139,7 @@ pub(crate) fn update_prior(state: &mut FactorState, prior: &NormalGamma) {
         if state.experts[i].at_prior {
             let own = state.expert_coordinates(i / n_utilities);
             let prior = state.expert_prior_of(i % n_utilities);
-            state.experts[i] = FactorExpert::at_prior(prior, &own);
+            state.experts[i] = at_prior(prior, &own);
         }
     }
 }

@@ -1,13 +1,14 @@
 //! `q(theta_p, psi_p)`: loadings, means and noise of every feature, and their divergence from the prior.
 
 use npb_data::PatternIndex;
-use npb_linalg::faer::{Accum, Mat, MatMut, Par, linalg::matmul::matmul};
+use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 
 use npb_priors::dist::Gamma;
 use rayon::prelude::*;
 
 use super::data::{FactorData, RowLabels};
+use super::forms::product_by_column;
 use super::rows::{Cluster, RowFactors};
 use super::state::{Derived, FactorState};
 use crate::state::gamma;
@@ -54,31 +55,10 @@ impl FeatureStats {
         };
         Self {
             second: data.columns.patterns().par_iter().map(second).collect(),
-            linear: by_feature(x, &first),
+            linear: product_by_column(first.as_ref(), x.as_ref(), FEATURE_BLOCK),
             squares: (0..x.ncols()).into_par_iter().map(square).collect(),
         }
     }
-}
-
-/// `first' x` for every column of `x`.
-fn by_feature(x: &Mat<f64>, first: &Mat<f64>) -> Vec<f64> {
-    let d = first.nrows();
-    let mut linear = vec![0.0; d * x.ncols()];
-    linear
-        .par_chunks_mut(d * FEATURE_BLOCK)
-        .enumerate()
-        .for_each(|(block, out)| {
-            let n = out.len() / d;
-            matmul(
-                MatMut::from_column_major_slice_mut(out, d, n),
-                Accum::Replace,
-                first.as_ref(),
-                x.as_ref().subcols(block * FEATURE_BLOCK, n),
-                1.0,
-                Par::Seq,
-            );
-        });
-    linear
 }
 
 struct RowMoments<'a> {

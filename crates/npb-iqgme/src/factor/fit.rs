@@ -2,9 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use npb_infer::{
-    Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream,
-};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
@@ -16,18 +14,17 @@ use super::cells::Cells;
 use super::config::FactorInit;
 use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
-use super::state::{FactorExpert, FactorState};
+use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::FactorConfig;
 use crate::answers::{check_draws, with_first_class};
-use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
-use crate::ensemble::member::{self, Part, Predictive};
+use crate::ensemble::crossval::{self, Side, held_out};
+use crate::ensemble::member::{self, Member, Part, Predictive, check_members};
 use crate::ensemble::questions::prelude::*;
-use crate::ensemble::stacking::stacked;
-use crate::ensemble::train::{Model, Planned, Watched, planned};
+use crate::ensemble::stacking::{Without, weighed};
+use crate::ensemble::train::{Model, Watched, model, planned};
+use crate::state::{expect, finite};
 use crate::units::Filling;
-use npb_infer::ensemble::Calibration;
-use npb_infer::ensemble::{by_bounds, check_weights};
+use crate::{Expert, FactorConfig};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -80,10 +77,35 @@ pub fn fit_factor_watched(
     let sizes = [n, n, folds.len()];
     let watched = Watched::<Factors>::new(watch, config, fingerprint(&data)?, plan.0, sizes)?;
     let data = [data];
-    let runs = watched.train(&data, plan, config, FactorMember::new)?;
+    let members = watched.train(&data, plan, config, |(_, start), outcome, mut vb| {
+        // Whatever the run did last: what is told of the rows depends on its state alone.
+        vb.apply(FactorUpdate::Rows)?;
+        let derived = ClusterRows {
+            sizes: vb.sizes(),
+            inclusion_probabilities: vb.inclusion_probabilities()?,
+        };
+        Ok(Member::new(
+            (config.scale, start),
+            outcome,
+            vb.into_state(),
+            derived,
+        ))
+    })?;
     let [data] = data;
+    let fit = |held_out| {
+        let by_bounds = (config.elbo_temperature, data.n_observed().max(1));
+        let members = weighed(members, 1, held_out, Without::Even, by_bounds);
+        FactorFit {
+            stored: Stored {
+                config: config.clone(),
+                units: data.units.clone(),
+                classes: data.classes.clone(),
+                members,
+            },
+        }
+    };
     if watched.is_stopped() {
-        return Ok(FactorFit::new(data, config.clone(), runs, None));
+        return Ok(fit(None));
     }
     let limited = Factors::limited(config, Factors::FOLD_ITERATIONS);
     let held_out = held_out(
@@ -105,7 +127,7 @@ pub fn fit_factor_watched(
             })
         },
     )?;
-    Ok(FactorFit::new(data, config.clone(), runs, held_out))
+    Ok(fit(held_out))
 }
 
 /// A number that is, but for chance, another one for other rows or labels.
@@ -126,58 +148,16 @@ fn fingerprint(data: &FactorData) -> Result<u64, IqgmeError> {
     ))?)
 }
 
-/// The factor-analytic model.
-struct Factors;
-
-impl Model for Factors {
-    type Config = FactorConfig;
-    type Data = FactorData;
-    type Init = FactorInit;
-    type State = FactorState;
-    type Vb<'d> = FactorVb<'d>;
-    const FILE: &'static str = "npb-iqgme/factor/run/2";
-    const FOLD_ITERATIONS: u64 = 15;
-
-    fn limits(config: &FactorConfig) -> VbLimits {
-        config.limits()
-    }
-
-    fn limited(config: &FactorConfig, max_iterations: u64) -> FactorConfig {
-        FactorConfig {
-            max_iterations: config.max_iterations.min(max_iterations),
-            ..config.clone()
-        }
-    }
-
-    fn begin<'d>(
-        data: &'d FactorData,
-        config: &FactorConfig,
-        init: FactorInit,
-        restart: u64,
-    ) -> Result<FactorVb<'d>, IqgmeError> {
-        FactorVb::new(data, config.clone(), init, restart)
-    }
-
-    fn resume<'d>(
-        data: &'d FactorData,
-        config: &FactorConfig,
-        state: FactorState,
-        trace: Vec<VbReport>,
-    ) -> Result<FactorVb<'d>, IqgmeError> {
-        FactorVb::resume(data, config.clone(), state, trace)
-    }
-
-    fn run(
-        vb: &mut FactorVb<'_>,
-        watch: &mut dyn FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        vb.run(watch)
-    }
-
-    fn state<'a>(vb: &'a FactorVb<'_>) -> &'a FactorState {
-        vb.state()
-    }
-}
+// The factor-analytic model.
+model!(
+    Factors,
+    FactorVb,
+    [FactorConfig, FactorData, FactorInit, FactorState],
+    limits,
+    "npb-iqgme/factor/run/2",
+    15,
+    |_| Ok(())
+);
 
 /// A run as questions see it.
 struct FactorView<'a>(&'a FactorState);
@@ -200,61 +180,20 @@ impl Predictive for FactorView<'_> {
     }
 
     fn ln_density(&self, cells: &Cells) -> Result<Vec<f64>, IqgmeError> {
-        Predictor::new(self.0).ln_density(self.0, cells)
+        Predictor::at_means(self.0).ln_density(self.0, cells)
     }
 }
 
-/// One run: where it started, how it went, and the posterior it ended in.
+/// A run of the factor-analytic variant.
+pub type FactorMember = Member<FactorInit, FactorState, ClusterRows>;
+
+/// What the rows of training say of the clusters of a posterior.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FactorMember {
-    /// Its start.
-    pub start: FactorInit,
-    /// Its weight in densities and missing cells, by its bound; zero for one that was not kept.
-    pub elbo_weight: f64,
-    /// Its weight in class probabilities, by held-out prediction (`config.folds`), or else as in densities.
-    pub stacking_weight: f64,
-    /// How its class probabilities are calibrated, found from held-out prediction.
-    pub calibration: Calibration,
-    /// Bound and relative change, iteration by iteration.
-    pub trace: Vec<VbReport>,
-    /// Why it ended.
-    pub stop: Stop,
-    /// The variational posterior, in standardised units.
-    pub state: FactorState,
+pub struct ClusterRows {
     /// For each cluster of the state the expected number of training rows.
     pub sizes: Vec<f64>,
     /// For each cluster and column of the state the probability that the cluster uses the column, the other indicators as they are.
     pub inclusion_probabilities: Vec<Vec<f64>>,
-}
-
-impl FactorMember {
-    /// A run that has ended.
-    fn new(
-        (_, start): Planned<FactorInit>,
-        outcome: VbOutcome,
-        mut vb: FactorVb<'_>,
-    ) -> Result<Self, IqgmeError> {
-        // Whatever the run did last: what is told of the rows depends on its state alone.
-        vb.apply(FactorUpdate::Rows)?;
-        Ok(Self {
-            start,
-            elbo_weight: 0.0,
-            stacking_weight: 0.0,
-            calibration: Calibration::default(),
-            trace: outcome.trace,
-            stop: outcome.stop,
-            sizes: vb.sizes(),
-            inclusion_probabilities: vb.inclusion_probabilities()?,
-            state: vb.into_state(),
-        })
-    }
-
-    /// Its last bound.
-    pub fn elbo(&self) -> f64 {
-        self.trace
-            .last()
-            .map_or(f64::NEG_INFINITY, |report| report.elbo)
-    }
 }
 
 /// A cluster; its mean is in the user's units.
@@ -282,8 +221,8 @@ pub struct Stored {
     config: FactorConfig,
     units: Units,
     classes: Vec<String>,
-    /// The best run first.
-    runs: Vec<FactorMember>,
+    /// The best first.
+    members: Vec<FactorMember>,
 }
 
 /// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
@@ -296,37 +235,8 @@ pub struct FactorFit {
 }
 
 impl FactorFit {
-    fn new(
-        data: FactorData,
-        config: FactorConfig,
-        mut runs: Vec<FactorMember>,
-        held_out: Option<HeldOut>,
-    ) -> Self {
-        let by_labels = held_out.is_some();
-        if let Some(held_out) = held_out {
-            // The bound says little of the labels and less of so many features: even where labels are few.
-            let (n, even) = (runs.len(), vec![1.0 / runs.len() as f64; runs.len()]);
-            for (run, found) in runs.iter_mut().zip(stacked(&held_out, n, &even)) {
-                (run.stacking_weight, run.calibration) = found;
-            }
-        }
-        let n_observed = data.n_observed().max(1);
-        let temperature = config.elbo_temperature;
-        let weights = by_bounds(&mut runs, FactorMember::elbo, temperature, n_observed);
-        for (run, weight) in runs.iter_mut().zip(weights) {
-            run.elbo_weight = weight;
-            if !by_labels {
-                run.stacking_weight = weight;
-            }
-        }
-        Self {
-            stored: Stored {
-                config,
-                units: data.units,
-                classes: data.classes,
-                runs,
-            },
-        }
+    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
+        Ok(Self { stored })
     }
 
     /// The runs as members, by these weights.
@@ -341,49 +251,32 @@ impl FactorFit {
             rows: cells,
             member: FactorView(&run.state),
         };
-        let parts = self.stored.runs.iter().map(part);
+        let parts = self.stored.members.iter().map(part);
         parts.filter(|part| part.weight > 0.0).collect()
     }
 
     /// The runs that say something of the features.
     fn describing(&self) -> impl Iterator<Item = &FactorMember> {
-        self.stored.runs.iter().filter(|run| run.elbo_weight > 0.0)
-    }
-
-    /// All runs, the best first: those without factors after those that may have some.
-    pub fn members(&self) -> &[FactorMember] {
-        &self.stored.runs
-    }
-
-    /// The variational posterior of the best run, in standardised units.
-    pub fn state(&self) -> &FactorState {
-        &self.stored.runs[0].state
-    }
-
-    /// Bound and relative change of the best run, iteration by iteration.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.stored.runs[0].trace
-    }
-
-    /// Why the best run ended.
-    pub fn stop(&self) -> &Stop {
-        &self.stored.runs[0].stop
+        self.stored
+            .members
+            .iter()
+            .filter(|run| run.elbo_weight > 0.0)
     }
 
     /// Number of clusters that have at least one training row, in expectation.
     pub fn n_clusters(&self) -> usize {
-        let sizes = &self.stored.runs[0].sizes;
+        let sizes = &self.best().derived.sizes;
         sizes.iter().filter(|size| **size >= 1.0).count()
     }
 
     /// The clusters of the best run, larger ones first.
     pub fn components(&self) -> Vec<FactorComponent> {
-        let run = &self.stored.runs[0];
+        let run = self.best();
         let state = &run.state;
         let weights = state.sticks.expected_weights();
         let cluster = |h: usize| {
             let factors = state.used(h);
-            let of_expert = |expert: &FactorExpert| -> Vec<(f64, f64)> {
+            let of_expert = |expert: &Expert| -> Vec<(f64, f64)> {
                 let effect = |&l: &usize| (expert.mean[l], expert.covariance[(l, l)].sqrt());
                 factors.iter().map(effect).collect()
             };
@@ -394,7 +287,7 @@ impl FactorFit {
             };
             FactorComponent {
                 weight: weights[h],
-                size: run.sizes[h],
+                size: run.derived.sizes[h],
                 mean: self
                     .stored
                     .units
@@ -403,7 +296,7 @@ impl FactorFit {
                     .enumerate()
                     .map(mean)
                     .collect(),
-                dimension: sum_of_indicators(&run.inclusion_probabilities[h]),
+                dimension: sum_of_indicators(&run.derived.inclusion_probabilities[h]),
                 effects: two_classes.then(|| utilities.remove(0)),
                 utilities,
                 factors,
@@ -511,29 +404,13 @@ impl FactorFit {
     }
 }
 
-impl Answers for FactorFit {
-    type Task<'a> = ();
-
-    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
-        Ok(0)
-    }
-
-    fn units(&self) -> &Units {
-        &self.stored.units
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+impl FactorFit {
+    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let cells = self.cells(table)?;
         member::class_probabilities(&self.parts(&cells, |run| run.stacking_weight))
     }
-}
 
-impl Draws for FactorFit {
-    fn intervals(
+    fn draw_intervals(
         &self,
         _: usize,
         table: &Table,
@@ -546,48 +423,34 @@ impl Draws for FactorFit {
     }
 }
 
-described!(FactorFit, FactorConfig);
+described!(FactorFit, FactorConfig, units);
+members!(FactorFit, FactorMember, FactorState, |members| &members[0]);
+saved!(FactorFit, "npb-iqgme/factor/2");
 classifier!(FactorFit);
-intervals!(FactorFit);
+intervals!(FactorFit, [draws: usize]);
 
-impl Saved for FactorFit {
-    const MODEL: &'static str = "npb-iqgme/factor/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        let saved = |what: String| IqgmeError::Saved { what };
-        stored.config.validate()?;
-        stored.units.check().map_err(saved)?;
-        let (n_classes, runs) = (stored.classes.len(), &stored.runs);
-        if n_classes == 1 || runs.is_empty() || runs[0].elbo_weight == 0.0 {
-            return Err(saved("classes or runs: impossible number".to_owned()));
-        }
-        let (p, n_utilities) = (stored.units.active.len(), n_classes.saturating_sub(1));
-        check_weights("ELBO weights", runs.iter().map(|run| run.elbo_weight)).map_err(saved)?;
-        let weights = runs.iter().map(|run| run.stacking_weight);
-        check_weights("stacking weights", weights).map_err(saved)?;
-        for (k, run) in runs.iter().enumerate() {
-            run.calibration.check(n_classes).map_err(saved)?;
-            run.state
-                .check(p, n_utilities, &stored.config)
-                .map_err(saved)?;
-            let (n, l) = (run.state.n_clusters(), run.state.n_factors());
+impl Stored {
+    fn check(&self) -> Result<(), String> {
+        self.units.check()?;
+        let n_classes = self.classes.len();
+        check_members(&self.members, n_classes)?;
+        expect(self.members[0].elbo_weight > 0.0, "best member")?;
+        let (p, n_utilities) = (self.units.active.len(), n_classes.saturating_sub(1));
+        for member in &self.members {
+            let (state, clusters) = (&member.state, &member.derived);
+            state.check(p, n_utilities, &self.config)?;
+            let (n, l) = (state.n_clusters(), state.n_factors());
             let probable = |p: &f64| (0.0..=1.0).contains(p);
-            let indicators = run.inclusion_probabilities.len() == n
-                && (run.inclusion_probabilities.iter())
-                    .all(|p| p.len() == l && p.iter().all(probable));
-            let sizes = run.sizes.len() == n && run.sizes.iter().all(|s| s.is_finite());
-            if !indicators || !sizes {
-                return Err(saved(format!("clusters of run {k}")));
-            }
+            let possible = |of: &Vec<f64>| of.len() == l && of.iter().all(probable);
+            let indicators = &clusters.inclusion_probabilities;
+            expect(
+                indicators.len() == n && indicators.iter().all(possible),
+                "indicators",
+            )?;
+            let sizes = &clusters.sizes;
+            expect(sizes.len() == n && finite(sizes), "sizes of clusters")?;
         }
-        Ok(Self { stored })
+        Ok(())
     }
 }
 

@@ -160,25 +160,27 @@ impl Forms {
 fn linear(features: &Features<'_>, cells: &Cells) -> Mat<f64> {
     let (n, p, d) = (cells.n_rows(), features.n(), features.dim());
     let weighted = Mat::from_fn(p, d, |j, k| features.noise[j] * features.mean[(j, k)]);
-    let mut values = vec![0.0; n * d];
-    if d > 0 {
-        values
-            .par_chunks_mut(d * ROW_BLOCK)
-            .enumerate()
-            .for_each(|(block, out)| {
-                let rows = out.len() / d;
-                let x = cells.x.as_ref().subrows(block * ROW_BLOCK, rows);
-                matmul(
-                    MatMut::from_column_major_slice_mut(out, d, rows),
-                    Accum::Replace,
-                    weighted.transpose(),
-                    x.transpose(),
-                    1.0,
-                    Par::Seq,
-                );
-            });
-    }
+    let values = product_by_column(weighted.transpose(), cells.x.transpose(), ROW_BLOCK);
     Mat::from_fn(d, n, |k, i| values[i * d + k])
+}
+
+/// `A B`, so many columns at a time; column-major.
+pub(super) fn product_by_column(a: MatRef<'_, f64>, b: MatRef<'_, f64>, block: usize) -> Vec<f64> {
+    let d = a.nrows();
+    let mut values = vec![0.0; d * b.ncols()];
+    let blocks = values.par_chunks_mut((d * block).max(1)).enumerate();
+    blocks.for_each(|(number, out)| {
+        let n = out.len() / d;
+        matmul(
+            MatMut::from_column_major_slice_mut(out, d, n),
+            Accum::Replace,
+            a,
+            b.subcols(number * block, n),
+            1.0,
+            Par::Seq,
+        );
+    });
+    values
 }
 
 fn squares(features: &Features<'_>, cells: &Cells) -> Vec<f64> {

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::experts::coordinate;
 use super::features::worth_dropping;
 use super::rows::{Cluster, RowFactors, Rows, multiply};
-use super::state::{FactorState, submatrix};
+use super::state::{FactorState, at_prior, submatrix};
 use crate::FactorConfig;
 use npb_priors::dist::Gamma;
 
@@ -46,24 +46,22 @@ impl IndicatorGains<'_> {
             };
             let on = !state.indicators[h][l];
             state.indicators[h][l] = on;
-            let n_utilities = state.n_utilities();
+            let (own, n_utilities) = (state.expert_coordinates(h), state.n_utilities());
             for k in 0..n_utilities {
                 let new_variance = self.new_variance(state, h, l, k);
-                let law = state.expert_prior_of(k)[l];
+                let vacant = at_prior(state.expert_prior_of(k), &own);
                 let expert = &mut state.experts[h * n_utilities + k];
+                if expert.at_prior {
+                    *expert = vacant;
+                    continue;
+                }
                 for j in 0..expert.mean.len() {
                     expert.covariance[(j, l)] = 0.0;
                     expert.covariance[(l, j)] = 0.0;
                 }
                 expert.mean[l] = 0.0;
                 if on {
-                    if expert.at_prior {
-                        expert.mean[l] = law.mean();
-                        expert.covariance[(l, l)] =
-                            (1.0 + 1.0 / law.strength()) / law.precision().mean();
-                    } else {
-                        expert.covariance[(l, l)] = new_variance;
-                    }
+                    expert.covariance[(l, l)] = new_variance;
                 }
             }
         }

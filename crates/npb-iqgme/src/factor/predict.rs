@@ -12,8 +12,9 @@ use super::data::RowLabels;
 use super::features::noise;
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic, shared};
-use super::state::{FactorExpert, FactorState, submatrix};
+use super::state::{FactorState, submatrix};
 use crate::IqgmeError;
+use crate::bound::trace_product;
 use crate::state::gamma;
 use npb_priors::dist::multinomial_probit::probabilities_sharing;
 
@@ -48,15 +49,6 @@ pub(crate) struct Filled {
     pub(crate) variance: f64,
 }
 
-/// How much of the parameters' uncertainty the weights of the clusters know.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Knowing {
-    /// As the rows of training are weighed, by expected log densities.
-    Uncertainty,
-    /// By densities at the posterior means.
-    Means,
-}
-
 impl Predictor {
     pub(crate) fn new(state: &FactorState) -> Self {
         let weights = state.sticks.expected_weights();
@@ -69,6 +61,24 @@ impl Predictor {
             }
         };
         Self::with(state, &weights, noise, expert, None)
+    }
+
+    /// The parameters at their posterior means as if these were known, without experts: for densities.
+    pub(crate) fn at_means(state: &FactorState) -> Self {
+        let weights = state.sticks.expected_weights();
+        let noise_of = |h: usize| {
+            let noise = state.noise_moments(h).0;
+            (noise, noise.ln())
+        };
+        let no_expert = |_: usize, _: &[usize]| Expert {
+            mean: Vec::new(),
+            covariance: None,
+        };
+        let means = Drawn {
+            mean: state.features.mean.clone(),
+            noise: noise(state),
+        };
+        Self::with(state, &weights, noise_of, no_expert, Some(means))
     }
 
     /// A draw of all parameters from their posterior.
@@ -120,55 +130,27 @@ impl Predictor {
         }
     }
 
-    fn features<'a>(&'a self, state: &'a FactorState, knowing: Knowing) -> Features<'a> {
-        if let Some(drawn) = &self.drawn {
-            return Features {
+    fn features<'a>(&'a self, state: &'a FactorState) -> Features<'a> {
+        match &self.drawn {
+            None => Features::expected(state),
+            Some(drawn) => Features {
                 mean: drawn.mean.as_ref(),
                 ln_noise: drawn.noise.iter().map(|psi| psi.ln()).collect(),
                 noise: drawn.noise.clone(),
                 spread: None,
-            };
-        }
-        let expected = Features::expected(state);
-        if knowing == Knowing::Uncertainty {
-            return expected;
-        }
-        Features {
-            ln_noise: expected.noise.iter().map(|psi| psi.ln()).collect(),
-            spread: None,
-            ..expected
+            },
         }
     }
 
-    /// The clusters at the means of the parameters.
-    fn clusters(&self, knowing: Knowing) -> Vec<Cluster> {
-        let mut clusters = self.clusters.clone();
-        if knowing == Knowing::Means {
-            for cluster in &mut clusters {
-                cluster.ln_noise = cluster.noise.ln();
-            }
-        }
-        clusters
-    }
-
-    fn solve<T>(
-        &self,
-        state: &FactorState,
-        cells: &Cells,
-        knowing: Knowing,
-        then: impl FnOnce(&Forms, &[Cluster], RowFactors) -> T,
-    ) -> Result<T, IqgmeError> {
-        let forms = Forms::new(&self.features(state, knowing), cells);
-        let none = RowLabels::new(vec![None; cells.n_rows()], 0);
+    fn solve(&self, state: &FactorState, cells: &Cells) -> Result<RowFactors, IqgmeError> {
+        let forms = Forms::new(&self.features(state), cells);
         let rows = Rows {
             patterns: cells.patterns.patterns(),
             forms: &forms,
-            labels: &none,
+            labels: &RowLabels::new(vec![None; cells.n_rows()], 0),
             soft: &[],
         };
-        let clusters = self.clusters(knowing);
-        let solved = rows.solve(&clusters, None).map_err(failed)?;
-        Ok(then(&forms, &clusters, solved))
+        rows.solve(&self.clusters, None).map_err(failed)
     }
 
     /// Probabilities of the clusters of each row.
@@ -177,10 +159,9 @@ impl Predictor {
         state: &FactorState,
         cells: &Cells,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.solve(state, cells, Knowing::Uncertainty, |_, _, factors| {
-            let rows = factors.responsibilities.chunks_exact(factors.n_clusters);
-            rows.map(<[f64]>::to_vec).collect()
-        })
+        let factors = self.solve(state, cells)?;
+        let rows = factors.responsibilities.chunks_exact(factors.n_clusters);
+        Ok(rows.map(<[f64]>::to_vec).collect())
     }
 
     /// Probabilities of all classes but the first of each row.
@@ -190,46 +171,38 @@ impl Predictor {
         cells: &Cells,
     ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let n_utilities = state.n_utilities();
-        self.solve(
-            state,
-            cells,
-            Knowing::Uncertainty,
-            |_, clusters, factors| {
-                let mut probabilities = vec![vec![0.0; n_utilities]; cells.n_rows()];
-                let (mut means, mut variances) = (vec![0.0; n_utilities], vec![0.0; n_utilities]);
-                let mut part = vec![0.0; n_utilities];
-                for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
-                    for (h, experts) in self.experts.chunks_exact(n_utilities).enumerate() {
-                        let Some(spread) = &spreads[0][h] else {
-                            continue;
-                        };
-                        let slope = |e: &Expert| e.mean[..clusters[h].used.len()].to_vec();
-                        let slopes: Vec<Vec<f64>> = experts.iter().map(slope).collect();
-                        let shared = shared(&slopes, &spread.covariance);
-                        let traces: Vec<f64> = experts
-                            .iter()
-                            .map(|e| e.trace(&spread.covariance))
-                            .collect();
-                        for &i in &pattern.rows {
-                            let rho = factors.responsibility(i, h);
-                            if rho == 0.0 {
-                                continue;
-                            }
-                            let s = factors.means[h].col_as_slice(i);
-                            for (k, expert) in experts.iter().enumerate() {
-                                let (score, variance) = expert.score(s);
-                                means[k] = score;
-                                variances[k] = 1.0 + variance + traces[k];
-                            }
-                            probabilities_sharing(&means, &variances, &shared, &mut part);
-                            let sums = probabilities[i].iter_mut().zip(&part);
-                            sums.for_each(|(sum, p)| *sum += rho * p);
-                        }
+        let factors = self.solve(state, cells)?;
+        let mut probabilities = vec![vec![0.0; n_utilities]; cells.n_rows()];
+        let (mut means, mut variances) = (vec![0.0; n_utilities], vec![0.0; n_utilities]);
+        let mut part = vec![0.0; n_utilities];
+        for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
+            for (h, experts) in self.experts.chunks_exact(n_utilities).enumerate() {
+                let Some(spread) = &spreads[0][h] else {
+                    continue;
+                };
+                let n_used = self.clusters[h].used.len();
+                let slopes: Vec<&[f64]> = experts.iter().map(|e| &e.mean[..n_used]).collect();
+                let shared = shared(&slopes, &spread.covariance);
+                let trace = |e: &Expert| e.trace(&spread.covariance);
+                let traces: Vec<f64> = experts.iter().map(trace).collect();
+                for &i in &pattern.rows {
+                    let rho = factors.responsibility(i, h);
+                    if rho == 0.0 {
+                        continue;
                     }
+                    let s = factors.means[h].col_as_slice(i);
+                    for (k, expert) in experts.iter().enumerate() {
+                        let (score, variance) = expert.score(s);
+                        means[k] = score;
+                        variances[k] = 1.0 + variance + traces[k];
+                    }
+                    probabilities_sharing(&means, &variances, &shared, &mut part);
+                    let sums = probabilities[i].iter_mut().zip(&part);
+                    sums.for_each(|(sum, p)| *sum += rho * p);
                 }
-                probabilities
-            },
-        )
+            }
+        }
+        Ok(probabilities)
     }
 
     /// Log density of the observed features of each row, in standardised units.
@@ -238,8 +211,7 @@ impl Predictor {
         state: &FactorState,
         cells: &Cells,
     ) -> Result<Vec<f64>, IqgmeError> {
-        let forms = Forms::new(&self.features(state, Knowing::Means), cells);
-        let clusters = self.clusters(Knowing::Means);
+        let (forms, clusters) = (Forms::new(&self.features(state), cells), &self.clusters);
         let mut density = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
             let spread = |(h, cluster): (usize, &Cluster)| {
@@ -270,26 +242,17 @@ impl Predictor {
         cells: &Cells,
     ) -> Result<Vec<Filled>, IqgmeError> {
         let noise = inverse_noise(state);
-        self.solve(
-            state,
-            cells,
-            Knowing::Uncertainty,
-            |_, clusters, factors| {
-                let mut filled = Vec::new();
-                for (k, pattern) in cells.patterns.iter().enumerate() {
-                    for &i in &pattern.rows {
-                        for &p in &pattern.missing {
-                            filled.push(one_cell(state, &noise, clusters, &factors, [k, i, p]));
-                        }
-                    }
-                }
-                filled
-            },
-        )
+        let factors = self.solve(state, cells)?;
+        let mut filled = Vec::new();
+        for (k, pattern) in cells.patterns.iter().enumerate() {
+            for &i in &pattern.rows {
+                let cell = |&p| one_cell(state, &noise, &self.clusters, &factors, [k, i, p]);
+                filled.extend(pattern.missing.iter().map(cell));
+            }
+        }
+        Ok(filled)
     }
-}
 
-impl Predictor {
     /// A draw of every missing cell, by the law of which [`missing_cells`](Self::missing_cells) has the moments: cells of a row share its cluster and its factors, rows share
     /// loadings and noise. `rng`: of each row. Returned: row, feature, value.
     pub(crate) fn draw_missing<R: Rng>(
@@ -299,41 +262,31 @@ impl Predictor {
         parameters: &Drawn,
         rng: impl Fn(usize) -> R,
     ) -> Result<Vec<(usize, usize, f64)>, IqgmeError> {
-        let solved = self.solve(
-            state,
-            cells,
-            Knowing::Uncertainty,
-            |_, clusters, factors| {
-                let mut filled = Vec::new();
-                for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
-                    let roots = |(h, spread): (usize, &Option<Spread>)| {
-                        let root = spread
-                            .as_ref()
-                            .map(|s| Cholesky::new(s.covariance.as_ref()));
-                        root.transpose().map_err(|source| failed((h, source)))
-                    };
-                    let roots: Vec<Option<Cholesky>> = spreads[0]
-                        .iter()
-                        .enumerate()
-                        .map(roots)
-                        .collect::<Result<_, _>>()?;
-                    for &i in &pattern.rows {
-                        let mut rng = rng(i);
-                        let weights = (0..clusters.len()).map(|h| factors.responsibility(i, h));
-                        let h = pick(weights, rng.random()).unwrap_or(0);
-                        let mut s = factors.means[h].col_as_slice(i).to_vec();
-                        if let Some(root) = &roots[h] {
-                            root.sample_moment(&mut s, &mut rng);
-                        }
-                        let values = parameters.row(&clusters[h], &s, &pattern.missing, &mut rng);
-                        let each = pattern.missing.iter().zip(values);
-                        filled.extend(each.map(|(&p, value)| (i, p, value)));
-                    }
+        let factors = self.solve(state, cells)?;
+        let mut filled = Vec::new();
+        for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
+            let root = |(h, spread): (usize, &Option<Spread>)| {
+                let root = spread
+                    .as_ref()
+                    .map(|s| Cholesky::new(s.covariance.as_ref()));
+                root.transpose().map_err(|source| failed((h, source)))
+            };
+            let roots = spreads[0].iter().enumerate().map(root);
+            let roots = roots.collect::<Result<Vec<_>, _>>()?;
+            for &i in &pattern.rows {
+                let mut rng = rng(i);
+                let weights = (0..roots.len()).map(|h| factors.responsibility(i, h));
+                let h = pick(weights, rng.random()).unwrap_or(0);
+                let mut s = factors.means[h].col_as_slice(i).to_vec();
+                if let Some(root) = &roots[h] {
+                    root.sample_moment(&mut s, &mut rng);
                 }
-                Ok(filled)
-            },
-        );
-        solved?
+                let values = parameters.row(&self.clusters[h], &s, &pattern.missing, &mut rng);
+                let each = pattern.missing.iter().zip(values);
+                filled.extend(each.map(|(&p, value)| (i, p, value)));
+            }
+        }
+        Ok(filled)
     }
 }
 
@@ -384,36 +337,26 @@ fn one_cell(
 fn inverse_noise(state: &FactorState) -> Vec<f64> {
     let features = &state.features;
     let each = features.shape.iter().zip(&features.rate);
-    each.map(|(shape, rate)| {
-        if *shape > 1.0 {
-            rate / (shape - 1.0)
-        } else {
-            rate / shape
-        }
-    })
-    .collect()
+    let mean = |(shape, rate): (&f64, &f64)| {
+        let fewer = if *shape > 1.0 { 1.0 } else { 0.0 };
+        rate / (shape - fewer)
+    };
+    each.map(mean).collect()
 }
 
 impl Expert {
     /// Score at factors `s`, and its variance by the expert's own.
     fn score(&self, s: &[f64]) -> (f64, f64) {
         let with_one: Vec<f64> = s.iter().copied().chain([1.0]).collect();
-        let variance = match &self.covariance {
-            Some(covariance) => dot(&multiply(covariance, &with_one), &with_one),
-            None => 0.0,
-        };
+        let own = self.covariance.as_ref();
+        let variance = own.map_or(0.0, |c| dot(&multiply(c, &with_one), &with_one));
         (dot(&self.mean, &with_one), variance)
     }
 
     /// `tr(Sigma_s S)`.
     fn trace(&self, spread: &Mat<f64>) -> f64 {
-        let Some(covariance) = &self.covariance else {
-            return 0.0;
-        };
-        let k = spread.ncols();
-        (0..k)
-            .map(|j| dot(&covariance.col_as_slice(j)[..k], spread.col_as_slice(j)))
-            .sum()
+        let own = self.covariance.as_ref();
+        own.map_or(0.0, |covariance| trace_product(covariance, spread))
     }
 }
 
@@ -470,7 +413,7 @@ pub(crate) fn draw_expert(
     i: usize,
     rng: &mut impl Rng,
 ) -> Result<Vec<f64>, NotPositiveDefinite> {
-    let expert: &FactorExpert = &state.experts[i];
+    let expert = &state.experts[i];
     let n_utilities = state.n_utilities();
     let own = state.expert_coordinates(i / n_utilities);
     let prior = state.expert_prior_of(i % n_utilities);

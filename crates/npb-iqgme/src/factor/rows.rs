@@ -9,7 +9,9 @@ use rayon::prelude::*;
 
 use super::data::RowLabels;
 use super::forms::{Forms, add};
-use super::state::{FactorExpert, FactorState, submatrix};
+use super::state::{FactorState, submatrix};
+use crate::Expert;
+use crate::bound::{bilinear, trace_product};
 
 /// Responsibilities below this are set to zero: the cluster is not active in the row.
 const INACTIVE: f64 = 1e-20;
@@ -49,7 +51,7 @@ impl ExpertMoments {
     }
 
     /// Of experts with posteriors.
-    fn of_posteriors(experts: &[FactorExpert], used: &[usize]) -> Self {
+    fn of_posteriors(experts: &[Expert], used: &[usize]) -> Self {
         let means: Vec<&[f64]> = experts.iter().map(|expert| &expert.mean[..]).collect();
         Self::new(&means, used, |k, i, j| {
             let expert = &experts[k];
@@ -404,8 +406,8 @@ impl Rows<'_> {
             let s = &spread.covariance;
             let expert = clusters[h].expert.as_ref();
             [
-                trace(&grams[h].factors, s),
-                expert.map_or(0.0, |e| trace(&e.slope_second, s)),
+                trace_product(&grams[h].factors, s),
+                expert.map_or(0.0, |e| trace_product(&e.slope_second, s)),
                 (0..s.ncols()).map(|j| s[(j, j)]).sum(),
             ]
         };
@@ -576,19 +578,12 @@ pub(crate) fn scores(labels: &RowLabels, clusters: &[Cluster], factors: &RowFact
 }
 
 /// Covariance of scores with these slopes by the spread of the factors, row-major.
-pub(crate) fn shared(slopes: &[Vec<f64>], spread: &Mat<f64>) -> Vec<f64> {
+pub(crate) fn shared(slopes: &[&[f64]], spread: &Mat<f64>) -> Vec<f64> {
     let carried = slopes.iter().map(|slope| multiply(spread, slope));
     let of_pair = |carried: Vec<f64>| -> Vec<f64> {
         slopes.iter().map(|slope| dot(slope, &carried)).collect()
     };
     carried.flat_map(of_pair).collect()
-}
-
-/// `tr(A B)` for symmetric matrices of one size.
-fn trace(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
-    (0..a.ncols())
-        .map(|j| dot(a.col_as_slice(j), b.col_as_slice(j)))
-        .sum()
 }
 
 /// `M x` for a symmetric matrix.
@@ -604,8 +599,5 @@ pub(crate) fn multiply(m: &Mat<f64>, x: &[f64]) -> Vec<f64> {
 
 /// `x' M x`.
 pub(crate) fn quadratic(m: &Mat<f64>, x: &[f64]) -> f64 {
-    x.iter()
-        .enumerate()
-        .map(|(j, xj)| xj * dot(m.col_as_slice(j), x))
-        .sum()
+    bilinear(m, x, x)
 }

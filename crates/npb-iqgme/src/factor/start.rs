@@ -2,12 +2,14 @@
 
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
+use npb_linalg::svd::thin_svd;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::config::FactorInit;
 use super::data::FactorData;
 use super::rows::{RowFactors, Spread};
+use crate::start::within_classes;
 use crate::{FactorConfig, IqgmeError};
 use npb_data::clusters::{by_size, k_means, nearest};
 
@@ -125,33 +127,19 @@ fn clusters(
     points: &[Vec<f64>],
     rng: &mut Xoshiro256PlusPlus,
 ) -> Vec<usize> {
-    let n = data.n_rows();
-    let wanted = start.clusters().min(config.truncation);
-    let of_class = |class: usize| -> Vec<usize> {
-        let own = |i: &usize| data.labels.class[*i] == Some(class);
-        (0..n).filter(own).collect()
+    let n_classes = match start {
+        FactorInit::PerClass(_) if data.n_labelled > 0 => data.classes.len(),
+        _ => 0,
     };
-    let parts: Vec<Vec<usize>> = match start {
-        FactorInit::PerClass(_) if data.n_labelled > 0 => {
-            (0..data.classes.len()).rev().map(of_class).collect()
-        }
-        _ => vec![(0..n).collect()],
-    };
-    let each = wanted.min(config.truncation.div_ceil(parts.len()));
-    let mut centres: Vec<Vec<f64>> = Vec::new();
-    let mut assigned = vec![usize::MAX; n];
-    for members in &parts {
-        let found = best_k_means(points, members, each, rng);
-        for &i in members {
-            assigned[i] = (centres.len() + nearest(&points[i], &found).0) % config.truncation;
-        }
-        centres.extend(found);
-    }
-    for i in 0..n {
-        if assigned[i] == usize::MAX {
-            assigned[i] = nearest(&points[i], &centres).0 % config.truncation;
-        }
-    }
+    let each = start
+        .clusters()
+        .min(config.truncation.div_ceil(n_classes.max(1)));
+    let mut assigned = within_classes(points, &data.labels.class, n_classes, |members| {
+        best_k_means(points, members, each, rng)
+    });
+    assigned
+        .iter_mut()
+        .for_each(|cluster| *cluster %= config.truncation);
     // Numbers without a member leave no gap.
     let ranks = by_size(&assigned);
     let mut used: Vec<usize> = ranks.clone();
@@ -211,61 +199,23 @@ fn scores(x: &Mat<f64>, number: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<
     }
     let size = (number + 10).min(n).min(p);
     let random = Mat::from_fn(p, size, |_, _| rng.sample::<f64, _>(StandardNormal));
-    let mut basis = product(x.as_ref(), random.as_ref());
-    orthonormalise(&mut basis);
+    let mut basis = product(x.as_ref(), random.as_ref()).qr().compute_thin_Q();
     for _ in 0..POWER_ITERATIONS {
         let back = product(x.transpose(), basis.as_ref());
-        basis = product(x.as_ref(), back.as_ref());
-        orthonormalise(&mut basis);
+        basis = product(x.as_ref(), back.as_ref()).qr().compute_thin_Q();
     }
-    // Singular vectors of the projected rows, by the eigenvectors of a small matrix.
-    let projected = product(basis.transpose(), x.as_ref());
-    let small = product(projected.as_ref(), projected.transpose());
-    let Ok(eigen) = small.self_adjoint_eigen(npb_linalg::faer::Side::Lower) else {
+    let Ok(svd) = thin_svd(product(basis.transpose(), x.as_ref()).as_ref()) else {
         return vec![Vec::new(); n];
     };
-    let vectors = eigen.U();
-    let rotated = product(basis.as_ref(), vectors);
-    let values = eigen.S().column_vector();
-    let scale = |k: usize| values[size - 1 - k].max(0.0).sqrt();
-    let kept = (0..number)
-        .take_while(|&k| scale(k) > 1e-8 * scale(0))
-        .count();
-    (0..n)
-        .map(|i| {
-            (0..kept)
-                .map(|k| scale(k) * rotated[(i, size - 1 - k)])
-                .collect()
-        })
-        .collect()
+    let (rotated, values) = (product(basis.as_ref(), svd.u.as_ref()), svd.singular_values);
+    let large = |k: &usize| values[*k] > 1e-8 * values[0];
+    let kept = (0..number).take_while(large).count();
+    let of_row = |i: usize| (0..kept).map(|k| values[k] * rotated[(i, k)]).collect();
+    (0..n).map(of_row).collect()
 }
 
 fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     let mut product = Mat::zeros(a.nrows(), b.ncols());
     matmul(product.as_mut(), Accum::Replace, a, b, 1.0, Par::Seq);
     product
-}
-
-/// Orthonormal columns with the same span; where columns depend on others, zeros.
-fn orthonormalise(basis: &mut Mat<f64>) {
-    // Twice, because once is not enough when columns are nearly parallel.
-    for _ in 0..2 {
-        for j in 0..basis.ncols() {
-            let mut column: Vec<f64> = basis.col_as_slice(j).to_vec();
-            for k in 0..j {
-                let other = basis.col_as_slice(k);
-                let inner: f64 = column.iter().zip(other).map(|(a, b)| a * b).sum();
-                column
-                    .iter_mut()
-                    .zip(other)
-                    .for_each(|(a, b)| *a -= inner * b);
-            }
-            let norm = column.iter().map(|a| a * a).sum::<f64>().sqrt();
-            let scale = if norm > 1e-100 { 1.0 / norm } else { 0.0 };
-            let to = basis.col_as_slice_mut(j);
-            to.iter_mut()
-                .zip(&column)
-                .for_each(|(to, a)| *to = scale * a);
-        }
-    }
 }

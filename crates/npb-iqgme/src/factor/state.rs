@@ -7,8 +7,8 @@ use npb_priors::dp::StickFactor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::FactorConfig;
 use crate::state::expect;
+use crate::{Expert, FactorConfig};
 
 /// `q(theta_p, psi_p)` of every feature, `theta_p = [a_p; mu_1p .. mu_Kp]` of length `D = L + K`:
 /// `psi_p ~ Gamma(shape_p, rate_p)`, `theta_p | psi_p ~ N(mean_p, V_p / psi_p)`, with one `V` for all features that the same rows miss.
@@ -63,21 +63,6 @@ impl Derived {
     }
 }
 
-/// `q(w_h) = N(mean, covariance)` over the L factors and, last, the intercept.
-///
-/// Coordinates of factors that the cluster does not use are zero; they follow the prior that all experts share and cost nothing. So does a whole
-/// expert without labelled rows (`at_prior`); then `mean` and `covariance` are location and scale of the prior's marginal, a Student-t.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FactorExpert {
-    /// Whether it is at the shared prior.
-    pub at_prior: bool,
-    /// Length L + 1.
-    pub mean: Vec<f64>,
-    /// (L + 1) x (L + 1).
-    #[serde(with = "npb_linalg::saved")]
-    pub covariance: Mat<f64>,
-}
-
 /// One variational posterior, in the standardised units of the fit. Only clusters with rows and columns of the loadings that some cluster uses are
 /// kept: all others are at their priors.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,8 +79,8 @@ pub struct FactorState {
     pub mean_precision: Gamma,
     /// `q(kappa_h)`, length K; empty when all are fixed at 1.
     pub noise: Vec<Gamma>,
-    /// `q(w)`: for each of the K clusters one for each utility (one with two classes, C - 1 with C of them); empty when no row has a label.
-    pub experts: Vec<FactorExpert>,
+    /// `q(w)` over the L factors and, last, the intercept; coordinates of factors that the cluster does not use are zero, follow the shared prior and cost nothing. For each of the K clusters one for each utility (one with two classes, C - 1 with C of them); empty when no row has a label.
+    pub experts: Vec<Expert>,
     /// `q(zeta_l, lambda_l)` of the L factors and, last, the intercept, for each utility in turn.
     pub expert_prior: Vec<NormalGamma>,
     /// Locations of `q(t_i)`, normals with variance 1 cut to the region of the row's class: by row, then utility; 0 for an unlabelled row.
@@ -119,7 +104,7 @@ impl FactorState {
     }
 
     /// The experts of cluster `h`.
-    pub(crate) fn experts_of(&self, h: usize) -> &[FactorExpert] {
+    pub(crate) fn experts_of(&self, h: usize) -> &[Expert] {
         let n = self.n_utilities();
         &self.experts[h * n..][..n]
     }
@@ -158,7 +143,7 @@ impl FactorState {
     pub(crate) fn select(&mut self, clusters: &[usize], columns: &[usize]) {
         let n_factors = self.n_factors();
         let of_cluster = |&h: &usize| self.experts_of(h).to_vec();
-        let experts: Vec<FactorExpert> = clusters.iter().flat_map(of_cluster).collect();
+        let experts: Vec<Expert> = clusters.iter().flat_map(of_cluster).collect();
         let kept: Vec<usize> = columns
             .iter()
             .copied()
@@ -188,7 +173,7 @@ impl FactorState {
             .flat_map(|k| with_intercept.iter().map(move |l| k * (n_factors + 1) + l))
             .map(|place| self.expert_prior[place])
             .collect();
-        let expert = |old: &FactorExpert| FactorExpert {
+        let expert = |old: &Expert| Expert {
             at_prior: old.at_prior,
             mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),
             covariance: submatrix(&old.covariance, &with_intercept),
@@ -249,8 +234,7 @@ impl FactorState {
             expect(all_finite(&expert.covariance), "expert covariance")?;
         }
         let mut of_cluster = self.experts.chunks(n_utilities.max(1));
-        let alike =
-            |experts: &[FactorExpert]| experts.iter().all(|e| e.at_prior == experts[0].at_prior);
+        let alike = |experts: &[Expert]| experts.iter().all(|e| e.at_prior == experts[0].at_prior);
         expect(of_cluster.all(alike), "experts at the prior")?;
         expect(
             self.utility_means.iter().all(|v| v.is_finite()),
@@ -266,22 +250,20 @@ impl FactorState {
     }
 }
 
-impl FactorExpert {
-    /// The expert of coordinates `own`, at `prior`.
-    pub(crate) fn at_prior(prior: &[NormalGamma], own: &[usize]) -> Self {
-        let n = prior.len();
-        let mut expert = Self {
-            at_prior: true,
-            mean: vec![0.0; n],
-            covariance: Mat::zeros(n, n),
-        };
-        for &l in own {
-            let law = &prior[l];
-            expert.mean[l] = law.mean();
-            expert.covariance[(l, l)] = (1.0 + 1.0 / law.strength()) / law.precision().mean();
-        }
-        expert
+/// The expert of coordinates `own`, at `prior`.
+pub(crate) fn at_prior(prior: &[NormalGamma], own: &[usize]) -> Expert {
+    let n = prior.len();
+    let mut expert = Expert {
+        at_prior: true,
+        mean: vec![0.0; n],
+        covariance: Mat::zeros(n, n),
+    };
+    for &l in own {
+        let law = &prior[l];
+        expert.mean[l] = law.mean();
+        expert.covariance[(l, l)] = (1.0 + 1.0 / law.strength()) / law.precision().mean();
     }
+    expert
 }
 
 pub(crate) fn all_finite(matrix: &Mat<f64>) -> bool {

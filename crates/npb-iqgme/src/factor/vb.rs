@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
+use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
-use npb_linalg::{NotPositiveDefinite, dot};
 use npb_priors::dp::StickFactor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,11 @@ use super::indicators::IndicatorGains;
 use super::rows::{Cluster, RowFactors, Rows, scores};
 use super::start::{Beginning, beginning};
 use super::state::Derived;
-use super::state::{FactorExpert, FactorState, FeatureFactor};
+use super::state::{FactorState, FeatureFactor, at_prior};
+use crate::data::first_utilities;
 use crate::state::expect;
 use crate::state::gamma;
+use crate::vb::{falling, padded, stick_bound};
 use crate::{FactorConfig, IqgmeError};
 
 /// Iterations with the responsibilities and indicators of the start held fixed.
@@ -175,32 +177,16 @@ impl<'d> FactorVb<'d> {
 
     /// Parameters are fitted to the responsibilities and indicators of the start before these may move.
     fn start(&mut self) -> Result<(), IqgmeError> {
-        use FactorUpdate::{
-            ClusterNoise, Concentration, ExpertPrior, Experts, Features, Scales, Sticks, Utilities,
-        };
-        for update in [
-            Sticks,
-            Features,
-            Scales,
-            Experts,
-            ExpertPrior,
-            Concentration,
-        ] {
-            self.apply(update)?;
-        }
-        for _ in 0..START_ITERATIONS {
-            self.rows(true)?;
-            for update in [
-                Utilities,
-                ClusterNoise,
-                Sticks,
-                Features,
-                Scales,
-                Experts,
-                ExpertPrior,
-                Concentration,
-            ] {
-                self.apply(update)?;
+        use FactorUpdate::{ClusterNoise, Indicators, Order, Rows, Utilities};
+        for k in 0..=START_ITERATIONS {
+            if k > 0 {
+                self.rows(true)?;
+            }
+            for update in FactorUpdate::ALL {
+                let of_rows = matches!(update, Utilities | ClusterNoise);
+                if !matches!(update, Rows | Indicators | Order) && (k > 0 || !of_rows) {
+                    self.apply(update)?;
+                }
             }
         }
         Ok(())
@@ -211,13 +197,7 @@ impl<'d> FactorVb<'d> {
         self.iteration += 1;
         self.apply(FactorUpdate::Rows)?;
         self.apply(FactorUpdate::Utilities)?;
-        let bound = self.bound()?.total();
-        if !bound.is_finite() {
-            return Err(IqgmeError::Bound {
-                iteration: self.iteration,
-                value: bound,
-            });
-        }
+        let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         for &update in &FactorUpdate::ALL[2..] {
             self.apply(update)?;
         }
@@ -229,7 +209,7 @@ impl<'d> FactorVb<'d> {
         &mut self,
         mut watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.limits();
+        let limits = self.config.limits;
         let trace = std::mem::take(&mut self.trace);
         let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
             watch(report, &vb.state)
@@ -262,10 +242,10 @@ impl<'d> FactorVb<'d> {
     /// integrated out or optimised anew.
     pub fn inclusion_probabilities(&mut self) -> Result<Vec<Vec<f64>>, IqgmeError> {
         self.prepare_forms();
-        let judge = self.judge(self.forms.as_ref().expect("prepared"));
+        let found = self.indicator_gains(self.forms.as_ref().expect("prepared"));
         let state = &self.state;
         let of_cluster = |h: usize| {
-            let gains = self.numerical("indicators", h, judge.gains(state, h))?;
+            let gains = self.numerical("indicators", h, found.gains(state, h))?;
             let probability = |(gain, &on): (f64, &bool)| {
                 let toward_on = if on { -gain } else { gain };
                 1.0 / (1.0 + (-toward_on).exp())
@@ -279,7 +259,7 @@ impl<'d> FactorVb<'d> {
         (0..state.n_clusters()).map(of_cluster).collect()
     }
 
-    fn judge<'a>(&'a self, forms: &'a Forms) -> IndicatorGains<'a> {
+    fn indicator_gains<'a>(&'a self, forms: &'a Forms) -> IndicatorGains<'a> {
         IndicatorGains {
             rows: self.row_view(forms),
             config: &self.config,
@@ -362,12 +342,12 @@ impl<'d> FactorVb<'d> {
     pub fn apply(&mut self, update: FactorUpdate) -> Result<(), IqgmeError> {
         match update {
             FactorUpdate::Rows => return self.rows(false),
-            FactorUpdate::Utilities => self.update_soft_labels(),
+            FactorUpdate::Utilities => self.update_expected_utilities(),
             FactorUpdate::ClusterNoise => self.update_cluster_noise(),
             FactorUpdate::Indicators => return self.update_indicators(),
             FactorUpdate::Order => return self.rearrange(),
             FactorUpdate::Sticks => {
-                let counts = self.padded(&self.factors.counts());
+                let counts = padded(&self.factors.counts(), self.config.truncation);
                 self.state.sticks.update_sticks(&counts);
             }
             FactorUpdate::Features => return self.update_features(),
@@ -392,7 +372,7 @@ impl<'d> FactorVb<'d> {
         scores(&self.data.labels, &clusters, &self.factors)
     }
 
-    fn update_soft_labels(&mut self) {
+    fn update_expected_utilities(&mut self) {
         self.state.utility_means = self.scores();
         self.soft = Utilities::new(&self.state.utility_means, &self.data.labels);
     }
@@ -430,9 +410,9 @@ impl<'d> FactorVb<'d> {
         self.prepare_forms();
         let forms = self.forms.take().expect("prepared");
         let mut state = self.state.clone();
-        let judge = self.judge(&forms);
+        let gains = self.indicator_gains(&forms);
         for h in 0..state.n_clusters() {
-            let flipped = judge.flip(&mut state, h);
+            let flipped = gains.flip(&mut state, h);
             flipped.map_err(|source| self.failed("indicators", (h, source)))?;
         }
         let changed = state.indicators != self.state.indicators;
@@ -473,42 +453,14 @@ impl<'d> FactorVb<'d> {
     /// Puts larger clusters first, if that does not lower the bound, and drops those without rows.
     fn rearrange(&mut self) -> Result<(), IqgmeError> {
         let counts = self.factors.counts();
-        let mut order: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0.0).collect();
-        let as_is: Vec<f64> = order.iter().map(|&h| counts[h]).collect();
-        let mut sorted = order.clone();
-        sorted.sort_by(|&a, &b| counts[b].total_cmp(&counts[a]));
-        let in_order: Vec<f64> = sorted.iter().map(|&h| counts[h]).collect();
         // Clusters that go leave a gap in the sticks: closing it is part of the same move.
-        if self.stick_bound(&in_order) >= self.stick_bound(&as_is) {
-            order = sorted;
-        }
-        if self.stick_bound(&order.iter().map(|&h| counts[h]).collect::<Vec<_>>())
-            < self.stick_bound(&counts)
-        {
-            return Ok(());
-        }
+        let order = falling(&counts, |counts| stick_bound(&self.state.sticks, counts));
         let moved = !order.iter().copied().eq(0..counts.len());
         self.select(&order)?;
         if moved {
             self.apply(FactorUpdate::Sticks)?;
         }
         Ok(())
-    }
-
-    /// The part of the bound that holds the sticks, after their update.
-    fn stick_bound(&self, counts: &[f64]) -> f64 {
-        let mut sticks = self.state.sticks.clone();
-        let counts = self.padded(counts);
-        sticks.update_sticks(&counts);
-        let mut ln_weights = vec![0.0; counts.len()];
-        sticks.expected_ln_weights(&mut ln_weights);
-        sticks.elbo() + dot(&counts, &ln_weights)
-    }
-
-    fn padded(&self, counts: &[f64]) -> Vec<f64> {
-        let mut padded = counts.to_vec();
-        padded.resize(self.config.truncation, 0.0);
-        padded
     }
 
     fn update_features(&mut self) -> Result<(), IqgmeError> {
@@ -588,7 +540,7 @@ fn first_state(
     let n_utilities = data.labels.n_utilities;
     let expert_prior = vec![priors.expert; n_factors + 1];
     let all: Vec<usize> = (0..=n_factors).collect();
-    let expert = FactorExpert::at_prior(&expert_prior, &all);
+    let expert = at_prior(&expert_prior, &all);
     FactorState {
         sticks: StickFactor::new(config.truncation, config.concentration).expect("validated"),
         features: FeatureFactor {
@@ -604,7 +556,7 @@ fn first_state(
         noise: priors.cluster.map_or(Vec::new(), |g| vec![g; n_clusters]),
         experts: vec![expert; n_clusters * n_utilities],
         expert_prior: expert_prior.repeat(n_utilities.max(1)),
-        utility_means: data.labels.first_scores(),
+        utility_means: first_utilities(&data.labels.class, n_utilities),
         indicators,
     }
 }

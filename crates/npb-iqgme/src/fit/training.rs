@@ -2,10 +2,11 @@
 
 use npb_data::{Labels, Table};
 
-use super::{IqgmeFit, Member};
+use super::IqgmeFit;
 use crate::IqgmeError;
 use crate::answers::{Imputation, MissingCell, check_draws};
 use crate::data::{IqgmeData, fingerprint};
+use crate::ensemble::member::Member;
 use crate::ensemble::questions::{Answers, Describes};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
@@ -25,7 +26,7 @@ impl IqgmeFit {
     /// condition them on what is observed of such a row would use it twice, and intervals would come out too short, most of all with few rows for each
     /// feature. Here each row is taken out of the components first. `table` and `labels` are those of the fit.
     ///
-    /// Cost, for each run that has weight: one pass over the rows, and `N P^3` for each row with a hole. Errors: other columns than in training, another
+    /// Cost, for each run that has weight: one E-step over the rows, and `N P^3` for each row with a hole. Errors: other columns than in training, another
     /// table or other labels.
     pub fn training_cells(
         &self,
@@ -48,7 +49,7 @@ impl IqgmeFit {
         let units = self.units();
         let no_terms = |row| vec![Vec::new(); units.missing_columns(table, row).count()];
         let mut terms: Vec<Vec<Vec<CellTerm>>> = (0..table.n_rows()).map(no_terms).collect();
-        for (run, rows) in self.stored.runs.iter().zip(by_run) {
+        for (run, rows) in self.stored.members.iter().zip(by_run) {
             for (row, cells) in rows {
                 for (to, cell) in terms[row].iter_mut().zip(cells) {
                     to.extend(cell.into_iter().map(|term| CellTerm {
@@ -147,7 +148,9 @@ impl IqgmeFit {
                 read(k, left_out.table_row, &left_out.row, &predictor)
             })
         };
-        let runs = self.stored.runs[..self.predictors.len()].iter().enumerate();
+        let runs = self.stored.members[..self.predictors.len()]
+            .iter()
+            .enumerate();
         runs.map(of_run).collect()
     }
 }

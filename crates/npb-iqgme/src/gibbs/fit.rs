@@ -3,22 +3,21 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_infer::diagnostics::{ChainDiagnostics, quantile, summarise};
+use npb_infer::diagnostics::{ChainDiagnostics, summarise};
 use npb_infer::watch::{Checkpoint, Part};
-use npb_infer::{Saved, Stop, Trace, Watch, run_chains, storage, stream};
+use npb_infer::{Stop, Trace, Watch, run_chains, storage, stream};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::answers::{
-    check_level, check_levels, class_intervals, of_second_class, with_first_class,
-};
+use crate::answers::{check_level, check_levels, class_intervals, quantiles, with_first_class};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::questions::prelude::*;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
+use crate::state::expect;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
 const LEAST_REST: f64 = 1e-3;
@@ -434,22 +433,9 @@ impl GibbsFit {
         Ok(self.stored.cells.iter().enumerate().map(of_cell).collect())
     }
 
-    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all classes.
-    /// Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(
+    fn draw_intervals(
         &self,
-        table: &Table,
-        level: f64,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
-        two_classes(&self.stored.classes, "predict_interval", ALL_INTERVALS)?;
-        Ok(of_second_class(self.predict_class_intervals(table, level)?))
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the stored draws.
-    ///
-    /// Cost: as of [`predict_classes`](Self::predict_classes). Errors: as there; a `level` that is not between 0 and 1 (both excluded).
-    pub fn predict_class_intervals(
-        &self,
+        _: usize,
         table: &Table,
         level: f64,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
@@ -464,6 +450,10 @@ impl GibbsFit {
         let rows = self.units().rows(table)?;
         let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
         self.predictors.par_iter().map(of_draw).collect()
+    }
+
+    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        Ok(means(&self.all_classes(table)?))
     }
 
     fn all_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
@@ -483,26 +473,6 @@ fn means(drawn: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
     }
     sums.iter_mut().flatten().for_each(|p| *p = p.min(1.0));
     sums
-}
-
-impl Answers for GibbsFit {
-    type Task<'a> = ();
-
-    fn task(&self, (): ()) -> Result<usize, IqgmeError> {
-        Ok(0)
-    }
-
-    fn units(&self) -> &Units {
-        &self.stored.units
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.stored.classes
-    }
-
-    fn probabilities(&self, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        Ok(means(&self.all_classes(table)?))
-    }
 }
 
 /// Terms of cells are the components of all stored draws: normals.
@@ -527,56 +497,29 @@ impl Describes for GibbsFit {
     }
 }
 
-described!(GibbsFit, GibbsConfig);
+described!(GibbsFit, GibbsConfig, units);
+saved!(GibbsFit, "npb-iqgme/gibbs/2");
 classifier!(GibbsFit);
+intervals!(GibbsFit, []);
 features!(GibbsFit);
 
-impl Saved for GibbsFit {
-    const MODEL: &'static str = "npb-iqgme/gibbs/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        let saved = |what: String| IqgmeError::Saved { what };
-        stored.config.validate()?;
-        stored.units.check().map_err(saved)?;
-        if stored.classes.len() == 1 {
-            return Err(saved("classes: impossible number".to_owned()));
-        }
-        let (p, n_utilities) = (
-            stored.units.active.len(),
-            stored.classes.len().saturating_sub(1),
-        );
-        let in_model =
-            |(_, j): &(u32, u32)| stored.units.active.binary_search(&(*j as usize)).is_ok();
-        if !stored.cells.iter().all(in_model) {
-            return Err(saved(
-                "a missing cell is in no column of the model".to_owned(),
-            ));
-        }
-        for chain in &stored.chains {
-            if chain.trace.names() != SCALARS {
-                return Err(saved("the trace holds other scalars".to_owned()));
-            }
-            let clusters = chain.trace.column(1);
-            if clusters.into_iter().any(|k| !(1.0..1e6).contains(&k)) {
-                return Err(saved("number of components in the trace".to_owned()));
-            }
+impl Stored {
+    fn check(&self) -> Result<(), String> {
+        self.units.check()?;
+        let (n_classes, active) = (self.classes.len(), &self.units.active);
+        expect(n_classes != 1, "number of classes")?;
+        let in_model = |(_, j): &(u32, u32)| active.binary_search(&(*j as usize)).is_ok();
+        expect(self.cells.iter().all(in_model), "columns of missing cells")?;
+        for chain in &self.chains {
+            expect(chain.trace.names() == SCALARS, "scalars of the trace")?;
+            let mut clusters = chain.trace.column(1);
+            let possible = clusters.all(|k| (1.0..1e6).contains(&k));
+            expect(possible, "number of components in the trace")?;
+            let n_utilities = n_classes.saturating_sub(1);
             chain
                 .record
-                .check(p, n_utilities, stored.cells.len())
-                .map_err(saved)?;
+                .check(active.len(), n_utilities, self.cells.len())?;
         }
-        Self::from_stored(stored)
+        Ok(())
     }
-}
-
-fn quantiles(mut values: Vec<f64>, levels: &[f64]) -> Vec<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    levels.iter().map(|&p| quantile(&values, p)).collect()
 }

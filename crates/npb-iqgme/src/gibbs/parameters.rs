@@ -143,15 +143,7 @@ pub(super) fn draw_expert(
     if sums.weight[h] == 0.0 {
         return Ok(draw_prior_expert(means, precisions, rng));
     }
-    let matrix = Mat::from_fn(p + 1, p + 1, |i, j| {
-        let data = match (i < p, j < p) {
-            (true, true) => sums.second[h][(i, j)],
-            (true, false) => sums.first[(i, h)],
-            (false, true) => sums.first[(j, h)],
-            (false, false) => sums.weight[h],
-        };
-        data + if i == j { precisions[i] } else { 0.0 }
-    });
+    let matrix = stats.labelled_second(h, |j| precisions[j]);
     let column = h * parameters.n_utilities() + k;
     let mut w: Vec<f64> = (0..=p)
         .map(|j| stats.soft[(j, column)] + precisions[j] * means[j])

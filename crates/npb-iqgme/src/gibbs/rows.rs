@@ -6,7 +6,6 @@
 //! utilities, by a draw that ignores the utilities and is moved by what it gets wrong, `C W_m' (I + V)^-1 (t - t*)`.
 
 use npb_linalg::Cholesky;
-use npb_linalg::elementary::vectorised;
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_linalg::mixture::{
@@ -21,6 +20,7 @@ use rayon::prelude::*;
 
 use super::state::GibbsParameters;
 use crate::IqgmeError;
+use crate::e_step::first;
 use crate::rows::Rows;
 use crate::state::dot;
 use npb_priors::dist::multinomial_probit;
@@ -115,23 +115,14 @@ pub(super) struct Drawn<'a> {
     pub(super) values: &'a mut [f64],
 }
 
-impl<'a> Drawn<'a> {
-    fn split(self, n: usize, n_utilities: usize, n_features: usize) -> (Self, Self) {
-        let (labels, more_labels) = self.labels.split_at_mut(n);
-        let (utilities, more_utilities) = self.utilities.split_at_mut(n * n_utilities);
-        let (values, more_values) = self.values.split_at_mut(n * n_features);
-        (
-            Self {
-                labels,
-                utilities,
-                values,
-            },
-            Self {
-                labels: more_labels,
-                utilities: more_utilities,
-                values: more_values,
-            },
-        )
+impl Drawn<'_> {
+    /// Takes the first `n` rows out.
+    fn take(&mut self, n: usize, n_utilities: usize, n_features: usize) -> Self {
+        Self {
+            labels: first(&mut self.labels, n),
+            utilities: first(&mut self.utilities, n * n_utilities),
+            values: first(&mut self.values, n * n_features),
+        }
     }
 }
 
@@ -164,8 +155,7 @@ pub(super) fn draw<R: Rng>(
 ) -> Result<f64, IqgmeError> {
     let mut work = Vec::with_capacity(rows.blocks.len());
     for (number, block) in rows.blocks.iter().enumerate() {
-        let (here, rest) = drawn.split(block.rows.len(), laws.n_utilities, rows.n_features);
-        drawn = rest;
+        let here = drawn.take(block.rows.len(), laws.n_utilities, rows.n_features);
         work.push((number, block, here));
     }
     let fits: Vec<Result<f64, IqgmeError>> = work
@@ -193,7 +183,6 @@ pub(super) fn draw<R: Rng>(
 
 /// Probabilities of this size are none: a uniform number of 53 bits would not draw them.
 const NEVER: f64 = 1e-18;
-const LN_NEVER: f64 = -41.5;
 
 /// Memory of one thread of work.
 #[derive(Default)]
@@ -206,8 +195,6 @@ struct Scratch {
     slopes: Memory,
     top: Memory,
     rest: Memory,
-    /// Rows for which a component has a chance.
-    likely: Vec<usize>,
     deviations: Deviations,
     lanes: LaneScratch,
     pattern: PatternLaws,
@@ -320,69 +307,21 @@ impl<R: Rng> Worker<'_, '_, R> {
         fit
     }
 
-    /// Adds `ln Phi` of the labels' scores to the weights. Components that have no chance even without it are left out: each takes a normal probability.
+    /// Adds `ln Phi` of the labels' scores to the weights.
     fn weigh_labels(&mut self) {
-        self.find_floors();
         let stacked = self.scratch.columns.stacked();
         let n = stacked.len;
         let signs = &self.rows.signs[self.block.rows.clone()];
         let scratch = &mut *self.scratch;
         let size = self.laws.n_components() * n;
         let (ln, scores) = (scratch.ln.get_mut(size), scratch.slopes.get(size));
-        let (floors, margins) = (scratch.top.get(n), scratch.rest.get_mut(n));
-        scratch.likely.resize(signs.len(), 0);
+        let margins = &mut scratch.rest.get_mut(n)[..signs.len()];
         for (ln, scores) in ln.chunks_exact_mut(n).zip(scores.chunks_exact(n)) {
-            let mut count = 0;
-            for (i, (ln, floor)) in ln.iter().zip(floors).take(signs.len()).enumerate() {
-                // Without a branch, which could not be foreseen.
-                scratch.likely[count] = i;
-                count += usize::from(ln >= floor);
-            }
-            let likely = &scratch.likely[..count];
-            for (margin, &i) in margins.iter_mut().zip(likely) {
-                *margin = signs[i] * scores[i];
-            }
-            stacked.map(&mut margins[..count], ln_normal_cdf);
-            for (margin, &i) in margins.iter_mut().zip(likely) {
-                *margin += ln[i];
-            }
-            ln[..signs.len()].fill(f64::NEG_INFINITY);
-            for (margin, &i) in margins.iter().zip(likely) {
-                ln[i] = *margin;
-            }
+            let each = margins.iter_mut().zip(scores).zip(signs);
+            each.for_each(|((margin, score), sign)| *margin = sign * score);
+            stacked.map(margins, ln_normal_cdf);
+            ln.iter_mut().zip(&*margins).for_each(|(ln, x)| *ln += x);
         }
-    }
-
-    /// What the logarithm of a weight must be before the label is seen, which only takes away, for the component to have a chance in the end beside
-    /// the one that is likeliest before: in `scratch.top`.
-    fn find_floors(&mut self) {
-        let stacked = self.scratch.columns.stacked();
-        let n = stacked.len;
-        let signs = &self.rows.signs[self.block.rows.clone()];
-        let scratch = &mut *self.scratch;
-        let size = self.laws.n_components() * n;
-        let (ln, scores) = (scratch.ln.get(size), scratch.slopes.get(size));
-        let (tops, margins) = (scratch.top.get_mut(n), scratch.rest.get_mut(n));
-        vectorised(
-            stacked.arch,
-            #[inline(always)]
-            || {
-                tops.fill(f64::NEG_INFINITY);
-                margins.fill(0.0);
-                for (ln, scores) in ln.chunks_exact(n).zip(scores.chunks_exact(n)) {
-                    let each = ln.iter().zip(scores).zip(signs);
-                    let likeliest = tops.iter_mut().zip(margins.iter_mut());
-                    for (((ln, score), sign), (top, margin)) in each.zip(likeliest) {
-                        let higher = *ln > *top;
-                        *top = if higher { *ln } else { *top };
-                        *margin = if higher { sign * score } else { *margin };
-                    }
-                }
-                for (top, margin) in tops.iter_mut().zip(margins.iter()) {
-                    *top += ln_normal_cdf(*margin) + LN_NEVER;
-                }
-            },
-        );
     }
 
     /// Logarithms of the weights of component `h`, without a label's, and the scores of its experts.

@@ -1,12 +1,11 @@
 //! One draw from the posterior.
 
-use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::dp::weights_of_sticks;
 use serde::{Deserialize, Serialize};
 
 use crate::data::IqgmeData;
-use crate::state::{expect, finite};
+use crate::state::{expect, finite, square};
 
 /// Mean and precision of a component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,29 +63,10 @@ impl GibbsParameters {
     /// Checks sizes and ranges: `p` features, so many utilities.
     pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<(), String> {
         let lanes = self.components.len();
-        expect(lanes >= 1, "number of components")?;
         expect(self.ln_rests.len() == lanes, "number of sticks")?;
         expect(self.ln_rests.iter().all(|x| *x <= 0.0), "sticks")?;
         expect(positive(self.concentration), "concentration")?;
-        for component in &self.components {
-            let precision = &component.precision;
-            expect(
-                component.mean.len() == p && finite(&component.mean),
-                "component mean",
-            )?;
-            expect(
-                precision.nrows() == p
-                    && precision.ncols() == p
-                    && Cholesky::new(precision.as_ref()).is_ok(),
-                "component precision",
-            )?;
-        }
-        expect(
-            self.experts.len() == lanes * n_utilities,
-            "number of experts",
-        )?;
-        let fits = |w: &Vec<f64>| w.len() == p + 1 && finite(w);
-        expect(self.experts.iter().all(fits), "experts")?;
+        check_drawn(&self.components, &self.experts, p, n_utilities)?;
         let n = n_utilities * (p + 1);
         expect(
             self.expert_means.len() == n && finite(&self.expert_means),
@@ -98,6 +78,26 @@ impl GibbsParameters {
             "precisions of the experts' prior",
         )
     }
+}
+
+/// Checks components, one at least, and their experts: `p` features, so many utilities.
+pub(crate) fn check_drawn(
+    components: &[DrawnComponent],
+    experts: &[Vec<f64>],
+    p: usize,
+    n_utilities: usize,
+) -> Result<(), String> {
+    expect(!components.is_empty(), "number of components")?;
+    for DrawnComponent { mean, precision } in components {
+        expect(mean.len() == p && finite(mean), "component mean")?;
+        square(precision, p, "component precision")?;
+    }
+    expect(
+        experts.len() == components.len() * n_utilities,
+        "number of experts",
+    )?;
+    let fits = |w: &Vec<f64>| w.len() == p + 1 && finite(w);
+    expect(experts.iter().all(fits), "experts")
 }
 
 /// One draw from the posterior of everything.

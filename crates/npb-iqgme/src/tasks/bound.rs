@@ -27,8 +27,8 @@ pub(super) fn bound(
         experts: 0.0,
         magnitude: 0.0,
     };
-    let mut ln_eta = vec![0.0; state.top.truncation()];
-    state.top.expected_ln_weights(&mut ln_eta);
+    let mut ln_eta = vec![0.0; state.global_sticks.truncation()];
+    state.global_sticks.expected_ln_weights(&mut ln_eta);
     for (task, rows) in state.tasks.iter().zip(tasks) {
         let mut ln_pi = vec![0.0; task.sticks.truncation()];
         task.sticks.expected_ln_weights(&mut ln_pi);
@@ -40,7 +40,7 @@ pub(super) fn bound(
         bound.sticks += sticks;
         bound.magnitude += stick_fit.abs() + rows.magnitude + sticks.abs();
     }
-    let top = state.alpha.elbo() + state.top.elbo();
+    let top = state.alpha.elbo() + state.global_sticks.elbo();
     bound.sticks += top;
     bound.magnitude += top.abs();
     for (s, component) in state.components.iter().enumerate() {
@@ -66,8 +66,7 @@ pub(super) fn bound(
                 bound.magnitude += term.abs();
             }
         }
-        let expert = prior.expert.with_strength(state.expert_mean_strength);
-        let divergence = |p: usize| state.expert_prior.law(p).kl(&expert.law(p));
+        let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
         let divergence: f64 = (0..prior.expert.mean.len()).map(divergence).sum();
         bound.experts -= divergence;
         bound.magnitude += divergence.abs();
@@ -75,7 +74,7 @@ pub(super) fn bound(
     Ok(bound)
 }
 
-/// `E ln p(c | U)` and the entropy of `q(c)`, over groups with rows.
+/// `E ln p(c | U)` and the entropy of `q(c)`, over local components with rows.
 fn indicator_term(indicators: &[Vec<f64>], ln_eta: &[f64]) -> f64 {
     let each = indicators.iter().flat_map(|row| row.iter().zip(ln_eta));
     each.filter(|(sigma, _)| **sigma > 0.0)

@@ -1,14 +1,14 @@
 //! What a user may set.
 
-use npb_infer::ranges::{OutOfRange, gamma, up_to};
+use npb_infer::ranges::{gamma, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
-use crate::config::{Init, MOST_COMPONENTS, check_length};
+use crate::config::{Init, MOST_COMPONENTS, check_clusters, check_starts, gamma_prior};
 use crate::{IqgmeConfig, IqgmeError};
 
-/// Where a run over many tasks starts: responsibilities, and the atom that each group points at.
+/// Where a run over many tasks starts: responsibilities, and the atom that each local component points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskInit {
@@ -38,13 +38,10 @@ impl TaskInit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TasksConfig {
-    /// What a fit of one task has too: priors, limits, seed. Its `truncation` is the number of groups of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
+    /// What a fit of one task has too: priors, limits, seed. Its `truncation` is the number of local components of each task, `N`; `concentration` is the prior of the tasks' common `alpha`; `normal_scores` is about runs from this configuration's `starts`. By its `folds` the runs for
     /// class probabilities are weighed and calibrated. Where there are none, by bounds and `elbo_temperature`, which is 1 by default here: runs that share less fit the
     /// features less well, not the labels. `starts` and `unlabelled_starts` are not used.
     pub single: IqgmeConfig,
-    /// Whether `gamma_0`, how many experts the prior mean (zero) of the experts' common mean is worth, is the power of two at which the bound is highest; the runs begin with
-    /// `single.expert_mean_strength`. Tasks that have nothing in common have no common mean of experts either.
-    pub learn_expert_mean_strength: bool,
     /// Largest number of atoms, `S` of the variational family.
     pub atoms: usize,
     /// Prior of the upper concentration `beta`.
@@ -60,12 +57,8 @@ impl Default for TasksConfig {
                 elbo_temperature: 1.0,
                 ..IqgmeConfig::default()
             },
-            learn_expert_mean_strength: true,
             atoms: 50,
-            global_concentration: GammaPrior {
-                shape: 0.05,
-                rate: 0.05,
-            },
+            global_concentration: gamma_prior(0.05, 0.05),
             starts: vec![
                 TaskInit::Separate(1),
                 TaskInit::SeparatePerClass(1),
@@ -82,20 +75,15 @@ impl TasksConfig {
         self.single.validate().map_err(|e| e.inside("single"))?;
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("global_concentration", self.global_concentration)?;
-        check_length("starts", self.starts.len(), "starts")?;
-        for (position, start) in self.starts.iter().enumerate() {
-            self.check_start(*start).map_err(|rule| {
-                let value = format!("{start:?} at position {position} (from 0)");
-                OutOfRange::new("starts", value, rule)
-            })?;
-        }
-        Ok(())
+        Ok(check_starts("starts", &self.starts, |start| {
+            self.check_start(start)
+        })?)
     }
 
     /// What a start must be, if it is not.
     fn check_start(&self, start: TaskInit) -> Result<(), String> {
         let (clusters, components) = match start {
-            TaskInit::Pooled(start) => (1, size(start)),
+            TaskInit::Pooled(start) => (1, start.clusters()),
             TaskInit::Separate(components) | TaskInit::SeparatePerClass(components) => {
                 (1, components)
             }
@@ -107,14 +95,6 @@ impl TasksConfig {
                 "of 1 to {atoms} clusters of tasks, as many as `atoms` at most (set `starts` along with it)"
             ));
         }
-        if !(1..=MOST_COMPONENTS).contains(&components) {
-            return Err(format!("of 1 to {MOST_COMPONENTS} clusters of rows"));
-        }
-        Ok(())
+        check_clusters(components).map_err(|rule| format!("{rule} of rows"))
     }
-}
-
-fn size(start: Init) -> usize {
-    let (Init::KMeans(clusters) | Init::PerClass(clusters) | Init::Mixture(clusters)) = start;
-    clusters
 }

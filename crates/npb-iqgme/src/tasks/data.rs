@@ -8,8 +8,7 @@ use crate::data::{IqgmeData, class_of_rows};
 use crate::ensemble::scales;
 use crate::rows::Rows;
 
-/// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: atoms that learn from them add their squares to the
-/// sums over all other rows, of which some digits must be left (from 1e8 on answers change, from 1e12 on they are wrong, then matrices are not positive definite).
+/// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: no component that the fit has is of them.
 const TOO_FAR: f64 = 1e6;
 
 /// One task as the user hands it in.

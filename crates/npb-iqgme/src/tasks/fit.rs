@@ -3,32 +3,31 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
 use super::config::{TaskInit, TasksConfig};
 use super::data::{MultiTaskData, Task, in_task};
-use super::new_task::{Atoms, add_task};
+use super::new_task::add_task;
 use super::run::{TaskMember, logs};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
 use crate::answers::with_first_class;
 use crate::config::FeatureScale;
 use crate::data::{distinct, fingerprint};
-use crate::ensemble::crossval::{self, HeldOut, Side, held_out};
-use crate::ensemble::member::{self, MixtureView, Part, Predictive};
+use crate::ensemble::crossval::{self, Side, held_out};
+use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
 use crate::ensemble::questions::prelude::*;
 use crate::ensemble::scales;
-use crate::ensemble::stacking::stacked;
-use crate::ensemble::train::{Model, Watched, planned};
+use crate::ensemble::stacking::{Without, weighed};
+use crate::ensemble::train::{Model, Planned, Watched, model, planned};
 use crate::predict::{Experts, Gate, Predictor};
 use crate::prior::Prior;
 use crate::rows::Rows;
-use crate::state::Component;
-use crate::{ClassifierSummary, IqgmeConfig, IqgmeData};
-use npb_infer::ensemble::{by_bounds, check_weights};
+use crate::state::{Component, expect};
+use crate::{ClassifierSummary, IqgmeData};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -88,9 +87,14 @@ pub fn fit_tasks_watched(
     let sizes = [n, n, folds.len()];
     let print = storage::fingerprint(&prints)?;
     let watched = Watched::<Tasks>::new(watch, config, print, plan.0, sizes)?;
-    let runs = watched.train(&data, plan, config, TaskMember::new)?;
+    let members = watched.train(&data, plan, config, ended)?;
+    let weigh = |held_out| {
+        let by_bounds = (single.elbo_temperature, data[0].pooled.n_observed());
+        weighed(members, data.len(), held_out, Without::Even, by_bounds)
+    };
     if watched.is_stopped() {
-        return MultiTaskFit::new(data, config.clone(), runs, None);
+        let members = weigh(None);
+        return MultiTaskFit::new(data, config, members);
     }
     let limited = Tasks::limited(config, Tasks::FOLD_ITERATIONS);
     let classes = &data[0].pooled.classes;
@@ -101,10 +105,21 @@ pub fn fit_tasks_watched(
             &fold.kept,
             plan,
             &limited,
-            |planned, outcome, vb| fold.predict(&TaskMember::new(planned, outcome, vb)?),
+            |planned, outcome, vb| fold.predict(&ended(planned, outcome, vb)?),
         )
     })?;
-    MultiTaskFit::new(data, config.clone(), runs, held_out)
+    let members = weigh(held_out);
+    MultiTaskFit::new(data, config, members)
+}
+
+/// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
+fn ended(
+    planned: Planned<TaskInit>,
+    outcome: VbOutcome,
+    mut vb: MultiTaskVb<'_>,
+) -> Result<TaskMember, IqgmeError> {
+    vb.finalise()?;
+    Ok(Member::new(planned, outcome, vb.into_state(), ()))
 }
 
 /// Data without the rows of a fold, by scale, and these: task, scale.
@@ -160,74 +175,23 @@ impl Fold {
     }
 }
 
-/// The model of many tasks.
-struct Tasks;
+// The model of many tasks. These come to agree later than the rows of one.
+model!(
+    Tasks,
+    MultiTaskVb,
+    [TasksConfig, MultiTaskData, TaskInit, MultiTaskState],
+    single.limits,
+    "npb-iqgme/tasks/run/2",
+    30,
+    |vb| vb.finalise()
+);
 
-impl Model for Tasks {
-    type Config = TasksConfig;
-    type Data = MultiTaskData;
-    type Init = TaskInit;
-    type State = MultiTaskState;
-    type Vb<'d> = MultiTaskVb<'d>;
-    const FILE: &'static str = "npb-iqgme/tasks/run/2";
-    /// Tasks settle among each other later than the rows of one task.
-    const FOLD_ITERATIONS: u64 = 30;
-
-    fn limits(config: &TasksConfig) -> VbLimits {
-        config.single.limits()
-    }
-
-    fn limited(config: &TasksConfig, max_iterations: u64) -> TasksConfig {
-        let single = &config.single;
-        TasksConfig {
-            single: IqgmeConfig {
-                max_iterations: single.max_iterations.min(max_iterations),
-                ..single.clone()
-            },
-            ..config.clone()
-        }
-    }
-
-    fn begin<'d>(
-        data: &'d MultiTaskData,
-        config: &TasksConfig,
-        init: TaskInit,
-        restart: u64,
-    ) -> Result<MultiTaskVb<'d>, IqgmeError> {
-        MultiTaskVb::new(data, config.clone(), init, restart)
-    }
-
-    fn resume<'d>(
-        data: &'d MultiTaskData,
-        config: &TasksConfig,
-        state: MultiTaskState,
-        trace: Vec<VbReport>,
-    ) -> Result<MultiTaskVb<'d>, IqgmeError> {
-        MultiTaskVb::resume(data, config.clone(), state, trace)
-    }
-
-    fn run(
-        vb: &mut MultiTaskVb<'_>,
-        watch: &mut dyn FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        vb.run(watch)
-    }
-
-    fn finalise(vb: &mut MultiTaskVb<'_>) -> Result<(), IqgmeError> {
-        vb.finalise()
-    }
-
-    fn state<'a>(vb: &'a MultiTaskVb<'_>) -> &'a MultiTaskState {
-        vb.state()
-    }
-}
-
-/// An atom in the user's units: what groups of the tasks share.
+/// An atom in the user's units: what local components of the tasks share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtomSummary {
-    /// Expected number of groups, of all tasks together, that point at it.
+    /// Expected number of local components, of all tasks together, that point at it.
     pub local_components: f64,
-    /// Expected number of training rows behind its Gaussian: those of its groups, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
+    /// Expected number of training rows behind its Gaussian: those of its local components, or of all tasks where all atoms have one Gaussian ([`Gaussians::Shared`]).
     pub size: f64,
     /// Posterior mean of its mean, for the columns of [`MultiTaskFit::model_columns`].
     pub mean: Vec<f64>,
@@ -248,14 +212,15 @@ pub struct Stored {
     classes: Vec<String>,
     tasks: Vec<String>,
     /// Those that class probabilities average over, then those that have no weight; of each those on normal scores last, and the best first.
-    runs: Vec<TaskMember>,
+    members: Vec<TaskMember>,
 }
 
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
 ///
 /// Class probabilities average over the runs by their stacking weights, each calibrated ([`TaskMember::calibration`]); in a run atoms are weighed by the task's own weights and as normal
 /// densities of the observed features at the posterior means, experts and missing features are integrated out by moment matching. Atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
-/// [best](Self::best) run.
+/// [best](Self::best) member: the one with the highest bound of those on the features' own scale whose atoms have Gaussians of their own, or of all on that scale, if none has (one in which all have one
+/// is of another model of the features, and what it says of the tasks is of their labels alone). Members are listed by whether they weigh in class probabilities, then by scale and bound.
 #[derive(Clone, Debug)]
 pub struct MultiTaskFit {
     stored: Stored,
@@ -268,59 +233,28 @@ pub struct MultiTaskFit {
 impl MultiTaskFit {
     fn new(
         data: Vec<MultiTaskData>,
-        config: TasksConfig,
-        mut runs: Vec<TaskMember>,
-        held_out: Option<HeldOut>,
+        config: &TasksConfig,
+        mut members: Vec<TaskMember>,
     ) -> Result<Self, IqgmeError> {
-        let own = |run: &&TaskMember| run.scale == FeatureScale::Standardised;
-        let (n, n_own) = (runs.len(), runs.iter().take_while(own).count());
-        let by_labels = held_out.is_some();
-        if let Some(held_out) = held_out {
-            // The bound says who shares rows, not who shares labels: even where labels are few.
-            let even = |k: usize| 1.0 / if k < n_own { n_own } else { n - n_own } as f64;
-            let prior: Vec<f64> = (0..n).map(even).collect();
-            for (run, found) in runs.iter_mut().zip(stacked(&held_out, n_own, &prior)) {
-                (run.stacking_weight, run.calibration) = found;
-            }
-        }
-        let mut on_scores = runs.split_off(n_own);
-        let weights = |runs: &mut [TaskMember]| {
-            let n_observed = data[0].pooled.n_observed();
-            by_bounds(
-                runs,
-                TaskMember::elbo,
-                config.single.elbo_temperature,
-                n_observed,
-            )
-        };
-        weights(&mut on_scores);
-        let by_bound = weights(&mut runs);
-        if !by_labels {
-            for (run, weight) in runs.iter_mut().zip(by_bound) {
-                run.stacking_weight = weight;
-            }
-        }
-        runs.extend(on_scores);
-        runs.sort_by_key(|run| run.stacking_weight == 0.0);
-        let (classes, tasks) = (data[0].pooled.classes.clone(), data[0].names.clone());
+        members.sort_by_key(|member| member.stacking_weight == 0.0);
         Self::from_stored(Stored {
-            config,
+            config: config.clone(),
+            classes: data[0].pooled.classes.clone(),
+            tasks: data[0].names.clone(),
             units: data.into_iter().map(|data| data.pooled.units).collect(),
-            classes,
-            tasks,
-            runs,
+            members,
         })
     }
 
     fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
         let predictors = stored
-            .runs
+            .members
             .iter()
             .take_while(|run| run.stacking_weight > 0.0)
             .map(TaskMember::predictor)
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            features: best(&stored.runs).predictor()?,
+            features: best(&stored.members).predictor()?,
             stored,
             predictors,
         })
@@ -348,7 +282,7 @@ impl MultiTaskFit {
             },
         };
         self.stored
-            .runs
+            .members
             .iter()
             .zip(&self.predictors)
             .map(part)
@@ -360,33 +294,7 @@ impl MultiTaskFit {
         &self.stored.tasks
     }
 
-    /// All runs: those that predictions average over, then those that have no weight; of each those on normal scores last, in order of their bounds.
-    pub fn members(&self) -> &[TaskMember] {
-        &self.stored.runs
-    }
-
-    /// The run with the highest bound of those on the features' own scale whose atoms have Gaussians of their own; of all on that scale, if none has. (A run in which all have one is of another
-    /// model of the features, and what it says of the tasks is of their labels alone.)
-    pub fn best(&self) -> &TaskMember {
-        best(&self.stored.runs)
-    }
-
-    /// The variational posterior of the [best](Self::best) run, in standardised units.
-    pub fn state(&self) -> &MultiTaskState {
-        &self.best().state
-    }
-
-    /// Bound and relative change of the [best](Self::best) run, iteration by iteration.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.best().trace
-    }
-
-    /// Why the [best](Self::best) run ended.
-    pub fn stop(&self) -> &Stop {
-        &self.best().stop
-    }
-
-    /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that groups of more tasks point at first.
+    /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that local components of more tasks point at first.
     pub fn atoms(&self) -> Vec<AtomSummary> {
         let (state, units) = (self.state(), self.units());
         let base = self.stored.config.single.mean_strength;
@@ -421,12 +329,11 @@ impl MultiTaskFit {
         Mat::from_fn(n, n, |i, j| (-divergence(&weights[i], &weights[j])).exp())
     }
 
-    /// Adds a task that was not in training, in this fit's units, columns and classes; the other tasks stay as they are.
+    /// Adds a task that was not in training, in this fit's units, columns and classes. The atoms and the other tasks stay as they are: fit again for atoms that learn from it.
     ///
-    /// Its groups point at the atoms that the fit has; `atoms` says whether these learn from its rows. Labels may be of one class, or missing. Errors: a
-    /// name that a task has, other columns than in training, a label that the fit does not know, a value more than a million standard deviations (of the fit's
-    /// units) from the mean of its column.
-    pub fn with_task(&self, task: &Task<'_>, atoms: Atoms) -> Result<Self, IqgmeError> {
+    /// Its local components point at the atoms that the fit has. Labels may be of one class, or missing. Errors: a name that a task has, other columns than in training, a label
+    /// that the fit does not know, a value more than a million standard deviations (of the fit's units) from the mean of its column.
+    pub fn with_task(&self, task: &Task<'_>) -> Result<Self, IqgmeError> {
         if self.task(task.name).is_ok() {
             return Err(IqgmeError::SameName {
                 task: task.name.to_owned(),
@@ -437,7 +344,7 @@ impl MultiTaskFit {
         let prior_scale = Prior::scale(&stored.config.single, stored.units[0].active.len());
         for (scale, units) in FeatureScale::ALL.into_iter().zip(&stored.units) {
             let on_scale = |run: &&TaskMember| run.scale == scale;
-            let Some(run) = self.stored.runs.iter().find(on_scale) else {
+            let Some(run) = self.stored.members.iter().find(on_scale) else {
                 break;
             };
             // The covariance of the rows of training is the prior's scale matrix, but for its scale.
@@ -453,9 +360,9 @@ impl MultiTaskFit {
             by_scale.push(data);
         }
         stored.tasks.push(task.name.to_owned());
-        for run in &mut stored.runs {
+        for run in &mut stored.members {
             let data = &by_scale[run.scale.index()];
-            run.state = add_task(data, &stored.config, &run.state, atoms)
+            run.state = add_task(data, &stored.config, &run.state)
                 .map_err(|source| in_task(task.name, source))?;
         }
         Self::from_stored(stored)
@@ -491,8 +398,8 @@ impl Answers for MultiTaskFit {
     }
 }
 
-impl Draws for MultiTaskFit {
-    fn intervals(
+impl MultiTaskFit {
+    fn draw_intervals(
         &self,
         j: usize,
         table: &Table,
@@ -525,11 +432,13 @@ impl Describes for MultiTaskFit {
 }
 
 described!(MultiTaskFit, TasksConfig);
+members!(MultiTaskFit, TaskMember, MultiTaskState, best);
+saved!(MultiTaskFit, "npb-iqgme/tasks/2");
 classifier!(MultiTaskFit, task: &str);
-intervals!(MultiTaskFit, task: &str);
+intervals!(MultiTaskFit, [draws: usize], task: &str);
 features!(MultiTaskFit, task: &str);
 
-/// The run that [`MultiTaskFit::best`] speaks of; of equal ones the first.
+/// Of equal ones the first: see [`MultiTaskFit`].
 fn best(runs: &[TaskMember]) -> &TaskMember {
     let rank = |run: &TaskMember| {
         let own_scale = run.scale == FeatureScale::Standardised;
@@ -542,47 +451,30 @@ fn best(runs: &[TaskMember]) -> &TaskMember {
     runs.iter().fold(&runs[0], better)
 }
 
-impl Saved for MultiTaskFit {
-    const MODEL: &'static str = "npb-iqgme/tasks/2";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
-    type Error = IqgmeError;
-
-    fn content(&self) -> &Stored {
-        &self.stored
-    }
-
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        let saved = |what: String| IqgmeError::Saved { what };
-        stored.config.validate()?;
-        scales::check(&stored.units).map_err(saved)?;
-        let (n_classes, runs, tasks) = (stored.classes.len(), &stored.runs, &stored.tasks);
-        if n_classes == 1 || runs.is_empty() || tasks.is_empty() {
-            return Err(saved(
-                "classes, tasks or runs: impossible number".to_owned(),
-            ));
-        }
-        distinct(&stored.classes).map_err(|twice| saved(twice.to_string()))?;
-        let weights = runs.iter().map(|run| run.stacking_weight);
-        check_weights("stacking weights", weights).map_err(saved)?;
+impl Stored {
+    fn check(&self) -> Result<(), String> {
+        scales::check(&self.units)?;
+        let (n_classes, members, tasks) = (self.classes.len(), &self.members, &self.tasks);
+        check_members(members, n_classes)?;
+        expect(!tasks.is_empty(), "number of tasks")?;
+        distinct(&self.classes).map_err(|twice| twice.to_string())?;
         if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
-            return Err(saved(format!("task {:?} twice", tasks[k])));
+            return Err(format!("task {:?} twice", tasks[k]));
         }
-        let known = |run: &TaskMember| run.scale.index() < stored.units.len();
-        let own_scale = |run: &TaskMember| run.scale == FeatureScale::Standardised;
-        if runs[0].stacking_weight == 0.0 || !runs.iter().all(known) || !runs.iter().any(own_scale)
-        {
-            return Err(saved("scales or weights of the runs".to_owned()));
-        }
-        let truncations = [stored.config.single.truncation, stored.config.atoms];
-        for run in runs {
-            run.calibration.check(n_classes).map_err(saved)?;
-            let (p, n_utilities) = (stored.units[0].active.len(), n_classes.saturating_sub(1));
-            run.state
-                .check(p, tasks.len(), n_utilities, truncations)
-                .map_err(saved)?;
-        }
-        Self::from_stored(stored)
+        let known = |member: &TaskMember| member.scale.index() < self.units.len();
+        let own_scale = |member: &TaskMember| member.scale == FeatureScale::Standardised;
+        expect(
+            members.iter().all(known) && members.iter().any(own_scale),
+            "scales",
+        )?;
+        expect(
+            members[0].stacking_weight > 0.0,
+            "weight of the first member",
+        )?;
+        let truncations = [self.config.single.truncation, self.config.atoms];
+        let (p, n_utilities) = (self.units[0].active.len(), n_classes.saturating_sub(1));
+        let mut each = members.iter();
+        each.try_for_each(|run| run.state.check(p, tasks.len(), n_utilities, truncations))
     }
 }
 
@@ -591,8 +483,8 @@ fn draw_weights(state: &MultiTaskState, j: usize, rng: &mut impl Rng) -> Vec<f64
     let task = &state.tasks[j];
     let mut pi = vec![0.0; task.sticks.truncation()];
     task.sticks.sample_weights(&mut pi, rng);
-    let mut eta = vec![0.0; state.top.truncation()];
-    state.top.sample_weights(&mut eta, rng);
+    let mut eta = vec![0.0; state.global_sticks.truncation()];
+    state.global_sticks.sample_weights(&mut eta, rng);
     let mut weights = state.vacant_weights(j, &pi, &eta, Gate::AtMeans);
     for (indicator, pi) in task.indicators.iter().zip(pi) {
         let mut u: f64 = rng.random();

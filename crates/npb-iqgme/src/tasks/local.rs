@@ -2,8 +2,7 @@
 
 use npb_priors::dp::Sticks;
 
-use super::groups::{Atom, Groups};
-use crate::e_step::{PassParameters, RowFactors, Update, pass, soft_means};
+use crate::e_step::{Atom, EStepParameters, RowFactors, Update, e_step, expected_utilities};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
@@ -12,7 +11,7 @@ use crate::{IqgmeData, IqgmeError};
 /// What a run keeps of one task beside its part of the posterior.
 #[derive(Clone, Debug)]
 pub(super) struct Local {
-    /// Of its groups.
+    /// Of its local components.
     pub(super) stats: SufficientStats,
     /// Locations and means of `q(t)`, by sorted position.
     pub(super) locations: Vec<f64>,
@@ -25,11 +24,11 @@ impl Local {
         task: &IqgmeData,
         locations: Vec<f64>,
         responsibilities: Responsibilities,
-        n_groups: usize,
+        n_local: usize,
     ) -> Self {
         Self {
-            stats: SufficientStats::zeros(task.rows.n_features, n_groups, task.rows.n_utilities),
-            soft: soft_means(&locations, &task.rows),
+            stats: SufficientStats::zeros(task.rows.n_features, n_local, task.rows.n_utilities),
+            soft: expected_utilities(&locations, &task.rows),
             locations,
             responsibilities,
         }
@@ -39,13 +38,13 @@ impl Local {
     pub(super) fn begin(
         task: &IqgmeData,
         responsibilities: Responsibilities,
-        n_groups: usize,
+        n_local: usize,
     ) -> Self {
-        Self::new(task, task.first_locations(), responsibilities, n_groups)
+        Self::new(task, task.first_locations(), responsibilities, n_local)
     }
 
     /// Updates the factors of the rows, and the statistics.
-    pub(super) fn pass(
+    pub(super) fn e_step(
         &mut self,
         task: &IqgmeData,
         sticks: &Sticks,
@@ -57,14 +56,14 @@ impl Local {
         let mut ln_weights = vec![0.0; sticks.truncation()];
         sticks.expected_ln_weights(&mut ln_weights);
         let parameters = parameters(atoms, indicators, &ln_weights, &task.rows, iteration)?;
-        self.pass_with(task, &parameters, update, iteration)
+        self.e_step_with(task, &parameters, update, iteration)
     }
 
-    /// As [`pass`](Self::pass), with what it needs of the groups.
-    pub(super) fn pass_with(
+    /// As [`e_step`](Self::e_step), with what it needs of the local components.
+    pub(super) fn e_step_with(
         &mut self,
         task: &IqgmeData,
-        parameters: &PassParameters,
+        parameters: &EStepParameters,
         update: Update,
         iteration: u64,
     ) -> Result<(), IqgmeError> {
@@ -75,37 +74,36 @@ impl Local {
             responsibilities: if update.responsibilities {
                 self.responsibilities.overwritten(rows.len())
             } else {
-                self.responsibilities.settled(rows)
+                self.responsibilities.in_order(rows)
             },
         };
-        self.stats = pass(rows, parameters, factors, update, iteration)?;
+        self.stats = e_step(rows, parameters, factors, update, iteration)?;
         Ok(())
     }
 }
 
-/// What a pass over `rows`, or some of them, needs of groups with these indicators.
+/// What an E-step over `rows`, or some of them, needs of local components with these indicators.
 pub(super) fn parameters(
     atoms: &[Atom<'_>],
     indicators: &[Vec<f64>],
     ln_weights: &[f64],
     rows: &Rows,
     iteration: u64,
-) -> Result<PassParameters, IqgmeError> {
+) -> Result<EStepParameters, IqgmeError> {
     let failed = |(component, source)| {
-        IqgmeError::numerical(iteration, "precision of a group", component, source)
+        IqgmeError::numerical(
+            iteration,
+            "precision of a local component",
+            component,
+            source,
+        )
     };
-    let (p, n_utilities) = (rows.n_features, rows.n_utilities);
-    let Groups {
-        means,
-        labelled,
-        unlabelled,
-    } = Groups::new(atoms, indicators, ln_weights, p, n_utilities).map_err(failed)?;
-    PassParameters::from_terms(means, labelled, unlabelled, rows).map_err(failed)
+    EStepParameters::averaged(atoms, indicators, ln_weights, rows).map_err(failed)
 }
 
 /// One task's part of a start.
 pub(super) struct TaskBegin {
     pub(super) local: Local,
-    /// The atom of each group.
+    /// The atom of each local component.
     pub(super) atoms: Vec<usize>,
 }

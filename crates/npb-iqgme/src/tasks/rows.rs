@@ -1,11 +1,10 @@
-//! What a run keeps of the rows of a task: they choose among the task's groups one by one, or an atom all together.
+//! What a run keeps of the rows of a task: they choose among the task's local components one by one, or an atom all together.
 
 use rayon::prelude::*;
 
-use super::groups::Atom;
 use super::local::{Local, parameters};
 use super::state::{Gaussians, TaskState};
-use crate::e_step::{PassParameters, Update};
+use crate::e_step::{Atom, EStepParameters, Update};
 use crate::responsibilities::Responsibilities;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
@@ -16,20 +15,20 @@ const OFFERED_EVERY: u64 = 5;
 
 /// The rows of one task.
 pub(super) enum TaskRows {
-    /// Each row is in one of the task's groups.
-    Groups(Box<Local>),
-    /// All rows are in the task's one group: how they are if it points at an atom, for every atom. Empty for a task without rows.
+    /// Each row is in one of the task's local components.
+    Local(Box<Local>),
+    /// All rows are in the task's one local component: how they are if it points at an atom, for every atom. Empty for a task without rows.
     Whole { n_rows: usize, by_atom: Vec<Local> },
 }
 
-/// What a pass over the rows of all tasks needs of the atoms.
-pub(super) struct PassAtoms<'a> {
+/// What an E-step over the rows of all tasks needs of the atoms.
+pub(super) struct EStepAtoms<'a> {
     each: Vec<Atom<'a>>,
-    /// With one Gaussian for all: of each atom as the one group of a task, whatever the task.
-    whole: Vec<PassParameters>,
+    /// With one Gaussian for all: of each atom as the one local component of a task, whatever the task.
+    whole: Vec<EStepParameters>,
 }
 
-impl<'a> PassAtoms<'a> {
+impl<'a> EStepAtoms<'a> {
     /// `rows`: of all tasks.
     pub(super) fn new(
         each: Vec<Atom<'a>>,
@@ -42,7 +41,7 @@ impl<'a> PassAtoms<'a> {
         } else {
             0
         };
-        // All rows are in the one group, so its weight does not matter to them.
+        // All rows are in the one local component, so its weight does not matter to them.
         let of_atom = |s: usize| parameters(&each, &[one_hot(s, n)], &[0.0], rows, iteration);
         let whole = (0..n).into_par_iter().map(of_atom);
         Ok(Self {
@@ -54,7 +53,7 @@ impl<'a> PassAtoms<'a> {
 
 /// What the bound takes from the rows of a task.
 pub(super) struct RowTerms {
-    /// Of the groups.
+    /// Of the local components.
     pub(super) counts: Vec<f64>,
     /// Entropy of `q(z)`.
     pub(super) label_entropy: f64,
@@ -67,7 +66,7 @@ pub(super) struct RowTerms {
 }
 
 impl TaskRows {
-    /// All rows of a task in one group.
+    /// All rows of a task in one local component.
     pub(super) fn whole(task: &IqgmeData, locations: &[Vec<f64>]) -> Self {
         let n = task.rows.len();
         if n == 0 {
@@ -94,19 +93,19 @@ impl TaskRows {
         let soft = &part.utility_means;
         match gaussians {
             Gaussians::Own => {
-                let n_groups = part.indicators.len();
-                if soft.len() != n || (n_groups == 0 && task.rows.len() > 0) {
+                let n_local = part.indicators.len();
+                if soft.len() != n || (n_local == 0 && task.rows.len() > 0) {
                     return None;
                 }
-                let responsibilities = Responsibilities::zeros(task.rows.len(), n_groups);
+                let responsibilities = Responsibilities::zeros(task.rows.len(), n_local);
                 let locations = task.utilities_by_position(soft);
-                let local = Local::new(task, locations, responsibilities, n_groups);
-                Some(Self::Groups(Box::new(local)))
+                let local = Local::new(task, locations, responsibilities, n_local);
+                Some(Self::Local(Box::new(local)))
             }
             Gaussians::Shared => {
-                let n_groups = usize::from(task.rows.len() > 0);
+                let n_local = usize::from(task.rows.len() > 0);
                 let n_atoms = part.indicators.first().map_or(0, Vec::len);
-                if part.indicators.len() != n_groups || soft.len() != n * n_atoms {
+                if part.indicators.len() != n_local || soft.len() != n * n_atoms {
                     return None;
                 }
                 let of_atom = |s: usize| task.utilities_by_position(&soft[s * n..][..n]);
@@ -117,16 +116,16 @@ impl TaskRows {
     }
 
     /// Updates the factors of the rows, and the statistics.
-    pub(super) fn pass(
+    pub(super) fn e_step(
         &mut self,
         task: &IqgmeData,
         part: &TaskState,
-        atoms: &PassAtoms<'_>,
+        atoms: &EStepAtoms<'_>,
         update: Update,
         iteration: u64,
     ) -> Result<(), IqgmeError> {
         match self {
-            Self::Groups(local) => local.pass(
+            Self::Local(local) => local.e_step(
                 task,
                 &part.sticks,
                 &part.indicators,
@@ -144,42 +143,42 @@ impl TaskRows {
                     if !able || !wanted {
                         return Ok(());
                     }
-                    local.pass_with(task, parameters, update, iteration)
+                    local.e_step_with(task, parameters, update, iteration)
                 })
             }
         }
     }
 
-    /// Whether a group may point at an atom in this iteration, of which it now has the probability `sigma`.
+    /// Whether a local component may point at an atom in this iteration, of which it now has the probability `sigma`.
     pub(super) fn offers(&self, sigma: f64, iteration: u64) -> bool {
         match self {
-            Self::Groups(_) => true,
+            Self::Local(_) => true,
             Self::Whole { .. } => offers(sigma, iteration),
         }
     }
 
-    /// Whether group `h` has rows with labels.
+    /// Whether local component `h` has rows with labels.
     pub(super) fn has_labels(&self, task: &IqgmeData, h: usize) -> bool {
         match self {
-            Self::Groups(local) => local.stats.labelled.weight[h] > 0.0,
+            Self::Local(local) => local.stats.labelled.weight[h] > 0.0,
             // An atom that takes no labels has not seen the rows: its statistics say nothing.
             Self::Whole { .. } => task.n_labelled > 0,
         }
     }
 
-    /// Rows in each group.
+    /// Rows in each local component.
     pub(super) fn counts(&self) -> Vec<f64> {
         match self {
-            Self::Groups(local) => local.stats.counts(),
+            Self::Local(local) => local.stats.counts(),
             Self::Whole { n_rows: 0, .. } => Vec::new(),
             Self::Whole { n_rows, .. } => vec![*n_rows as f64],
         }
     }
 
-    /// Statistics of group `h` if it points at atom `s`: whose, and which entry of them; and what the bound holds of the rows besides.
+    /// Statistics of local component `h` if it points at atom `s`: whose, and which entry of them; and what the bound holds of the rows besides.
     pub(super) fn under(&self, h: usize, s: usize) -> (&SufficientStats, usize, f64) {
         match self {
-            Self::Groups(local) => (&local.stats, h, 0.0),
+            Self::Local(local) => (&local.stats, h, 0.0),
             Self::Whole { by_atom, .. } => {
                 let stats = &by_atom[s].stats;
                 (stats, 0, stats.missing_entropy + stats.soft_local)
@@ -203,7 +202,7 @@ impl TaskRows {
             terms.magnitude += sigma * stats.magnitude;
         };
         match self {
-            Self::Groups(local) => add(1.0, &local.stats),
+            Self::Local(local) => add(1.0, &local.stats),
             Self::Whole { by_atom, .. } => {
                 for (local, &sigma) in by_atom.iter().zip(indicators.iter().flatten()) {
                     if sigma > 0.0 {
@@ -215,9 +214,9 @@ impl TaskRows {
         terms
     }
 
-    /// Keeps the groups `order`, in that order.
-    pub(super) fn select_groups(&mut self, order: &[usize]) {
-        if let Self::Groups(local) = self {
+    /// Keeps the local components `order`, in that order.
+    pub(super) fn select_local(&mut self, order: &[usize]) {
+        if let Self::Local(local) = self {
             local.stats = local.stats.select(order);
             local.responsibilities.select(order);
         }
@@ -235,7 +234,7 @@ impl TaskRows {
     /// Locations of `q(t)`, as [`TaskState::utility_means`] has them.
     pub(super) fn utility_means(&self, task: &IqgmeData) -> Vec<f64> {
         match self {
-            Self::Groups(local) => task.utilities_by_row(&local.locations),
+            Self::Local(local) => task.utilities_by_row(&local.locations),
             Self::Whole { by_atom, .. } => {
                 let of_atom = |local: &Local| task.utilities_by_row(&local.locations);
                 by_atom.iter().flat_map(of_atom).collect()
@@ -244,7 +243,7 @@ impl TaskRows {
     }
 }
 
-/// A whole task is offered all atoms in the first iteration and in some of the others only: it costs a pass over its rows for each.
+/// A whole task is offered all atoms in the first iteration and in some of the others only: it costs an E-step over its rows for each.
 fn offers(sigma: f64, iteration: u64) -> bool {
     sigma > 0.0 || iteration == 0 || iteration % OFFERED_EVERY == 1
 }

@@ -1,4 +1,4 @@
-//! Where a run starts: which group each row is in, and which atom each group points at.
+//! Where a run starts: which local component each row is in, and which atom each local component points at.
 
 use npb_data::Table;
 use npb_data::clusters;
@@ -106,7 +106,7 @@ fn tried(
     Ok((bound, vb.state().tasks.iter().map(most_probable).collect()))
 }
 
-/// One group for each task that has rows, and one atom for each cluster.
+/// One local component for each task that has rows, and one atom for each cluster.
 fn whole(data: &MultiTaskData, clusters: &[usize]) -> (usize, Vec<TaskBegin>) {
     let mut seen: Vec<usize> = Vec::new();
     let task = |(task, cluster): (&IqgmeData, &usize)| {
@@ -222,7 +222,7 @@ fn separate(
     Ok((n_atoms, tasks))
 }
 
-/// One group for each task; tasks whose means are near each other point at one atom.
+/// One local component for each task; tasks whose means are near each other point at one atom.
 fn near_together(
     data: &MultiTaskData,
     config: &TasksConfig,
@@ -238,17 +238,7 @@ fn near_together(
     let all: Vec<usize> = (0..means.len()).collect();
     let mut rng = stream(config.single.seed, [restart, 0, NEAR, 0]);
     let centres = clusters::k_means(&means, &all, config.atoms, &mut rng);
-    let task = |(task, mean): (&IqgmeData, &Vec<f64>)| {
-        let n = usize::from(task.rows.len() > 0);
-        let whole = vec![1.0; task.rows.len()];
-        let responsibilities = Responsibilities::from_positions(&task.rows, n, &whole);
-        TaskBegin {
-            local: Local::begin(task, responsibilities, n),
-            atoms: vec![clusters::nearest(mean, &centres).0; n],
-        }
-    };
-    Ok((
-        centres.len(),
-        data.tasks.iter().zip(&means).map(task).collect(),
-    ))
+    let nearest = |mean: &Vec<f64>| clusters::nearest(mean, &centres).0;
+    let clusters: Vec<usize> = means.iter().map(nearest).collect();
+    Ok(whole(data, &clusters))
 }

@@ -10,9 +10,9 @@ use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaussians {
-    /// Each its own; the rows of a task are shared out among its groups.
+    /// Each its own; the rows of a task are shared out among its local components.
     Own,
-    /// All one and the same, so that atoms differ in their experts alone; a task has one group, and the atom that it points at is told by the labels.
+    /// All one and the same, so that atoms differ in their experts alone; a task has one local component, and the atom that it points at is told by the labels.
     Shared,
 }
 
@@ -21,7 +21,7 @@ pub enum Gaussians {
 pub struct TaskState {
     /// `q(V_j)`.
     pub sticks: Sticks,
-    /// `q(c_jh)`: for each group that has rows, larger ones first, the probabilities of the atoms. The other groups, up to the truncation, have
+    /// `q(c_jh)`: for each local component that has rows, larger ones first, the probabilities of the atoms. The other local components, up to the truncation, have
     /// `q(c_jh | U) = p(c_jh | U)`.
     pub indicators: Vec<Vec<f64>>,
     /// Locations of `q(t)` by row of the task's table, then utility; 0 for an unlabelled row, and nothing of use for one with holes, whose factor is of its utility, too, and follows from the rest. With [`Gaussians::Shared`] for each atom in turn, if it is the task's.
@@ -34,19 +34,17 @@ pub struct MultiTaskState {
     /// What Gaussians the atoms have.
     pub gaussians: Gaussians,
     /// `q(U), q(beta)`.
-    pub top: StickFactor,
+    pub global_sticks: StickFactor,
     /// `q(alpha)`.
     pub alpha: ConcentrationFactor,
     /// Task by task.
     pub tasks: Vec<TaskState>,
-    /// `q(mu_s, Lambda_s)`: the atoms that some group points at, those of more groups first. All further atoms are at the prior.
+    /// `q(mu_s, Lambda_s)`: the atoms that some local component points at, those of more local components first. All further atoms are at the prior.
     pub components: Vec<Component>,
     /// `q(w_s)`: for each entry of `components` one for each utility (one with two classes, L - 1 with L of them); empty when no row has a label.
     pub experts: Vec<Expert>,
     /// `q(zeta, lambda)`.
     pub expert_prior: ExpertPrior,
-    /// `gamma_0`.
-    pub expert_mean_strength: f64,
     /// All further atoms: `q(mu, Lambda)` at the prior.
     pub vacant: Component,
 }
@@ -70,7 +68,7 @@ impl MultiTaskState {
         components
     }
 
-    /// Number of groups that point at each atom.
+    /// Number of local components that point at each atom.
     pub(crate) fn atom_masses(&self) -> Vec<f64> {
         let mut masses = vec![0.0; self.components.len()];
         for indicator in self.tasks.iter().flat_map(|task| &task.indicators) {
@@ -88,7 +86,7 @@ impl MultiTaskState {
     pub(crate) fn gate_weights(&self, j: usize, gate: Gate) -> Vec<f64> {
         let task = &self.tasks[j];
         let pi = task.sticks.expected_weights();
-        let mut weights = self.vacant_weights(j, &pi, &self.top.expected_weights(), gate);
+        let mut weights = self.vacant_weights(j, &pi, &self.global_sticks.expected_weights(), gate);
         for (indicator, pi) in task.indicators.iter().zip(pi) {
             let each = weights.iter_mut().zip(indicator);
             each.for_each(|(weight, sigma)| *weight += pi * sigma);
@@ -96,8 +94,8 @@ impl MultiTaskState {
         weights
     }
 
-    /// What the groups of task `j` without rows give to the atoms: their weight in `pi`, shared out by `eta`. Nothing by [`Gate::AtMeans`], by which
-    /// rows of training are weighed: these are offered the groups with rows alone. A task without any such group has no other weights than these.
+    /// What the local components of task `j` without rows give to the atoms: their weight in `pi`, shared out by `eta`. Nothing by [`Gate::AtMeans`], by which
+    /// rows of training are weighed: these are offered the local components with rows alone. A task without any such local component has no other weights than these.
     pub(crate) fn vacant_weights(&self, j: usize, pi: &[f64], eta: &[f64], gate: Gate) -> Vec<f64> {
         let n_atoms = self.components.len();
         let occupied = self.tasks[j].indicators.len();
@@ -128,15 +126,21 @@ impl MultiTaskState {
         p: usize,
         n_tasks: usize,
         n_utilities: usize,
-        [groups, atoms]: [usize; 2],
+        [local, atoms]: [usize; 2],
     ) -> Result<(), String> {
-        expect(self.top.truncation() == atoms, "truncation of atoms")?;
+        expect(
+            self.global_sticks.truncation() == atoms,
+            "truncation of atoms",
+        )?;
         let possible = 1..=atoms;
         expect(possible.contains(&self.components.len()), "number of atoms")?;
         expect(self.tasks.len() == n_tasks, "number of tasks")?;
         for task in &self.tasks {
-            expect(task.sticks.truncation() == groups, "truncation of groups")?;
-            expect(task.indicators.len() <= groups, "number of groups")?;
+            expect(
+                task.sticks.truncation() == local,
+                "truncation of local components",
+            )?;
+            expect(task.indicators.len() <= local, "number of local components")?;
             for indicator in &task.indicators {
                 let sum: f64 = indicator.iter().sum();
                 let valid = indicator.len() == self.components.len()
@@ -151,11 +155,6 @@ impl MultiTaskState {
         }
         let n_experts = self.components.len() * n_utilities;
         expect(self.experts.len() == n_experts, "number of experts")?;
-        let strength = self.expert_mean_strength;
-        expect(
-            strength.is_finite() && strength > 0.0,
-            "strength of the experts' mean",
-        )?;
         let prior = &self.expert_prior;
         check_atoms(&self.components, &self.experts, prior, p, n_utilities)?;
         check_atoms(

@@ -3,26 +3,23 @@
 use std::ops::ControlFlow;
 
 use npb_infer::{VbOutcome, VbReport, resume_vb};
-use npb_linalg::faer::Scale;
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use npb_priors::special::ln_normalize;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::atoms::{best_mean_strength, ln_strength_prior};
 use super::bound::bound;
 use super::config::{TaskInit, TasksConfig};
 use super::data::MultiTaskData;
-use super::groups::atoms;
 use super::local::TaskBegin;
-use super::rows::{PassAtoms, TaskRows, one_hot};
+use super::rows::{EStepAtoms, TaskRows, one_hot};
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term};
-use crate::e_step::{RowFamily, Update};
+use crate::e_step::{RowFamily, Update, atoms};
 use crate::prior::Prior;
-use crate::state::{Component, Expected, Expert, dot, expect};
+use crate::state::{Expected, Expert, dot, expect};
 use crate::stats::SufficientStats;
-use crate::vb::{START_ITERATIONS, prior_failed};
+use crate::vb::{START_ITERATIONS, falling, padded, prior_failed, stick_bound};
 use crate::{IqgmeData, IqgmeError};
 
 /// An indicator's probability below this is set to zero.
@@ -34,15 +31,15 @@ pub(super) const INACTIVE: f64 = 1e-20;
 pub enum TaskUpdate {
     /// `q(x^m, z)` of every row of every task.
     Labels,
-    /// `q(x^m, z)`, then `q(t)`, of every row, in one pass.
+    /// `q(x^m, z)`, then `q(t)`, of every row, in one E-step.
     Rows,
-    /// The order of the groups of every task, larger ones first, those without rows dropped; then `q(V)` of tasks where it changed.
+    /// The order of the local components of every task, larger ones first, those without rows dropped; then `q(V)` of tasks where it changed.
     LocalOrder,
     /// `q(V)` of every task.
     LocalSticks,
-    /// `q(c)`: the atoms that groups point at.
+    /// `q(c)`: the atoms that local components point at.
     Indicators,
-    /// The order of the atoms, those of more groups first, those of none dropped; then `q(U)` if it changed.
+    /// The order of the atoms, those of more local components first, those of none dropped; then `q(U)` if it changed.
     AtomOrder,
     /// `q(U)`.
     GlobalSticks,
@@ -50,7 +47,7 @@ pub enum TaskUpdate {
     Components,
     /// `q(w)`.
     Experts,
-    /// `q(zeta, lambda)`, and `gamma_0` if the configuration leaves it to the bound.
+    /// `q(zeta, lambda)`.
     ExpertPrior,
     /// `q(alpha)` and `q(beta)`.
     Concentrations,
@@ -71,21 +68,9 @@ impl TaskUpdate {
     ];
 }
 
-/// What tasks that are not here any more have given to the atoms and the upper level.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Held {
-    /// Of the atoms.
-    pub(super) stats: Option<SufficientStats>,
-    /// Groups that point at each atom.
-    pub(super) masses: Vec<f64>,
-    pub(super) n_tasks: usize,
-    /// `sum <ln(1 - V_jh)>`.
-    pub(super) sum_ln_rest: f64,
-}
-
 /// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
 ///
-/// Cost of an iteration: that of the single-task model for each task with its own groups, and `P^2` for each task, group and atom.
+/// Cost of an iteration: that of the single-task model for each task with its own local components, and `P^2` for each task, local component and atom.
 ///
 /// ```
 /// use npb_iqgme::npb_data::{Labels, Table};
@@ -109,15 +94,13 @@ pub struct MultiTaskVb<'d> {
     state: MultiTaskState,
     expected: Vec<Expected>,
     rows: Vec<TaskRows>,
-    /// Of the atoms: the tasks' sums by `q(c)`, and what is held.
+    /// Of the atoms: the tasks' sums by `q(c)`.
     stats: SufficientStats,
-    /// Of tasks that are not here.
-    held: Held,
     iteration: u64,
     /// What a run has behind it.
     trace: Vec<VbReport>,
     /// Experts are those of the last `q(lambda)`. The sums that they come from are not in the state: a run that has ended is saved with them.
-    settled: bool,
+    finalised: bool,
 }
 
 impl<'d> MultiTaskVb<'d> {
@@ -139,7 +122,7 @@ impl<'d> MultiTaskVb<'d> {
             let atoms = begin.atoms.iter();
             part.indicators = atoms.map(|&s| one_hot(s, n_atoms)).collect();
             rows.push(match state.gaussians {
-                Gaussians::Own => TaskRows::Groups(Box::new(begin.local)),
+                Gaussians::Own => TaskRows::Local(Box::new(begin.local)),
                 Gaussians::Shared => TaskRows::whole(task, &vec![begin.local.locations; n_atoms]),
             });
         }
@@ -151,10 +134,9 @@ impl<'d> MultiTaskVb<'d> {
             expected: Vec::new(),
             rows,
             stats: SufficientStats::zeros(p, n_atoms, n_utilities),
-            held: Held::default(),
             iteration: 0,
             trace: Vec::new(),
-            settled: false,
+            finalised: false,
         };
         vb.start()?;
         Ok(vb)
@@ -180,7 +162,7 @@ impl<'d> MultiTaskVb<'d> {
             })?;
         let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
             .map_err(prior_failed)?;
-        let limits = config.single.limits();
+        let limits = config.single.limits;
         let mut vb = Self {
             data,
             config,
@@ -188,10 +170,9 @@ impl<'d> MultiTaskVb<'d> {
             expected: Vec::new(),
             rows,
             stats: SufficientStats::zeros(p, state.components.len(), n_utilities),
-            held: Held::default(),
             state,
             iteration: trace.len() as u64,
-            settled: limits.reached(&trace).is_some(),
+            finalised: limits.reached(&trace).is_some(),
             trace,
         };
         vb.expected = vb.expected_of(&vb.state)?;
@@ -200,14 +181,8 @@ impl<'d> MultiTaskVb<'d> {
 
     /// As in the single-task model: the parameters are fitted to the responsibilities and atoms of the start before these may move.
     fn start(&mut self) -> Result<(), IqgmeError> {
-        let covariance = &self.data.pooled.covariance;
-        let p = self.data.pooled.rows.n_features as f64;
-        let shared = Component {
-            scale_inverse: covariance * Scale(p + 2.0),
-            dof: p + 2.0,
-            ..self.prior.component.clone()
-        };
-        let expected = self.numerical("shared covariance", 0, shared.expected())?;
+        let pooled = self.prior.pooled(&self.data.pooled.covariance).expected();
+        let expected = self.numerical("shared covariance", 0, pooled)?;
         self.expected = vec![expected; self.state.components.len()];
         let family = RowFamily::Structured;
         let held = |utility_means| Update {
@@ -215,10 +190,10 @@ impl<'d> MultiTaskVb<'d> {
             utility_means,
             family,
         };
-        self.pass(held(false), false)?;
+        self.e_step(held(false), false)?;
         self.fit_start()?;
         for _ in 0..START_ITERATIONS {
-            self.pass(held(true), true)?;
+            self.e_step(held(true), true)?;
             self.fit_start()?;
         }
         Ok(())
@@ -234,15 +209,9 @@ impl<'d> MultiTaskVb<'d> {
     /// One iteration: the rows, then the parameters. Returns the bound.
     pub fn step(&mut self) -> Result<f64, IqgmeError> {
         self.iteration += 1;
-        self.settled = false;
+        self.finalised = false;
         self.apply(TaskUpdate::Rows)?;
-        let bound = self.bound()?.total();
-        if !bound.is_finite() {
-            return Err(IqgmeError::Bound {
-                iteration: self.iteration,
-                value: bound,
-            });
-        }
+        let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         TaskUpdate::PARAMETERS
             .iter()
             .try_for_each(|&update| self.apply(update))?;
@@ -254,7 +223,7 @@ impl<'d> MultiTaskVb<'d> {
         &mut self,
         mut watch: impl FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
     ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.single.limits();
+        let limits = self.config.single.limits;
         let trace = std::mem::take(&mut self.trace);
         let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
             watch(report, &vb.state)
@@ -265,32 +234,20 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Ends a run: experts become those of the last `q(lambda)`, so that tasks can be added later.
     pub(super) fn finalise(&mut self) -> Result<(), IqgmeError> {
-        if !self.settled {
+        if !self.finalised {
             self.apply(TaskUpdate::Experts)?;
-            self.settled = true;
+            self.finalised = true;
         }
         Ok(())
-    }
-
-    /// As [`resume`](Self::resume), beside tasks that are held as they are, in the prior of their fit.
-    pub(super) fn beside(
-        data: &'d MultiTaskData,
-        config: TasksConfig,
-        state: MultiTaskState,
-        held: Held,
-    ) -> Result<Self, IqgmeError> {
-        let mut vb = Self::resume(data, config, state, Vec::new())?;
-        vb.held = held;
-        Ok(vb)
     }
 
     /// Repeats `updates` until the bound's relative change falls below the tolerance, at most as often as a run iterates.
     pub(super) fn repeat(&mut self, updates: &[TaskUpdate]) -> Result<(), IqgmeError> {
         let mut last = f64::NEG_INFINITY;
-        for _ in 0..self.config.single.max_iterations {
+        for _ in 0..self.config.single.limits.max_iterations {
             updates.iter().try_for_each(|&update| self.apply(update))?;
             let bound = self.bound()?.total();
-            if (bound - last).abs() < self.config.single.tolerance * bound.abs().max(1.0) {
+            if (bound - last).abs() < self.config.single.limits.tolerance * bound.abs().max(1.0) {
                 break;
             }
             last = bound;
@@ -308,21 +265,21 @@ impl<'d> MultiTaskVb<'d> {
         self.state
     }
 
-    /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no pass over the rows.
+    /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no E-step over the rows.
     pub fn bound(&self) -> Result<Bound, IqgmeError> {
         self.bound_with(&self.state, &self.expected, &self.stats)
     }
 
     /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
-    /// atoms, tasks, groups and columns as this run's.
+    /// atoms, tasks, local components and columns as this run's.
     pub fn bound_at(&self, state: &MultiTaskState) -> Result<Bound, IqgmeError> {
         let sizes = |state: &MultiTaskState| -> Vec<usize> {
-            let groups = state.tasks.iter().map(|task| task.indicators.len());
-            groups.chain([state.components.len()]).collect()
+            let local = state.tasks.iter().map(|task| task.indicators.len());
+            local.chain([state.components.len()]).collect()
         };
         let own = sizes(state) == sizes(&self.state) && state.gaussians == self.state.gaussians;
         check(self.data, &self.config, state)
-            .and_then(|()| expect(own, "number of atoms or groups"))
+            .and_then(|()| expect(own, "number of atoms or local components"))
             .map_err(|what| IqgmeError::Saved { what })?;
         let expected = self.expected_of(state)?;
         let stats = self.summed(state);
@@ -338,13 +295,7 @@ impl<'d> MultiTaskVb<'d> {
         let each = self.rows.iter().zip(&state.tasks);
         let tasks = each.map(|(rows, part)| rows.terms(&part.indicators));
         let bound = bound(state, expected, tasks, stats, &self.prior);
-        let mut bound = self.numerical("expert covariance", 0, bound)?;
-        if self.config.learn_expert_mean_strength {
-            let learned = ln_strength_prior(state.expert_mean_strength);
-            bound.experts += learned;
-            bound.magnitude += learned.abs();
-        }
-        Ok(bound)
+        self.numerical("expert covariance", 0, bound)
     }
 
     fn expected_of(&self, state: &MultiTaskState) -> Result<Vec<Expected>, IqgmeError> {
@@ -362,13 +313,13 @@ impl<'d> MultiTaskVb<'d> {
             family,
         };
         match update {
-            TaskUpdate::Labels => self.pass(rows(false), true)?,
-            TaskUpdate::Rows => self.pass(rows(true), true)?,
-            TaskUpdate::LocalOrder => self.order_groups(),
-            TaskUpdate::LocalSticks => self.update_group_sticks(),
+            TaskUpdate::Labels => self.e_step(rows(false), true)?,
+            TaskUpdate::Rows => self.e_step(rows(true), true)?,
+            TaskUpdate::LocalOrder => self.order_local(),
+            TaskUpdate::LocalSticks => self.update_local_sticks(),
             TaskUpdate::Indicators => self.update_indicators()?,
             TaskUpdate::AtomOrder => self.order_atoms(),
-            TaskUpdate::GlobalSticks => self.update_top_sticks(),
+            TaskUpdate::GlobalSticks => self.update_global_sticks(),
             TaskUpdate::Components => self.update_components()?,
             TaskUpdate::Experts => self.update_experts()?,
             TaskUpdate::ExpertPrior => self.update_expert_prior(),
@@ -377,8 +328,8 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
-    /// One pass over the rows of every task, the tasks in parallel.
-    fn pass(&mut self, update: Update, with_experts: bool) -> Result<(), IqgmeError> {
+    /// One E-step over the rows of every task, the tasks in parallel.
+    fn e_step(&mut self, update: Update, with_experts: bool) -> Result<(), IqgmeError> {
         let iteration = self.iteration;
         let state = &self.state;
         let experts = if with_experts {
@@ -388,10 +339,10 @@ impl<'d> MultiTaskVb<'d> {
         };
         let atoms = atoms(&state.components, &self.expected, experts);
         let pooled = &self.data.pooled.rows;
-        let atoms = PassAtoms::new(atoms, state.gaussians, pooled, iteration)?;
+        let atoms = EStepAtoms::new(atoms, state.gaussians, pooled, iteration)?;
         let parts = (&self.data.tasks, &self.state.tasks, &mut self.rows).into_par_iter();
         parts
-            .map(|(task, part, rows)| rows.pass(task, part, &atoms, update, iteration))
+            .map(|(task, part, rows)| rows.e_step(task, part, &atoms, update, iteration))
             .collect::<Result<(), IqgmeError>>()?;
         drop(atoms);
         self.store_rows();
@@ -410,10 +361,7 @@ impl<'d> MultiTaskVb<'d> {
     /// The tasks' statistics summed by the indicators of `state`.
     fn summed(&self, state: &MultiTaskState) -> SufficientStats {
         let p = self.data.pooled.rows.n_features;
-        let mut sums = match &self.held.stats {
-            Some(held) => held.clone(),
-            None => SufficientStats::zeros(p, state.components.len(), self.data.n_utilities()),
-        };
+        let mut sums = SufficientStats::zeros(p, state.components.len(), self.data.n_utilities());
         for (part, rows) in state.tasks.iter().zip(&self.rows) {
             for (h, indicator) in part.indicators.iter().enumerate() {
                 for (s, &sigma) in indicator.iter().enumerate() {
@@ -427,7 +375,7 @@ impl<'d> MultiTaskVb<'d> {
         sums
     }
 
-    fn order_groups(&mut self) {
+    fn order_local(&mut self) {
         for (part, rows) in self.state.tasks.iter_mut().zip(&mut self.rows) {
             let counts = rows.counts();
             let order = falling(&counts, |counts| {
@@ -445,14 +393,14 @@ impl<'d> MultiTaskVb<'d> {
                 .iter()
                 .map(|&h| std::mem::take(&mut part.indicators[h]))
                 .collect();
-            rows.select_groups(&order);
+            rows.select_local(&order);
             let counts = padded(&rows.counts(), part.sticks.truncation());
             part.sticks.update(&counts, self.state.alpha.mean());
         }
         self.store_rows();
     }
 
-    fn update_group_sticks(&mut self) {
+    fn update_local_sticks(&mut self) {
         let alpha = self.state.alpha.mean();
         for (part, rows) in self.state.tasks.iter_mut().zip(&self.rows) {
             let counts = padded(&rows.counts(), part.sticks.truncation());
@@ -460,10 +408,10 @@ impl<'d> MultiTaskVb<'d> {
         }
     }
 
-    /// `sigma_jhs` proportional to `<eta_s>`'s geometric mean times what atom `s` makes of the rows of the group.
+    /// `sigma_jhs` proportional to `<eta_s>`'s geometric mean times what atom `s` makes of the rows of the local component.
     fn update_indicators(&mut self) -> Result<(), IqgmeError> {
         let mut ln_eta = vec![0.0; self.config.atoms];
-        self.state.top.expected_ln_weights(&mut ln_eta);
+        self.state.global_sticks.expected_ln_weights(&mut ln_eta);
         let (components, experts) = (&self.state.components, &self.state.experts);
         let (expected, n_utilities) = (&self.expected, self.data.n_utilities());
         let term = |s: usize, stats: &SufficientStats, h: usize, labelled: bool| {
@@ -494,9 +442,7 @@ impl<'d> MultiTaskVb<'d> {
                         };
                     }
                     let value = ln_normalize(indicator);
-                    if !value.is_finite() {
-                        return Err(IqgmeError::Bound { iteration, value });
-                    }
+                    IqgmeError::finite_bound(iteration, value)?;
                     finalise(indicator);
                 }
                 Ok(())
@@ -508,14 +454,8 @@ impl<'d> MultiTaskVb<'d> {
 
     fn order_atoms(&mut self) {
         let masses = self.state.atom_masses();
-        let truncation = self.config.atoms;
         let order = falling(&masses, |masses| {
-            let mut top = self.state.top.clone();
-            let masses = padded(masses, truncation);
-            top.update_sticks(&masses);
-            let mut ln_weights = vec![0.0; truncation];
-            top.expected_ln_weights(&mut ln_weights);
-            top.elbo() + dot(&masses, &ln_weights)
+            stick_bound(&self.state.global_sticks, masses)
         });
         if order.iter().copied().eq(0..masses.len()) {
             return;
@@ -536,14 +476,12 @@ impl<'d> MultiTaskVb<'d> {
         let rows = self.rows.iter_mut();
         rows.for_each(|rows| rows.select_atoms(&order));
         self.store_rows();
-        self.update_top_sticks();
+        self.update_global_sticks();
     }
 
-    fn update_top_sticks(&mut self) {
-        let mut masses = padded(&self.state.atom_masses(), self.config.atoms);
-        let held = self.held.masses.iter();
-        masses.iter_mut().zip(held).for_each(|(to, m)| *to += m);
-        self.state.top.update_sticks(&masses);
+    fn update_global_sticks(&mut self) {
+        let masses = padded(&self.state.atom_masses(), self.config.atoms);
+        self.state.global_sticks.update_sticks(&masses);
     }
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
@@ -586,12 +524,7 @@ impl<'d> MultiTaskVb<'d> {
         }
         let n_utilities = self.data.n_utilities();
         let state = &mut self.state;
-        let mut prior = self.prior.expert.with_strength(state.expert_mean_strength);
-        if self.config.learn_expert_mean_strength {
-            state.expert_mean_strength = best_mean_strength(&prior, &state.experts, n_utilities);
-            prior = prior.with_strength(state.expert_mean_strength);
-        }
-        let prior = prior.given(&state.experts, n_utilities);
+        let prior = self.prior.expert.given(&state.experts, n_utilities);
         for (i, expert) in state.experts.iter_mut().enumerate() {
             if expert.at_prior {
                 *expert = Expert::at_prior(&prior, i % n_utilities, n_utilities);
@@ -602,12 +535,11 @@ impl<'d> MultiTaskVb<'d> {
 
     fn update_concentrations(&mut self) {
         let state = &mut self.state;
-        let n_tasks = state.tasks.len() + self.held.n_tasks;
+        let n_tasks = state.tasks.len();
         let sum_ln = state.tasks.iter().map(|task| task.sticks.sum_ln_rest());
-        let sum_ln = self.held.sum_ln_rest + sum_ln.sum::<f64>();
         let n_sticks = n_tasks * (self.config.single.truncation - 1);
-        state.alpha.update(n_sticks, sum_ln);
-        state.top.update_alpha();
+        state.alpha.update(n_sticks, sum_ln.sum());
+        state.global_sticks.update_alpha();
     }
 
     fn numerical<T>(
@@ -632,31 +564,6 @@ fn finalise(indicator: &mut [f64]) {
     indicator.iter_mut().for_each(|sigma| *sigma /= sum);
 }
 
-/// The indices of positive sizes, larger ones first if that does not lower `value` (of sizes in their order).
-fn falling(sizes: &[f64], value: impl Fn(&[f64]) -> f64) -> Vec<usize> {
-    let kept: Vec<usize> = (0..sizes.len()).filter(|&k| sizes[k] > 0.0).collect();
-    let mut order = kept.clone();
-    order.sort_by(|&a, &b| sizes[b].total_cmp(&sizes[a]));
-    if order == kept {
-        return kept;
-    }
-    let of = |order: &[usize]| value(&order.iter().map(|&k| sizes[k]).collect::<Vec<f64>>());
-    // Dropping an empty place never lowers the value; only the order may.
-    if of(&order) >= of(&kept).max(value(sizes)) {
-        order
-    } else if of(&kept) >= value(sizes) {
-        kept
-    } else {
-        (0..sizes.len()).collect()
-    }
-}
-
-fn padded(counts: &[f64], len: usize) -> Vec<f64> {
-    let mut padded = counts.to_vec();
-    padded.resize(len, 0.0);
-    padded
-}
-
 /// The posterior before any data, with `n_atoms` atoms.
 fn prior_state(
     data: &MultiTaskData,
@@ -675,13 +582,13 @@ fn prior_state(
     let experts = || Expert::all_at_prior(&prior.expert, data.n_utilities());
     MultiTaskState {
         gaussians: Gaussians::Own,
-        top: StickFactor::new(config.atoms, config.global_concentration).expect("validated"),
+        global_sticks: StickFactor::new(config.atoms, config.global_concentration)
+            .expect("validated"),
         tasks: data.tasks.iter().map(task).collect(),
         alpha,
         components: vec![prior.component.clone(); n_atoms],
         experts: (0..n_atoms).flat_map(|_| experts()).collect(),
         expert_prior: prior.expert.clone(),
-        expert_mean_strength: prior.expert.strength,
         vacant: prior.component.clone(),
     }
 }

@@ -2,9 +2,9 @@
 
 use rayon::prelude::*;
 
-use super::{IqgmeVb, VbUpdate};
+use super::{IqgmeVb, VbUpdate, padded};
 use crate::IqgmeError;
-use crate::e_step::{PassParameters, RowFactors, Update, pass};
+use crate::e_step::{EStepParameters, RowFactors, Update, e_step};
 use crate::rows::Rows;
 use crate::state::IqgmeState;
 use crate::stats::SufficientStats;
@@ -22,7 +22,7 @@ pub(crate) struct LeftOut {
 impl IqgmeVb<'_> {
     /// Reads the rows for which `wanted` (table row) holds, each with the posterior that the others leave, by table row.
     ///
-    /// A row's part in the statistics is taken out of them; that costs `N P^3` for each row and no further pass. First brings the factors of the rows in
+    /// A row's part in the statistics is taken out of them; that costs `N P^3` for each row and no further E-step. First brings the factors of the rows in
     /// line with the parameters.
     pub(crate) fn leave_out<T: Send>(
         &mut self,
@@ -31,7 +31,7 @@ impl IqgmeVb<'_> {
     ) -> Result<Vec<(usize, T)>, IqgmeError> {
         self.apply(VbUpdate::Labels)?;
         let rows = &self.data.rows;
-        let parameters = self.pass_parameters()?;
+        let parameters = self.e_step_parameters()?;
         let positions = (0..rows.len()).filter(|&k| wanted(rows.order[k]));
         let positions: Vec<usize> = positions.collect();
         let mut read: Vec<(usize, T)> = positions
@@ -45,7 +45,11 @@ impl IqgmeVb<'_> {
         Ok(read)
     }
 
-    fn without(&self, position: usize, parameters: &PassParameters) -> Result<LeftOut, IqgmeError> {
+    fn without(
+        &self,
+        position: usize,
+        parameters: &EStepParameters,
+    ) -> Result<LeftOut, IqgmeError> {
         let rows = &self.data.rows;
         let row = rows.only(position);
         let (k, n) = (rows.n_utilities, self.state.components.len());
@@ -60,7 +64,7 @@ impl IqgmeVb<'_> {
             utility_means: false,
             family: self.family,
         };
-        let part = pass(&row, parameters, factors, update, self.iteration)?;
+        let part = e_step(&row, parameters, factors, update, self.iteration)?;
         let mut stats = self.stats.clone();
         for h in 0..n {
             stats.add(h, -1.0, &part, h);
@@ -81,7 +85,9 @@ impl IqgmeVb<'_> {
         state.experts = self.experts_given(stats)?;
         // Rounding may leave less than nothing of a component that only this row is in.
         let counts: Vec<f64> = stats.counts().iter().map(|n| n.max(0.0)).collect();
-        state.sticks.update_sticks(&self.padded(&counts));
+        state
+            .sticks
+            .update_sticks(&padded(&counts, self.config.truncation));
         Ok(state)
     }
 }

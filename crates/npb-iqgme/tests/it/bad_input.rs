@@ -1,6 +1,7 @@
 //! Whatever a user hands in: an error that names the place, or a finite result.
 
 use npb_data::{Labels, Table};
+use npb_infer::VbLimits;
 use npb_iqgme::npb_priors::GammaPrior;
 use npb_iqgme::{
     GibbsConfig, Init, IqgmeConfig, IqgmeError, QgmeConfig, fit, fit_gibbs, fit_qgme,
@@ -151,16 +152,22 @@ fn every_configuration_value_is_checked_by_name() {
             },
         ),
         (
-            "max_iterations",
+            "limits.max_iterations",
             IqgmeConfig {
-                max_iterations: 0,
+                limits: VbLimits {
+                    max_iterations: 0,
+                    ..IqgmeConfig::default().limits
+                },
                 ..good.clone()
             },
         ),
         (
-            "tolerance",
+            "limits.tolerance",
             IqgmeConfig {
-                tolerance: f64::NAN,
+                limits: VbLimits {
+                    tolerance: f64::NAN,
+                    ..IqgmeConfig::default().limits
+                },
                 ..good.clone()
             },
         ),
@@ -319,7 +326,10 @@ fn columns_of_few_values_keep_matrices_regular() {
         })
         .collect();
     let config = IqgmeConfig {
-        max_iterations: 1000,
+        limits: VbLimits {
+            max_iterations: 1000,
+            ..IqgmeConfig::default().limits
+        },
         ..IqgmeConfig::default()
     };
     let model = fit(&table, &labels(&names), &config).unwrap();

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use npb_data::{Labels, Table};
-use npb_infer::Stop;
 use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
+use npb_infer::{Stop, VbLimits};
 use npb_iqgme::{
     Every, Init, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, Watch, fit, fit_watched,
 };
@@ -53,8 +53,10 @@ fn same_after_a_stop() {
         |half: &mut Half<'_>, n| {
             let (vb, trace) = half;
             let limits = IqgmeConfig {
-                max_iterations: trace.len() as u64 + n,
-                tolerance: 1e-300,
+                limits: VbLimits {
+                    max_iterations: trace.len() as u64 + n,
+                    tolerance: 1e-300,
+                },
                 ..config.clone()
             };
             let mut run =
@@ -92,7 +94,10 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
     let config = IqgmeConfig {
         starts: vec![Init::Mixture(4), Init::PerClass(2)],
         normal_scores: true,
-        max_iterations: 40,
+        limits: VbLimits {
+            max_iterations: 40,
+            ..IqgmeConfig::default().limits
+        },
         ..config(5)
     };
     let wanted = fit(&table, &labels, &config).unwrap().to_bytes().unwrap();
@@ -164,7 +169,10 @@ fn a_checkpoint_of_something_else_is_refused() {
     let (table, labels) = three_gaussians(6, 60, 0, 0.2, 0.0);
     let config = IqgmeConfig {
         starts: vec![Init::PerClass(1)],
-        max_iterations: 3,
+        limits: VbLimits {
+            max_iterations: 3,
+            ..IqgmeConfig::default().limits
+        },
         ..config(6)
     };
     let (folder, path) = checkpoint("refused");

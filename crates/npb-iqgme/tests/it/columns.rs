@@ -1,7 +1,7 @@
 //! Columns that say nothing: never observed, seen once, constant.
 
 use npb_data::{Labels, Table};
-use npb_infer::SweepPlan;
+use npb_infer::{SweepPlan, VbLimits};
 use npb_iqgme::{
     FactorConfig, FactorInit, GibbsConfig, Imputation, QgmeConfig, Task, TasksConfig, fit,
     fit_factor, fit_gibbs, fit_qgme, fit_tasks,
@@ -103,7 +103,10 @@ fn they_are_listed_and_never_made_up() {
 
     let factor = FactorConfig {
         starts: vec![FactorInit::Pooled(1)],
-        max_iterations: 5,
+        limits: VbLimits {
+            max_iterations: 5,
+            ..FactorConfig::default().limits
+        },
         folds: 0,
         ..FactorConfig::default()
     };

@@ -32,11 +32,11 @@ pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
 /// that is possible.
 pub(crate) fn intervals_agree(
     intervals: &[Vec<ProbabilityInterval>],
-    foretold: &[Vec<f64>],
+    predicted: &[Vec<f64>],
 ) -> Result<(), String> {
     let (mut width, mut n) = (0.0, 0.0);
-    for (row, (intervals, foretold)) in intervals.iter().zip(foretold).enumerate() {
-        for (class, (found, p)) in intervals.iter().zip(foretold).enumerate() {
+    for (row, (intervals, predicted)) in intervals.iter().zip(predicted).enumerate() {
+        for (class, (found, p)) in intervals.iter().zip(predicted).enumerate() {
             let inside = 0.0 <= found.lower && found.lower <= found.upper && found.upper <= 1.0;
             // The mean of a skewed law may lie beyond its quantiles, but not far.
             let about = found.lower - 0.1 <= *p && *p <= found.upper + 0.1;

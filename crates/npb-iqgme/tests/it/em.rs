@@ -1,6 +1,7 @@
 //! The finite mixture of experts by EM.
 
 use npb_data::{Labels, Table};
+use npb_infer::VbLimits;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{QgmeConfig, QgmeFit, Saved, fit_qgme};
 
@@ -23,12 +24,15 @@ fn likelihood_never_falls() {
         let (table, labels) = three_gaussians(seed, 60, seed as usize % 3, missing, unlabelled);
         for components in [1, 2, 5] {
             let config = QgmeConfig {
-                max_iterations: 60,
-                tolerance: 1e-12,
+                limits: VbLimits {
+                    max_iterations: 60,
+                    tolerance: 1e-12,
+                },
                 starts: 2,
                 ..experts(components, seed)
             };
-            let trace = fit_qgme(&table, &labels, &config).unwrap().trace().to_vec();
+            let model = fit_qgme(&table, &labels, &config).unwrap();
+            let trace: Vec<f64> = model.trace().iter().map(|r| r.elbo).collect();
             for (k, pair) in trace.windows(2).enumerate() {
                 let fall = pair[0] - pair[1];
                 assert!(

@@ -1,7 +1,7 @@
 //! Settings at the ends of their ranges, and beyond: an error that names the field, or an answer; never a panic or an endless loop.
 
 use npb_data::{Labels, Table};
-use npb_infer::SweepPlan;
+use npb_infer::{SweepPlan, VbLimits};
 use npb_iqgme::{
     FactorConfig, FeatureScale, GibbsConfig, IqgmeConfig, IqgmeError, QgmeConfig, TasksConfig, fit,
     fit_factor, fit_gibbs, fit_qgme, fit_tasks,
@@ -164,7 +164,10 @@ fn factor_analysers() {
     let rows: Vec<usize> = (0..30).collect();
     let (table, labels): (Table, _) = (table.select_rows(&rows), labels.select_rows(&rows));
     let good = FactorConfig {
-        max_iterations: 20,
+        limits: VbLimits {
+            max_iterations: 20,
+            ..FactorConfig::default().limits
+        },
         folds: 0,
         ..factor::data::config(5)
     };

@@ -1,7 +1,7 @@
 //! Gaussians in a row with holes; shared with the tests of the bound, which see more of a run.
 
 use npb_data::{Labels, Table};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_iqgme::{Init, IqgmeConfig};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -48,7 +48,10 @@ pub(crate) fn config(seed: u64) -> IqgmeConfig {
     IqgmeConfig {
         truncation: 8,
         starts: vec![Init::KMeans(4)],
-        max_iterations: 200,
+        limits: VbLimits {
+            max_iterations: 200,
+            ..IqgmeConfig::default().limits
+        },
         normal_scores: false,
         seed,
         ..IqgmeConfig::default()

@@ -101,7 +101,7 @@ fn classes_are_found_where_they_are() {
 #[test]
 fn holes_are_averaged_over() {
     let (table, labels) = sectors(3, 300, 3, 0.2, 0.1);
-    // As the model has it: what is put right is no average of what is put right.
+    // As the model has it: what is calibrated is no average of what is calibrated.
     let as_it_is = IqgmeConfig {
         folds: 0,
         ..config(3)
@@ -164,15 +164,15 @@ fn fits_are_saved_continued_and_refuse_what_they_cannot_say() {
         error.starts_with("predict_interval") && error.contains("predict_class_intervals"),
         "{error}"
     );
-    let foretold = model.predict_classes(&table).unwrap();
+    let predicted = model.predict_classes(&table).unwrap();
     let intervals = model.predict_class_intervals(&table, 0.9, 200).unwrap();
-    intervals_agree(&intervals, &foretold).unwrap();
+    intervals_agree(&intervals, &predicted).unwrap();
     // The broken twin: those of another row, and of another class.
-    let mut moved = foretold.clone();
+    let mut moved = predicted.clone();
     moved.rotate_left(1);
     assert!(intervals_agree(&intervals, &moved).is_err());
     let turned = |row: &Vec<f64>| vec![row[1], row[2], row[0]];
-    let turned: Vec<Vec<f64>> = foretold.iter().map(turned).collect();
+    let turned: Vec<Vec<f64>> = predicted.iter().map(turned).collect();
     assert!(intervals_agree(&intervals, &turned).is_err());
 
     let names: Vec<Option<&str>> = (0..120).map(|i| (i == 7).then_some("unheard of")).collect();

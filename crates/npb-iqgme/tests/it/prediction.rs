@@ -1,7 +1,7 @@
 //! Prediction: identities that hold whatever was fitted.
 
 use npb_data::{Labels, Mask, Table};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_iqgme::{Init, IqgmeConfig, IqgmeFit, MissingCell, Saved, fit, fit_unlabelled};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -50,7 +50,7 @@ fn a_row_has_the_same_answers_alone() {
     }
 }
 
-/// P(y | x_o) is the mean of P(y | x_o, x_m) over x_m | x_o: exact for the gate, near for the moment-matched expert. So it is before probabilities are put right.
+/// P(y | x_o) is the mean of P(y | x_o, x_m) over x_m | x_o: exact for the gate, near for the moment-matched expert. So it is before probabilities are calibrated.
 #[test]
 fn a_missing_feature_is_integrated_out() {
     let (table, labels, fitted) = fitted();
@@ -118,23 +118,17 @@ fn imputation_is_of_the_terms_of_its_cells() {
     let (table, _, fitted) = fitted();
     let table = table.select_rows(&(0..20).collect::<Vec<_>>());
     let imputed = fitted.impute(&table).unwrap();
+    let by_row = fitted.cells_by_row(&table).unwrap();
     for i in 0..20 {
-        let cells = fitted.cells(&table, i).unwrap();
+        let cells = &by_row[i];
         let missing: Vec<usize> = (0..3).filter(|&j| !table.is_observed(i, j)).collect();
         assert!(cells.iter().map(|cell| cell.column).eq(missing));
-        for j in 0..3 {
-            let Some(terms) = fitted.cell(&table, i, j).unwrap() else {
-                assert!(table.is_observed(i, j));
-                continue;
-            };
-            let (mean, sd) = (imputed.completed.get(i, j), imputed.sd.get(i, j));
-            let from_terms: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
-            assert!((from_terms - mean.unwrap()).abs() < 1e-9);
-            let cell = cells.iter().find(|cell| cell.column == j).unwrap();
-            assert_eq!(
-                (Some(cell.mean), Some(cell.sd), &cell.terms),
-                (mean, sd, &terms)
-            );
+        for cell in cells {
+            let j = cell.column;
+            let found = (imputed.completed.get(i, j), imputed.sd.get(i, j));
+            let from_terms: f64 = cell.terms.iter().map(|t| t.weight * t.mean).sum();
+            assert!((from_terms - cell.mean).abs() < 1e-9);
+            assert_eq!(found, (Some(cell.mean), Some(cell.sd)));
         }
     }
 }
@@ -585,7 +579,10 @@ fn clusters_are_counted_and_components_keep_their_place() {
         let config = IqgmeConfig {
             truncation,
             unlabelled_starts: vec![Init::KMeans(8)],
-            max_iterations: 4,
+            limits: VbLimits {
+                max_iterations: 4,
+                ..IqgmeConfig::default().limits
+            },
             ..config(26)
         };
         let fitted = fit_unlabelled(&table, &config).unwrap();

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use npb_data::{Labels, Table};
-use npb_infer::{Stop, SweepPlan};
+use npb_infer::{Stop, SweepPlan, VbLimits};
 use npb_iqgme::{
     FactorConfig, FactorInit, GibbsConfig, Init, IqgmeConfig, IqgmeError, QgmeConfig, Task,
     TaskInit, TasksConfig, Watch, fit_factor_watched, fit_gibbs_watched, fit_qgme_watched,
@@ -19,7 +19,10 @@ type Ended = (Vec<Stop>, bool);
 fn single(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, IqgmeError> {
     let config = IqgmeConfig {
         starts: vec![Init::KMeans(2), Init::PerClass(1)],
-        max_iterations: 8,
+        limits: VbLimits {
+            max_iterations: 8,
+            ..IqgmeConfig::default().limits
+        },
         ..config(1)
     };
     let fit = fit_watched(table, labels, &config, watch)?;
@@ -34,7 +37,10 @@ fn single(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, Iq
 fn tasks(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, IqgmeError> {
     let config = TasksConfig {
         single: IqgmeConfig {
-            max_iterations: 6,
+            limits: VbLimits {
+                max_iterations: 6,
+                ..IqgmeConfig::default().limits
+            },
             ..config(1)
         },
         starts: vec![TaskInit::Separate(1), TaskInit::SharedGaussian(2)],
@@ -57,7 +63,10 @@ fn tasks(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, Iqg
 fn factor(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, IqgmeError> {
     let config = FactorConfig {
         starts: vec![FactorInit::Pooled(1), FactorInit::PerClass(1)],
-        max_iterations: 6,
+        limits: VbLimits {
+            max_iterations: 6,
+            ..FactorConfig::default().limits
+        },
         max_factors: 2,
         ..FactorConfig::default()
     };
@@ -132,7 +141,7 @@ const FITS: [(&str, Fit, &[&str]); 5] = [
         ],
     ),
     ("gibbs", gibbs, &["chain 0", "chain 1"]),
-    ("finite", finite, &["start 0", "start 1"]),
+    ("finite", finite, &["member 0", "member 1"]),
 ];
 
 #[test]

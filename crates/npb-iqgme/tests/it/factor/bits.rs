@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use npb_data::Table;
-use npb_infer::Stop;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
+use npb_infer::{Stop, VbLimits};
 use npb_iqgme::{
     Every, FactorConfig, FactorData, FactorFit, FactorInit, FactorVb, FeatureScale, IqgmeError,
     Saved, Watch, fit_factor, fit_factor_watched,
@@ -20,7 +20,10 @@ fn several() -> FactorConfig {
             FactorInit::PerClass(1),
             FactorInit::Own(2),
         ],
-        max_iterations: 15,
+        limits: VbLimits {
+            max_iterations: 15,
+            ..FactorConfig::default().limits
+        },
         ..config(1)
     }
 }
@@ -98,7 +101,10 @@ fn a_run_goes_on_from_any_state_in_the_same_bits() {
         };
         let (table, labels, _) = simulation.draw(seed);
         let config = FactorConfig {
-            max_iterations: 15,
+            limits: VbLimits {
+                max_iterations: 15,
+                ..FactorConfig::default().limits
+            },
             max_factors: 6,
             ..config(1)
         };
@@ -138,7 +144,10 @@ fn damaged_files_are_errors_or_valid_fits() {
     let config = FactorConfig {
         max_factors: 2,
         starts: vec![FactorInit::Pooled(1), FactorInit::PerClass(1)],
-        max_iterations: 5,
+        limits: VbLimits {
+            max_iterations: 5,
+            ..FactorConfig::default().limits
+        },
         ..several()
     };
     let fitted = fit_factor(&table, &labels, &config).unwrap();

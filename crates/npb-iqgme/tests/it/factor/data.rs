@@ -1,7 +1,7 @@
 //! Simulated rows with many features and few factors.
 
 use npb_data::{Labels, Table};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_iqgme::{FactorConfig, FactorInit, FeatureScale};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -94,7 +94,10 @@ pub(crate) fn config(seed: u64) -> FactorConfig {
         max_factors: 5,
         starts: vec![FactorInit::Pooled(2)],
         unlabelled_starts: vec![FactorInit::Own(2)],
-        max_iterations: 100,
+        limits: VbLimits {
+            max_iterations: 100,
+            ..FactorConfig::default().limits
+        },
         seed,
         ..FactorConfig::default()
     }

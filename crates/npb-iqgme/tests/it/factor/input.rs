@@ -1,6 +1,7 @@
 //! Whatever a user hands in: an error that names the place, or a finite result.
 
 use npb_data::{Labels, Table};
+use npb_infer::VbLimits;
 use npb_iqgme::{FactorConfig, FactorData, FactorInit, FeatureScale, IqgmeError, fit_factor};
 
 use super::data::{Simulation, config};
@@ -60,8 +61,8 @@ fn every_configuration_value_is_checked_by_name() {
         ("expert_mean_strength", |c| c.expert_mean_strength = 0.0),
         ("folds", |c| c.folds = 1),
         ("folds", |c| c.folds = 101),
-        ("max_iterations", |c| c.max_iterations = 0),
-        ("tolerance", |c| c.tolerance = f64::NAN),
+        ("limits.max_iterations", |c| c.limits.max_iterations = 0),
+        ("limits.tolerance", |c| c.limits.tolerance = f64::NAN),
         ("starts", |c| c.starts = vec![FactorInit::Own(0)]),
         ("unlabelled_starts", |c| {
             c.unlabelled_starts = vec![FactorInit::Pooled(0)];
@@ -152,7 +153,10 @@ fn hard_tables_give_finite_answers() {
         for scale in [FeatureScale::Standardised, FeatureScale::NormalScores] {
             let config = FactorConfig {
                 scale,
-                max_iterations: 20,
+                limits: VbLimits {
+                    max_iterations: 20,
+                    ..FactorConfig::default().limits
+                },
                 starts: vec![FactorInit::Pooled(2), FactorInit::Own(2)],
                 ..config(1)
             };

@@ -1,6 +1,7 @@
 //! More than two classes.
 
 use npb_data::{Labels, Table};
+use npb_infer::VbLimits;
 use npb_infer::testing::{attack_file, check_stationary, same_bits_on_threads};
 use npb_iqgme::{
     FactorConfig, FactorData, FactorFit, FactorInit, FactorState, FactorUpdate, FactorVb, Saved,
@@ -41,21 +42,24 @@ fn classes_of_new_rows_are_found() {
             FactorInit::PerClass(1),
             FactorInit::Own(2),
         ],
-        max_iterations: 40,
+        limits: VbLimits {
+            max_iterations: 40,
+            ..FactorConfig::default().limits
+        },
         ..config(3)
     };
     let fit = fit_factor(&train, &names, &config).unwrap();
     assert_eq!(fit.classes(), ["none", "one", "two"]);
     let found = fit.evaluate(&test, &truth).unwrap();
     assert!(found.accuracy > 0.7 && found.log_loss < 0.7, "{found:?}");
-    let foretold = fit.predict_classes(&test).unwrap();
+    let predicted = fit.predict_classes(&test).unwrap();
     assert!(
-        foretold
+        predicted
             .iter()
             .all(|p| (p.iter().sum::<f64>() - 1.0).abs() < 1e-9)
     );
     let intervals = fit.predict_class_intervals(&test, 0.9, 60).unwrap();
-    intervals_agree(&intervals, &foretold).unwrap();
+    intervals_agree(&intervals, &predicted).unwrap();
     for run in fit.members() {
         assert!(
             run.calibration.class_offset.len() == 3 && run.calibration.class_offset[0] == 0.0,
@@ -85,7 +89,7 @@ fn classes_of_new_rows_are_found() {
         .to_string();
     assert!(error.contains("predict_class_intervals"), "{error}");
     let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
-    assert_eq!(loaded.predict_classes(&test).unwrap(), foretold);
+    assert_eq!(loaded.predict_classes(&test).unwrap(), predicted);
 }
 
 /// The bound is highest at the experts of every utility, and no more when rows have moved since.
@@ -137,7 +141,10 @@ fn threads_and_damaged_files() {
     .draw(9);
     let config = FactorConfig {
         starts: vec![FactorInit::Pooled(2), FactorInit::PerClass(1)],
-        max_iterations: 15,
+        limits: VbLimits {
+            max_iterations: 15,
+            ..FactorConfig::default().limits
+        },
         ..config(9)
     };
     let bytes = || {

@@ -1,7 +1,7 @@
 //! Numbers of clusters and factors, missing cells and classes are found again.
 
 use npb_data::{Labels, Table, metrics};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_iqgme::{FactorConfig, FactorFit, FactorInit, FeatureScale, Saved, fit_factor};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -27,7 +27,10 @@ fn unlabelled(table: &Table, seed: u64) -> FactorFit {
     let config = FactorConfig {
         scale: FeatureScale::Standardised,
         max_factors: 20,
-        max_iterations: 60,
+        limits: VbLimits {
+            max_iterations: 60,
+            ..FactorConfig::default().limits
+        },
         unlabelled_starts: [1, 2, 3, 4].map(FactorInit::Own).to_vec(),
         seed,
         ..FactorConfig::default()
@@ -57,7 +60,7 @@ fn clusters_and_their_dimensions_are_found() {
         let bounds: Vec<_> = fit
             .members()
             .iter()
-            .map(|r| (r.start, r.elbo(), r.sizes.clone()))
+            .map(|r| (r.start, r.elbo(), r.derived.sizes.clone()))
             .collect();
         assert_eq!(found, (3, vec![2, 3, 4], 240), "seed {seed}: {bounds:?}");
         for cluster in fit.components() {
@@ -125,7 +128,10 @@ fn classes_of_new_rows_are_found() {
             scale: FeatureScale::Standardised,
             starts: vec![FactorInit::Pooled(1), FactorInit::PerClass(1)],
             max_factors: 10,
-            max_iterations: 40,
+            limits: VbLimits {
+                max_iterations: 40,
+                ..FactorConfig::default().limits
+            },
             ..FactorConfig::default()
         },
     )
@@ -237,17 +243,20 @@ fn a_rare_class_that_no_feature_tells_keeps_its_share() {
     let labels = Labels::from_strings(&names);
     let config = FactorConfig {
         starts: vec![FactorInit::Pooled(1), FactorInit::PerClass(1)],
-        max_iterations: 20,
+        limits: VbLimits {
+            max_iterations: 20,
+            ..FactorConfig::default().limits
+        },
         ..FactorConfig::default()
     };
     let fit = fit_factor(&table, &labels, &config).unwrap();
-    let foretold = fit.predict_proba(&new).unwrap();
-    let mean = foretold.iter().sum::<f64>() / n as f64;
+    let predicted = fit.predict_proba(&new).unwrap();
+    let mean = predicted.iter().sum::<f64>() / n as f64;
     assert!((mean - (1.0 - share)).abs() < 0.03, "{mean}");
     let off = |p: &&f64| (**p - mean).abs() > 0.1;
-    assert!(foretold.iter().filter(off).count() < n / 50);
+    assert!(predicted.iter().filter(off).count() < n / 50);
     let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
-    assert_eq!(loaded.predict_proba(&new).unwrap(), foretold);
+    assert_eq!(loaded.predict_proba(&new).unwrap(), predicted);
 }
 
 #[test]

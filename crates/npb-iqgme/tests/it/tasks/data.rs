@@ -1,7 +1,7 @@
 //! Simulated tasks with holes.
 
 use npb_data::{Labels, Table};
-use npb_infer::stream;
+use npb_infer::{VbLimits, stream};
 use npb_iqgme::{Init, IqgmeConfig, Task, TaskInit, TasksConfig};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -117,7 +117,10 @@ pub(crate) fn config(seed: u64) -> TasksConfig {
     TasksConfig {
         single: IqgmeConfig {
             truncation: 6,
-            max_iterations: 100,
+            limits: VbLimits {
+                max_iterations: 100,
+                ..IqgmeConfig::default().limits
+            },
             normal_scores: false,
             seed,
             ..TasksConfig::default().single

@@ -3,8 +3,8 @@
 use npb_data::{Labels, Table};
 use npb_infer::stream;
 use npb_iqgme::{
-    Atoms, Component, Gaussians, Init, MissingCell, MultiTaskFit, Saved, Task, TaskInit,
-    TasksConfig, fit_tasks,
+    Component, Gaussians, Init, MissingCell, MultiTaskFit, Saved, Task, TaskInit, TasksConfig,
+    fit_tasks,
 };
 use npb_priors::special::ln_gamma;
 use rand::RngExt;
@@ -269,10 +269,7 @@ fn files_change_nothing() {
         table,
         labels,
     };
-    for fit in [
-        model.clone(),
-        model.with_task(&new, Atoms::Updated).unwrap(),
-    ] {
+    for fit in [model.clone(), model.with_task(&new).unwrap()] {
         let again = MultiTaskFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
         for task in fit.tasks() {
             let answers = |fit: &MultiTaskFit| {
@@ -284,7 +281,7 @@ fn files_change_nothing() {
         }
     }
     // A new task of a kind is completed as those of its kind.
-    let grown = model.with_task(&new, Atoms::Fixed).unwrap();
+    let grown = model.with_task(&new).unwrap();
     let [own, by_mean, _] = mean_squares(&grown, "new", 0);
     assert!(own < 0.4 * by_mean, "{own} {by_mean}");
 }

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, metrics};
+use npb_infer::VbLimits;
 use npb_iqgme::{
-    Atoms, Every, Gaussians, Init, IqgmeConfig, MultiTaskFit, Saved, Task, TaskInit, TasksConfig,
-    Watch, fit, fit_tasks, fit_tasks_watched,
+    Every, Gaussians, Init, IqgmeConfig, MultiTaskFit, Saved, Task, TaskInit, TasksConfig, Watch,
+    fit, fit_tasks, fit_tasks_watched,
 };
 use rayon::ThreadPoolBuilder;
 
@@ -115,25 +116,22 @@ fn kinds_of_labels_are_told_apart_where_features_say_nothing() {
         .iter()
         .find(|run| run.start == TaskInit::SharedGaussian(4));
     assert!(weight.unwrap().stacking_weight > 0.6);
-    // A new task with a few labels is put where it belongs, whether or not the others' experts learn from it.
+    // A new task with a few labels is put where it belongs.
     let (table, labels) = labelled_kind(123, 1, 12);
     let new = Task {
         name: "new",
         table: &table,
         labels: &labels,
     };
-    for atoms in [Atoms::Fixed, Atoms::Updated] {
-        let grown = model.with_task(&new, atoms).unwrap();
-        let similarity = grown.similarity();
-        assert!(
-            similarity[(1, 8)] > 2.0 * similarity[(0, 8)],
-            "{similarity:?}"
-        );
-        let rows = |fit: &MultiTaskFit| fit.state().components[0].strength;
-        let learned = if atoms == Atoms::Updated { 12.0 } else { 0.0 };
-        assert!((rows(&grown) - rows(&model) - learned).abs() < 1e-6);
-        assert!(MultiTaskFit::from_bytes(&grown.to_bytes().unwrap()).is_ok());
-    }
+    let grown = model.with_task(&new).unwrap();
+    let similarity = grown.similarity();
+    assert!(
+        similarity[(1, 8)] > 2.0 * similarity[(0, 8)],
+        "{similarity:?}"
+    );
+    let rows = |fit: &MultiTaskFit| fit.state().components[0].strength;
+    assert!((rows(&grown) - rows(&model)).abs() < 1e-6);
+    assert!(MultiTaskFit::from_bytes(&grown.to_bytes().unwrap()).is_ok());
 }
 
 /// Rows of one kind of task whose lower cluster is cut the other way about than the upper one: no single expert can say so.
@@ -149,7 +147,7 @@ fn cut_locally(seed: u64, n: usize) -> (Table, Labels) {
 
 /// One Gaussian for each task against shared local experts: labels that are predicted say which is right.
 #[test]
-fn labels_that_are_foretold_decide_what_runs_weigh() {
+fn labels_that_are_predicted_decide_what_runs_weigh() {
     let tasks = Tasks::new((0..5).map(|j| cut_locally(40 + j, 24)).collect());
     let sharing = TaskInit::Pooled(Init::KMeans(3));
     let fitted = |folds| {
@@ -169,11 +167,11 @@ fn labels_that_are_foretold_decide_what_runs_weigh() {
     let (table, labels) = cut_locally(99, 400);
     let loss = |fit: &MultiTaskFit| -> f64 {
         let second = fit.predict_proba(tasks.name(0), &table).unwrap();
-        let foretold = second.iter().enumerate().map(|(i, p)| {
+        let predicted = second.iter().enumerate().map(|(i, p)| {
             let is_second = labels.name(i) == Some(fit.classes()[1].as_str());
             if is_second { p.ln() } else { (1.0 - p).ln() }
         });
-        -foretold.sum::<f64>() / 400.0
+        -predicted.sum::<f64>() / 400.0
     };
     let (by_labels, by_bounds) = (fitted(4), fitted(0));
     assert!(weight(&by_labels) > 0.9, "{}", weight(&by_labels));
@@ -351,7 +349,10 @@ fn many_small_tasks_run() {
     // And from all starts, with more tasks than atoms, in a few iterations.
     let config = TasksConfig {
         single: IqgmeConfig {
-            max_iterations: 5,
+            limits: VbLimits {
+                max_iterations: 5,
+                ..IqgmeConfig::default().limits
+            },
             normal_scores: true,
             ..config.single
         },
@@ -374,25 +375,21 @@ fn a_new_task_finds_its_place() {
             table: &table,
             labels: &labels,
         };
-        for atoms in [Atoms::Fixed, Atoms::Updated] {
-            let grown = model.with_task(&new, atoms).unwrap();
-            assert_eq!(grown.tasks().len(), 5);
-            let similarity = grown.similarity();
-            assert!(
-                similarity[(kind, 4)] > 2.0 * similarity[(1 - kind, 4)],
-                "{kind}: {similarity:?}"
-            );
-            assert!(auc(&grown, "new", kind) > 0.85);
-            // The atoms have learned as many rows as the task has, or none.
-            let rows = |fit: &MultiTaskFit| -> f64 {
-                fit.state().components.iter().map(|c| c.strength).sum()
-            };
-            let learned = if atoms == Atoms::Updated { 15.0 } else { 0.0 };
-            assert!((rows(&grown) - rows(&model) - learned).abs() < 1e-6);
-            let bytes = grown.to_bytes().unwrap();
-            assert!(MultiTaskFit::from_bytes(&bytes).is_ok());
-            assert!(grown.with_task(&new, atoms).is_err(), "the name is taken");
-        }
+        let grown = model.with_task(&new).unwrap();
+        assert_eq!(grown.tasks().len(), 5);
+        let similarity = grown.similarity();
+        assert!(
+            similarity[(kind, 4)] > 2.0 * similarity[(1 - kind, 4)],
+            "{kind}: {similarity:?}"
+        );
+        assert!(auc(&grown, "new", kind) > 0.85);
+        // The atoms stay as they are.
+        let rows =
+            |fit: &MultiTaskFit| -> f64 { fit.state().components.iter().map(|c| c.strength).sum() };
+        assert!((rows(&grown) - rows(&model)).abs() < 1e-6);
+        let bytes = grown.to_bytes().unwrap();
+        assert!(MultiTaskFit::from_bytes(&bytes).is_ok());
+        assert!(grown.with_task(&new).is_err(), "the name is taken");
     }
     // No rows at all, and a label that the fit does not know.
     let none = Table::complete(0, 3, Vec::new()).unwrap();
@@ -402,13 +399,7 @@ fn a_new_task_finds_its_place() {
         table: &none,
         labels: &no_labels,
     };
-    assert!(
-        auc(
-            &model.with_task(&empty, Atoms::Updated).unwrap(),
-            "empty",
-            0
-        ) > 0.3
-    );
+    assert!(auc(&model.with_task(&empty).unwrap(), "empty", 0) > 0.3);
     let (table, _) = one_task(1, 0, 1, 0.0, 0.0);
     let unknown = Labels::from_strings(&[Some("perhaps")]);
     let odd = Task {
@@ -416,7 +407,7 @@ fn a_new_task_finds_its_place() {
         table: &table,
         labels: &unknown,
     };
-    let text = model.with_task(&odd, Atoms::Fixed).unwrap_err().to_string();
+    let text = model.with_task(&odd).unwrap_err().to_string();
     assert!(text.contains("odd") && text.contains("perhaps"), "{text}");
 }
 

@@ -1,12 +1,12 @@
 //! Gibbs sampling and variational Bayes agree.
 
-#[path = "../../../../tests/it/factor/data.rs"]
+#[path = "../../../../../tests/it/factor/data.rs"]
 mod data;
 
 use std::ops::ControlFlow;
 
 use npb_data::metrics;
-use npb_infer::SweepPlan;
+use npb_infer::{SweepPlan, VbLimits};
 use npb_priors::special::ln_phi;
 
 use self::data::{Simulation, config};
@@ -212,7 +212,10 @@ fn three_classes_agree() {
         truncation: 2,
         max_factors: 4,
         starts: vec![FactorInit::Pooled(1)],
-        max_iterations: 60,
+        limits: VbLimits {
+            max_iterations: 60,
+            ..FactorConfig::default().limits
+        },
         folds: 0,
         ..config(8)
     };

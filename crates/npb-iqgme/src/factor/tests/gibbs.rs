@@ -16,16 +16,16 @@ use rayon::prelude::*;
 
 pub(crate) use self::draw::FactorDraw;
 use self::draw::{LEAST_CONCENTRATION, first_draw, normal_gamma, precision};
-use super::bound::Priors;
-use super::cells::Cells;
-use super::data::FactorData;
-use super::features::FeatureStats;
-use super::forms::Forms;
-use super::rows::{Cluster, OwnGram, Spread, multiply, shared};
-use super::state::FactorState;
 use crate::answers::{ALL_CLASSES, with_first_class};
 use crate::config::check_length;
 use crate::data::two_classes;
+use crate::factor::bound::Priors;
+use crate::factor::cells::Cells;
+use crate::factor::data::FactorData;
+use crate::factor::features::FeatureStats;
+use crate::factor::forms::Forms;
+use crate::factor::rows::{Cluster, OwnGram, Spread, multiply, shared};
+use crate::factor::state::FactorState;
 use crate::state::expect;
 use crate::state::gamma;
 use crate::{FactorConfig, IqgmeError};
@@ -243,7 +243,8 @@ impl<'d> FactorSampler<'d> {
                     for (k, mean) in means.iter_mut().enumerate() {
                         *mean = moments.score(k, s);
                     }
-                    let shared = shared(&moments.slopes, &spreads[h].covariance);
+                    let slopes: Vec<&[f64]> = moments.slopes.iter().map(Vec::as_slice).collect();
+                    let shared = shared(&slopes, &spreads[h].covariance);
                     probabilities_sharing(&means, &vec![1.0; n], &shared, &mut part);
                     let sums = probabilities[i].iter_mut().zip(&part);
                     sums.for_each(|(sum, p)| *sum += weight * p);

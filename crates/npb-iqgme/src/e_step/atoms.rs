@@ -1,8 +1,8 @@
-//! Groups of a task as components: what the pass over the rows of a task needs.
+//! What an E-step needs of components, each an atom or the average of some.
 //!
-//! With `q(c_jh)` fixed, the exponent of a row in group `h` is that of the atoms averaged by `sigma_jhs`. It is again that of one Gaussian and one
-//! expert: `P_jh = sum_s sigma nu_s B_s`, `m_jh = P_jh^-1 sum_s sigma nu_s B_s m_s`, and the expert with the moments `sum_s sigma <w>` and
-//! `sum_s sigma <w w'>`; the spread of the atoms' means around `m_jh` joins the constant.
+//! Of one task each component is an atom of its own. Of many tasks, with `q(c_jh)` fixed, the exponent of a row in local component `h` is that of the atoms averaged by
+//! `sigma_jhs`. It is again that of one Gaussian and one expert: `P_jh = sum_s sigma nu_s B_s`, `m_jh = P_jh^-1 sum_s sigma nu_s B_s m_s`, and the expert with the moments
+//! `sum_s sigma <w>` and `sum_s sigma <w w'>`; the spread of the atoms' means around `m_jh` joins the constant.
 
 use npb_linalg::mixture::Linear;
 use std::f64::consts::PI;
@@ -10,12 +10,12 @@ use std::f64::consts::PI;
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
+use super::sides::Terms;
 use crate::bound::bilinear;
-use crate::e_step::Terms;
 use crate::state::{Component, Expected, Expert, dot};
 
-/// What the groups need of an atom, computed once for all tasks.
-pub(super) struct Atom<'a> {
+/// What components need of an atom, computed once for all tasks.
+pub(crate) struct Atom<'a> {
     expected: &'a Expected,
     mean: &'a [f64],
     /// `nu_s B_s m_s`.
@@ -47,13 +47,13 @@ impl<'a> AtomExpert<'a> {
 
 impl Atom<'_> {
     /// Whether rows with labels may be its own: experts that are at their prior take none.
-    pub(super) fn takes_labels(&self) -> bool {
+    pub(crate) fn takes_labels(&self) -> bool {
         self.experts.iter().all(|expert| !expert.at_prior)
     }
 }
 
 /// Atoms from their components and experts; without experts if these know nothing yet.
-pub(super) fn atoms<'a>(
+pub(crate) fn atoms<'a>(
     components: &'a [Component],
     expected: &'a [Expected],
     experts: &'a [Expert],
@@ -79,49 +79,42 @@ pub(super) fn atoms<'a>(
     expected.iter().enumerate().map(atom).collect()
 }
 
-/// The groups of one task.
-pub(super) struct Groups {
+/// Components around their means.
+pub(super) struct Averages {
     /// `m_jh` as columns.
     pub(super) means: Mat<f64>,
     pub(super) labelled: Terms,
     pub(super) unlabelled: Terms,
 }
 
-impl Groups {
-    /// Of a task with these indicators; `ln_weights` are `<ln pi_jh>`, and there are no utilities without labels. On failure: the group whose precision is not positive definite.
-    pub(super) fn new(
-        atoms: &[Atom<'_>],
-        indicators: &[Vec<f64>],
+/// The atoms of a component and how much of each.
+pub(super) type Parts<'p, 'a> = Vec<(f64, &'p Atom<'a>)>;
+
+impl Averages {
+    /// Of components with these parts; `ln_weights` are `<ln pi_jh>`, and there are no utilities without labels. On failure: the component whose precision is not positive
+    /// definite.
+    pub(super) fn new<'p, 'a: 'p>(
+        parts: impl ExactSizeIterator<Item = Parts<'p, 'a>>,
         ln_weights: &[f64],
         p: usize,
         n_utilities: usize,
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let n = indicators.len();
-        let mut groups = Self {
-            means: Mat::zeros(p, n),
-            unlabelled: Terms {
-                precision: Vec::with_capacity(n),
-                constant: Vec::with_capacity(n),
-                linear: None,
-            },
-            labelled: Terms {
-                precision: Vec::with_capacity(n),
-                constant: Vec::with_capacity(n),
-                linear: Some(Linear::zeros(p, n, n_utilities)),
-            },
+        let n = parts.len();
+        let terms = |linear| Terms {
+            precision: Vec::with_capacity(n),
+            constant: Vec::with_capacity(n),
+            linear,
         };
-        for (h, indicator) in indicators.iter().enumerate() {
-            let parts: Vec<(f64, &Atom<'_>)> = indicator
-                .iter()
-                .copied()
-                .zip(atoms)
-                .filter(|(sigma, _)| *sigma > 0.0)
-                .collect();
-            groups
-                .push(h, &parts, ln_weights[h])
-                .map_err(|source| (h, source))?;
+        let mut averages = Self {
+            means: Mat::zeros(p, n),
+            unlabelled: terms(None),
+            labelled: terms(Some(Linear::zeros(p, n, n_utilities))),
+        };
+        for (h, parts) in parts.enumerate() {
+            let pushed = averages.push(h, &parts, ln_weights[h]);
+            pushed.map_err(|source| (h, source))?;
         }
-        Ok(groups)
+        Ok(averages)
     }
 
     fn push(
@@ -162,7 +155,7 @@ impl Groups {
         (precision, constant)
     }
 
-    /// Adds the terms of utility `k` of group `h`, whose expert has these moments; the intercept moves to the group's mean. Returns half its second moment there.
+    /// Adds the terms of utility `k` of component `h`, whose expert has these moments; the intercept moves to the component's mean. Returns half its second moment there.
     fn utility(
         &mut self,
         [h, k]: [usize; 2],
@@ -185,7 +178,7 @@ impl Groups {
                 precision[(i, j)] += second[(i, j)];
             }
         }
-        let linear = self.labelled.linear.as_mut().expect("made with the groups");
+        let linear = self.labelled.linear.as_mut().expect("made with the rest");
         linear.add(h, k, intercept, &mean[..p], &offset);
         0.5 * intercept_second
     }

@@ -8,6 +8,7 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use crate::FactorConfig;
+use crate::data::first_utilities;
 use crate::factor::bound::Priors;
 use crate::factor::data::FactorData;
 use crate::factor::forms::{Features, Forms};
@@ -329,7 +330,7 @@ pub(super) fn first_draw(
     }
     if data.n_labelled > 0 {
         // Scores come from the prior, on either side: those of labelled rows go to the region of their class.
-        draw.scores = data.labels.first_scores();
+        draw.scores = first_utilities(&data.labels.class, data.labels.n_utilities);
     }
     Ok(draw)
 }

@@ -1,0 +1,3 @@
+//! The check of the variational fit: a Gibbs sampler of the same model.
+
+mod gibbs;
