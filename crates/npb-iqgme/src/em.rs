@@ -555,8 +555,7 @@ impl QgmeFit {
 
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
-        let responsibilities = self.responsibilities(table)?;
-        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
+        Ok(most_probable_of(self.responsibilities(table)?))
     }
 
     fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {

@@ -87,7 +87,8 @@ pub fn fit_watched(
             kept.push(kept[0].on_scores(&rows, &names)?);
         }
         let left_out = table.select_rows(left_out);
-        let rows = scales::rows_left_out(kept.iter().map(|data| &data.units), &left_out)?;
+        let of_scale = |data: &IqgmeData| data.units.rows_left_out(&left_out);
+        let rows = kept.iter().map(of_scale).collect::<Result<Vec<_>, _>>()?;
         watched.train_without(fold, &kept, plan, &limited, |planned, outcome, vb| {
             let member: Member = Member::new(planned, outcome, vb.into_state(), Vec::new());
             let rows = &rows[member.scale.index()];
@@ -225,8 +226,7 @@ impl IqgmeFit {
 
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
-        let responsibilities = self.responsibilities(table)?;
-        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
+        Ok(most_probable_of(self.responsibilities(table)?))
     }
 
     /// Number of components that have at least one training row, in expectation.

@@ -5,7 +5,7 @@ use npb_linalg::NotPositiveDefinite;
 use super::rows::RowTerms;
 use super::state::MultiTaskState;
 use crate::Bound;
-use crate::bound::{expert_term, feature_term, soft_term};
+use crate::bound::{add_experts, feature_term};
 use crate::prior::Prior;
 use crate::state::{Expected, dot};
 use crate::stats::SufficientStats;
@@ -55,21 +55,10 @@ pub(super) fn bound(
         bound.magnitude += divergence.abs();
     }
     if !state.experts.is_empty() {
-        let n_utilities = state.n_utilities();
-        for (i, expert) in state.experts.iter().enumerate() {
-            let (value, magnitude) = soft_term(expert, atoms, i / n_utilities, i);
-            bound.utility_means += value;
-            bound.magnitude += magnitude;
-            if !expert.at_prior {
-                let term = expert_term(expert, &state.expert_prior, i % n_utilities)?;
-                bound.experts += term;
-                bound.magnitude += term.abs();
-            }
-        }
-        let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
-        let divergence: f64 = (0..prior.expert.mean.len()).map(divergence).sum();
-        bound.experts -= divergence;
-        bound.magnitude += divergence.abs();
+        let prior = (&state.expert_prior, &prior.expert);
+        let (of_utilities, magnitude) = (&mut bound.utility_means, &mut bound.magnitude);
+        bound.experts = add_experts(&state.experts, prior, atoms, of_utilities, magnitude)?;
+        bound.magnitude += bound.experts.abs();
     }
     Ok(bound)
 }

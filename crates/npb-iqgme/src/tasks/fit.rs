@@ -155,8 +155,9 @@ impl Fold {
             kept.push(kept[0].on_scores(&tasks_kept)?);
         }
         let left_out = |(task, side): (&Task<'_>, &Side)| {
-            let units = kept.iter().map(|data| &data.pooled.units);
-            scales::rows_left_out(units, &task.table.select_rows(&side.left_out))
+            let table = task.table.select_rows(&side.left_out);
+            let of_scale = |data: &MultiTaskData| data.pooled.units.rows_left_out(&table);
+            kept.iter().map(of_scale).collect()
         };
         let left_out = each().map(left_out).collect::<Result<_, _>>()?;
         Ok(Self { kept, left_out })
