@@ -72,7 +72,7 @@ impl Bound {
         let mut soft_magnitude = 0.0;
         let mut experts = 0.0;
         if !state.experts.is_empty() {
-            utility_means = stats.soft_local;
+            utility_means = stats.rows.soft_local;
             let prior = (&state.expert_prior, &prior.expert);
             let (of_utilities, magnitude) = (&mut utility_means, &mut soft_magnitude);
             experts = add_experts(&state.experts, prior, stats, of_utilities, magnitude)?;
@@ -80,8 +80,8 @@ impl Bound {
 
         let sticks = state.sticks.elbo();
         Ok(Self {
-            labels: stick_fit + stats.label_entropy,
-            features: feature_fit + stats.missing_entropy,
+            labels: stick_fit + stats.rows.label_entropy,
+            features: feature_fit + stats.rows.missing_entropy,
             utility_means,
             sticks,
             components,
@@ -89,7 +89,7 @@ impl Bound {
             magnitude: stick_fit.abs()
                 + feature_magnitude
                 + soft_magnitude
-                + stats.magnitude
+                + stats.rows.magnitude
                 + sticks.abs()
                 + components.abs()
                 + experts.abs(),

@@ -349,7 +349,7 @@ mod tests {
                     "{found} {wanted}"
                 );
             };
-            near(reduced.missing_entropy, plain.missing_entropy);
+            near(reduced.rows.missing_entropy, plain.rows.missing_entropy);
             for (reduced, plain) in [
                 (&reduced.labelled, &plain.labelled),
                 (&reduced.unlabelled, &plain.unlabelled),

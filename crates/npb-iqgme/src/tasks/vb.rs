@@ -293,7 +293,7 @@ impl<'d> MultiTaskVb<'d> {
         stats: &SufficientStats,
     ) -> Result<Bound, IqgmeError> {
         let each = self.rows.iter().zip(&state.tasks);
-        let tasks = each.map(|(rows, part)| rows.terms(&part.indicators));
+        let tasks = each.map(|(rows, part)| (rows.counts(), rows.terms(&part.indicators)));
         let bound = bound(state, expected, tasks, stats, &self.prior);
         self.numerical("expert covariance", 0, bound)
     }
