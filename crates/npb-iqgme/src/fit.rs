@@ -63,8 +63,8 @@ pub fn fit_watched(
     let plan = (&planned(starts, data.len())[..], config.restarts);
     let n = plan.0.len() * config.restarts;
     let folds = crossval::sides(&[labels], config.folds, config.seed);
-    let sizes = [n, n, folds.len()];
-    let watched = Watched::<Single>::new(watch, config, fingerprint(&data[0])?, plan.0, sizes)?;
+    let print = fingerprint(&data[0])?;
+    let watched = Watched::<Single>::new(watch, config, print, plan, folds.len())?;
     let members = watched.train(&data, plan, config, |planned, outcome, mut vb| {
         let experts = laplace::experts(&mut vb)?;
         Ok(Member::new(planned, outcome, vb.into_state(), experts))

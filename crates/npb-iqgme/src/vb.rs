@@ -17,7 +17,7 @@ use crate::e_step::{EStepParameters, RowFamily, Update};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::row_state::RowState;
-use crate::state::{Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
+use crate::state::{Expected, Expert, IqgmeState, dot, expect};
 use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
@@ -397,18 +397,11 @@ impl<'d> IqgmeVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
-        self.state.expert_prior = self.shared_prior(&self.state.experts);
-        let n_utilities = self.data.rows.n_utilities;
-        for (i, expert) in self.state.experts.iter_mut().enumerate() {
-            if expert.at_prior {
-                *expert = Expert::at_prior(&self.state.expert_prior, i % n_utilities, n_utilities);
-            }
-        }
-    }
-
-    /// `q(zeta, lambda)` given the free ones of some experts.
-    pub(crate) fn shared_prior(&self, experts: &[Expert]) -> ExpertPrior {
-        self.prior.expert.given(experts, self.data.rows.n_utilities)
+        let experts = &mut self.state.experts;
+        self.state.expert_prior = self
+            .prior
+            .expert
+            .fitted(experts, self.data.rows.n_utilities);
     }
 
     fn expected_of(&self, state: &IqgmeState) -> Result<Vec<Expected>, IqgmeError> {

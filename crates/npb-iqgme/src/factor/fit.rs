@@ -72,8 +72,8 @@ pub fn fit_factor_watched(
     let plan = (&planned(starts, 1)[..], config.restarts);
     let n = plan.0.len() * config.restarts;
     let folds = crossval::sides(&[labels], config.folds, config.seed);
-    let sizes = [n, n, folds.len()];
-    let watched = Watched::<Factors>::new(watch, config, fingerprint(&data)?, plan.0, sizes)?;
+    let print = fingerprint(&data)?;
+    let watched = Watched::<Factors>::new(watch, config, print, plan, folds.len())?;
     let data = [data];
     let members = watched.train(&data, plan, config, |(_, start), outcome, mut vb| {
         // Whatever the run did last: what is told of the rows depends on its state alone.

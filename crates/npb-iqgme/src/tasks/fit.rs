@@ -84,9 +84,8 @@ pub fn fit_tasks_watched(
     let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
     let folds = crossval::sides(&labels, single.folds, single.seed);
     let n = plan.0.len() * single.restarts;
-    let sizes = [n, n, folds.len()];
     let print = storage::fingerprint(&prints)?;
-    let watched = Watched::<Tasks>::new(watch, config, print, plan.0, sizes)?;
+    let watched = Watched::<Tasks>::new(watch, config, print, plan, folds.len())?;
     let members = watched.train(&data, plan, config, ended)?;
     let weigh = |held_out| {
         let by_bounds = (single.elbo_temperature, data[0].pooled.n_observed());
