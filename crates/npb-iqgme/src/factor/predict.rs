@@ -289,7 +289,7 @@ fn one_cell(
 ) -> [f64; 2] {
     let [pattern, row, feature] = at;
     let theta = |d: usize| state.features.mean[(feature, d)];
-    let v = &state.features.covariance[state.features.group[feature]];
+    let v = &state.features.covariance[state.features.pattern[feature]];
     let (mut mean, mut second) = (0.0, 0.0);
     for (h, cluster) in clusters.iter().enumerate() {
         let rho = factors.responsibility(row, h);
@@ -361,7 +361,7 @@ impl Drawn {
         for p in 0..mean.nrows() {
             noise[p] = gamma(features.shape[p], features.rate[p]).sample(rng);
             let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
-            factors[features.group[p]].mul_l(&mut step);
+            factors[features.pattern[p]].mul_l(&mut step);
             for (k, step) in step.iter().enumerate() {
                 mean[(p, k)] += step / noise[p].sqrt();
             }
