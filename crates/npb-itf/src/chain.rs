@@ -35,7 +35,7 @@ pub struct Checkpoint {
 }
 
 impl<'d> ItfRun<'d> {
-    /// A chain before its first sweep.
+    /// A chain before its first sweep. Groups of columns are those of the data: see [`ItfData::grouped`] for those of the configuration.
     ///
     /// # Errors
     /// As [`ItfSampler::new`].

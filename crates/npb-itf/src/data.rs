@@ -20,6 +20,8 @@ pub struct ColumnInfo {
     pub kind: Option<ColumnKind>,
     /// Names of the levels, empty for numbers.
     pub levels: Vec<String>,
+    /// Whether any value of it was observed in training: otherwise nothing is known of it, and its cells are not filled in.
+    pub observed: bool,
 }
 
 /// The data of a fit: named columns, each a kernel with its cells. Rows agree across columns.
@@ -111,6 +113,7 @@ impl ItfData {
             name,
             kind: None,
             levels: levels.collect(),
+            observed: (0..found).any(|row| law.is_observed(&cells, row)),
         });
         self.places.push(Place {
             column: self.n_columns(),

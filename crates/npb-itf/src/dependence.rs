@@ -763,3 +763,25 @@ fn permutation_test(
     let p_value = (1 + exceeding) as f64 / (1 + config.permutations) as f64;
     (rows.len(), p_value)
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_data::MixedColumn;
+
+    use super::*;
+
+    /// Two columns with the same cells: labels that chance draws are drawn apart, or independent columns would go together.
+    #[test]
+    fn columns_do_not_share_random_numbers() {
+        let values = (0..60).map(|i| Some(f64::from(i * 37 % 60) * 0.1));
+        let (law, cells) = Column::for_table_column(&MixedColumn::Real(values.collect())).unwrap();
+        let config = DependenceConfig {
+            burn_in: 20,
+            keep: 20,
+            ..DependenceConfig::default()
+        };
+        let labels = |key| own_clusterings("x", &law, &cells, &config, key).unwrap();
+        assert_ne!(labels(1), labels(2));
+        assert_eq!(labels(1), labels(1));
+    }
+}

@@ -18,7 +18,7 @@ impl ItfData {
     /// ([`SpikedNormal`](crate::kernels::SpikedNormal) where one value stands out),
     /// [`LogNormal`] for positive numbers, [`NegativeBinomial`](crate::kernels::NegativeBinomial) for counts (large ones: normal),
     /// [`Categorical`], [`Ordinal`], [`VonMises`], [`FullNormal`] for vectors of up to 32 coordinates ([`DiagonalNormal`] for
-    /// longer ones), [`Series`] of order 1, and [`Network`] (undirected when every link is the same from both sides). Centres
+    /// longer ones, with coordinates that are independent within a cluster: [`independent_vectors`](crate::ItfFit::independent_vectors)), [`Series`] of order 1, and [`Network`] (undirected when every link is the same from both sides). Centres
     /// and scales are means and standard deviations of the observed values. Columns of other kernels: [`ItfData::push`].
     ///
     /// ```

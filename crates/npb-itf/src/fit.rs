@@ -131,6 +131,20 @@ impl ItfFit {
             .collect()
     }
 
+    /// Columns without any value in training: nothing is known of them, so that their cells are not filled in.
+    pub fn unobserved_columns(&self) -> Vec<&str> {
+        let unobserved = self.columns().iter().filter(|info| !info.observed);
+        unobserved.map(|info| &info.name[..]).collect()
+    }
+
+    /// Vectors whose coordinates are independent within a cluster: those of more than 32 coordinates, when the data were made from fields.
+    pub fn independent_vectors(&self) -> Vec<&str> {
+        let of_names = self.columns().iter().enumerate();
+        let independent =
+            of_names.filter(|&(j, _)| matches!(self.law(j), Column::DiagonalNormal(_)));
+        independent.map(|(_, info)| &info.name[..]).collect()
+    }
+
     /// The law, in the first draw, that a column is part of.
     pub(crate) fn law(&self, column: usize) -> &Column {
         &self.wire.draws[0].columns[self.wire.places[column].column].law

@@ -53,7 +53,8 @@ pub struct DrawnCell {
 /// A table filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imputation {
-    /// The table as it was given, with the means of missing real numbers, rounded means of counts, most probable levels.
+    /// The table as it was given, with the means of missing real numbers, rounded means of counts, most probable levels. Columns without any
+    /// value in training ([`ItfFit::unobserved_columns`]) stay as they are.
     pub completed: MixedTable,
     /// All cells with missing parts, row by row.
     pub cells: Vec<ImputedCell>,
@@ -377,8 +378,8 @@ impl ItfFit {
         self.n_levels(column).unwrap_or(1)
     }
 
-    /// The columns of the user's with missing parts in a cell of a column of the model: which they are, these parts, and where all their
-    /// parts stand in that cell.
+    /// The columns of the user's with missing parts in a cell of a column of the model, but those without any value in training: which they
+    /// are, these parts, and where all their parts stand in that cell.
     fn own_cells(
         &self,
         column: usize,
@@ -386,12 +387,14 @@ impl ItfFit {
         n_parts: usize,
     ) -> Vec<(usize, Vec<usize>, Range<usize>)> {
         let of_column = &self.members()[column];
-        match self.places()[of_column[0]].part {
+        let mut own = match self.places()[of_column[0]].part {
             None => vec![(of_column[0], missing, 0..n_parts)],
             Some(_) => (missing.into_iter())
                 .map(|part| (of_column[part], vec![0], part..part + 1))
                 .collect(),
-        }
+        };
+        own.retain(|(j, ..)| self.columns()[*j].observed);
+        own
     }
 
     /// The columns of the model with missing parts in a row, and these parts.

@@ -408,10 +408,16 @@ impl ItfFit {
     /// value of every part (the geometric mean for positive numbers of a [`LogNormal`](crate::kernels::LogNormal)).
     ///
     /// # Errors
-    /// A column that does not exist; rows of a fit with other columns.
+    /// A column that does not exist, or of which no value was observed in training; rows of a fit with other columns.
     pub fn predict(&self, rows: &ItfRows, column: &str) -> Result<Vec<Vec<f64>>, ItfError> {
         self.check_columns_of(rows)?;
         let target = self.column_index(column)?;
+        if !self.columns()[target].observed {
+            return Err(ItfError::Column {
+                name: column.to_owned(),
+                what: "no value of it was observed in training".to_owned(),
+            });
+        }
         let Place { column, part } = self.places()[target];
         let (hidden, alone) = self.without(rows, &[target]);
         let row = |row, ahead: &Ahead| {

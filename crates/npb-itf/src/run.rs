@@ -1,5 +1,6 @@
 //! Fits: chains that are run, watched, checkpointed and gathered.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use npb_data::MixedTable;
@@ -79,25 +80,46 @@ pub fn fit_data_watched(
     watch: &Watch<'_>,
 ) -> Result<ItfFit, ItfError> {
     config.validate()?;
-    let mut weight = 1.0;
-    let grouped = match &config.groups {
-        Grouping::Off => None,
-        Grouping::Given(groups) => Some(data.with_groups(groups)?),
-        Grouping::Found => {
-            weight -= SEARCH_SHARE;
-            let mut part = watch.part("groups", SEARCH_SHARE);
-            Some(data.with_groups(&find_groups(data, config, &mut part)?)?)
-        }
-    };
-    let data = grouped.as_ref().unwrap_or(data);
+    let data = &*grouped(data, config, watch)?;
     let key = key(data, config)?;
     let kept = watch.checkpoint(CHAINS, env!("CARGO_PKG_VERSION"), key, config.chains)?;
+    let weight = match config.groups {
+        Grouping::Found => 1.0 - SEARCH_SHARE,
+        Grouping::Off | Grouping::Given(_) => 1.0,
+    };
     let weight = weight / config.chains as f64;
     let chains = run_chains(config.chains, |chain| {
         let part = watch.part(format!("chain {chain}"), weight);
         run_chain(data, config, chain, part, &kept)
     })?;
     ItfFit::new(data, config, chains)
+}
+
+/// The data as a fit with this configuration has them.
+fn grouped<'d>(
+    data: &'d ItfData,
+    config: &ItfConfig,
+    watch: &Watch<'_>,
+) -> Result<Cow<'d, ItfData>, ItfError> {
+    Ok(match &config.groups {
+        Grouping::Off => Cow::Borrowed(data),
+        Grouping::Given(groups) => Cow::Owned(data.with_groups(groups)?),
+        Grouping::Found => {
+            let mut part = watch.part("groups", SEARCH_SHARE);
+            Cow::Owned(data.with_groups(&find_groups(data, config, &mut part)?)?)
+        }
+    })
+}
+
+impl ItfData {
+    /// These data as a fit with this configuration has them: with the groups of columns that it gives, or that are found, or as they are. For chains that
+    /// are driven by hand ([`ItfRun`], [`crate::ItfSampler`]), which take data as they come.
+    ///
+    /// # Errors
+    /// As [`with_groups`](Self::with_groups) and [`find_groups`](Self::find_groups).
+    pub fn grouped(&self, config: &ItfConfig) -> Result<Cow<'_, Self>, ItfError> {
+        grouped(self, config, &Watch::none())
+    }
 }
 
 /// What a checkpoint must be of.

@@ -1,12 +1,13 @@
 //! Cells with several parts of which only some are missing: every kernel finds the hidden parts of a known law, with the exact
 //! conditional law given the parts that are left, and returns observed parts as they were given.
 
+use npb_data::{Field, Measure, MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
 use npb_itf::kernels::{
     Bernoulli, BernoulliData, Cells, Column, Curve, CurveData, DiagonalNormal, DiagonalNormalData,
     FullNormal, FullNormalData, Network, NetworkData, Series, SeriesData, Wavelet,
 };
-use npb_itf::{ItfConfig, ItfData, ItfFit, ItfRows, Structure, fit_data};
+use npb_itf::{Grouping, ItfConfig, ItfData, ItfFit, ItfRows, Structure, fit, fit_data};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -565,4 +566,67 @@ fn networks_need_labels() {
     let fit = fit_data(&data, &config).unwrap();
     let error = fit.rows_of(&data, true).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("keep_labels"), "{error}");
+}
+
+/// Of a column without any value nothing is known: it stays as it is and is listed, alone and in a group; all else is filled in.
+#[test]
+fn columns_without_values_stay_missing() {
+    let n = 40;
+    let x = |i: usize| Some((i % 7) as f64).filter(|_| i != 3);
+    let columns = vec![
+        MixedColumn::Real((0..n).map(x).collect()),
+        MixedColumn::Real(vec![None; n]),
+        MixedColumn::Categorical {
+            levels: vec!["a".into(), "b".into()],
+            codes: vec![None; n],
+        },
+        MixedColumn::Real((0..n).map(|i| x(i).map(|x| 2.0 * x)).collect()),
+    ];
+    let names = ["x", "empty", "level", "y"].map(String::from);
+    let table = MixedTable::new(names.to_vec(), columns).unwrap();
+    let given = Grouping::Given(vec![["x", "empty", "y"].map(String::from).to_vec()]);
+    for groups in [Grouping::Off, given] {
+        let config = ItfConfig {
+            groups,
+            chains: 1,
+            burn_in: 20,
+            keep: 5,
+            thin: 1,
+            ..ItfConfig::default()
+        };
+        let fitted = fit(&table, &config).unwrap();
+        assert_eq!(fitted.unobserved_columns(), ["empty", "level"]);
+        let filled = fitted.impute_training(&table, 0.9).unwrap();
+        let places: Vec<_> = filled.cells.iter().map(|c| (c.row, c.column)).collect();
+        assert_eq!(places, [(3, 0), (3, 3)]);
+        assert_eq!(filled.completed.n_missing(), 2 * n);
+        let drawn = fitted.impute_draws(&table, 2, true).unwrap();
+        assert!(drawn.iter().all(|t| t.n_missing() == 2 * n));
+        let rows = fitted.training_rows(&table).unwrap();
+        assert!(fitted.predict(&rows, "x").is_ok());
+        let error = fitted.predict(&rows, "empty").unwrap_err().to_string();
+        assert!(error.contains("empty"), "{error}");
+    }
+}
+
+/// Long vectors say that their coordinates are independent within a cluster.
+#[test]
+fn long_vectors_are_listed() {
+    let column =
+        |j: usize| MixedColumn::Real((0..10).map(|i| Some(((i * j) % 11) as f64)).collect());
+    let names = (0..35).map(|j| format!("c{j}")).collect();
+    let table = MixedTable::new(names, (0..35).map(column).collect()).unwrap();
+    let fields = [
+        Field::new("short", Measure::Vector, (0..2).collect()),
+        Field::new("long", Measure::Vector, (2..35).collect()),
+    ];
+    let data = ItfData::from_fields(&table, &fields).unwrap();
+    let config = ItfConfig {
+        chains: 1,
+        burn_in: 2,
+        keep: 1,
+        ..ItfConfig::default()
+    };
+    let fitted = fit_data(&data, &config).unwrap();
+    assert_eq!(fitted.independent_vectors(), ["long"]);
 }

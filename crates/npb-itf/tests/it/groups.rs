@@ -5,8 +5,8 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_itf::kernels::{Cells, Column, FullNormal};
 use npb_itf::{
-    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfSampler, Kernel, Saved,
-    Structure, fit, fit_data,
+    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfRun, ItfSampler, Kernel,
+    Saved, Structure, fit, fit_data,
 };
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -533,4 +533,26 @@ fn positive_numbers_join_groups_by_their_logarithm() {
         ],
     );
     assert!(data.read_like(&bad.unwrap(), &fields).is_err());
+}
+
+/// Chains that are driven by hand end in the bits of a fit that makes the groups itself.
+#[test]
+fn data_are_grouped_as_a_fit_groups_them() {
+    let (shown, _) = table(60, 11);
+    let data = ItfData::from_table(&shown).unwrap();
+    for groups in [Grouping::Off, Grouping::Given(xy()), Grouping::Found] {
+        let config = ItfConfig {
+            groups,
+            ..short(Structure::TensorBlocks)
+        };
+        let whole = fit_data(&data, &config).unwrap();
+        let grouped = data.grouped(&config).unwrap();
+        let chains = (0..config.chains as u64).map(|chain| {
+            let mut run = ItfRun::new(&grouped, config.clone(), chain).unwrap();
+            run.run(|_, _| std::ops::ControlFlow::Continue(()));
+            run.finish()
+        });
+        let by_hand = ItfFit::new(&grouped, &config, chains.collect()).unwrap();
+        assert_eq!(whole.to_bytes().unwrap(), by_hand.to_bytes().unwrap());
+    }
 }

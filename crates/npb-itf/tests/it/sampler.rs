@@ -455,6 +455,32 @@ fn concentrations_of_top_level_clusters_leave_the_joint_law_alone() {
     }
 }
 
+/// A swap of names leaves every cluster its concentration.
+#[test]
+fn concentrations_go_with_their_clusters() {
+    let mut model = model(Structure::Tensor, &[Swaps], FEW_TO_MANY[2]);
+    model.config.lower_sharing = LowerConcentration::PerTopCluster;
+    let of_rows = |state: &ItfState| -> Vec<f64> {
+        let top = &state.blocks[0].labels;
+        let columns = state.columns.iter();
+        let of_column = |c: &npb_itf::ColumnState| {
+            let own = top.iter().map(|&r| c.concentrations[r as usize]);
+            own.collect::<Vec<f64>>()
+        };
+        columns.flat_map(of_column).collect()
+    };
+    let mut swapped = 0;
+    for seed in 0..40 {
+        let before = model.prior(&mut npb_infer::stream(seed, [6; 4]));
+        let config = model.config.clone();
+        let mut sampler = ItfSampler::resume(&model.data, config, 0, before.clone(), seed).unwrap();
+        sampler.apply(Swaps, 0);
+        assert_eq!(of_rows(sampler.state()), of_rows(&before));
+        swapped += usize::from(sampler.state().blocks[0].labels != before.blocks[0].labels);
+    }
+    assert!(swapped > 5, "{swapped}");
+}
+
 #[test]
 fn moves_of_groups_leave_the_joint_law_alone() {
     for (which, times) in [(LowerSplitMerge, 4), (Rows, 1), (Parameters, 1)] {
