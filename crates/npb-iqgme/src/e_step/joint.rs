@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::e_step::RowFamily;
-    use crate::e_step::sides::Terms;
+    use crate::e_step::atoms::Terms;
     use crate::e_step::{EStepParameters, RowFactors, Update, e_step};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
