@@ -71,6 +71,11 @@ pub(crate) fn most_probable(probabilities: &[f64]) -> usize {
     (0..probabilities.len()).fold(0, better)
 }
 
+/// The most probable component of each row.
+pub(crate) fn most_probable_of(responsibilities: Vec<Vec<f64>>) -> Vec<usize> {
+    responsibilities.iter().map(|r| most_probable(r)).collect()
+}
+
 /// Probabilities of all classes from those of all but the first.
 pub(crate) fn with_first_class(others: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let of_row = |mut others: Vec<f64>| {
@@ -120,7 +125,7 @@ impl MissingCell {
     /// The value below which this share of its distribution lies. Errors: a `level` that is not between 0 and 1, both excluded: the distribution has no
     /// ends.
     pub fn quantile(&self, level: f64) -> Result<f64, IqgmeError> {
-        check_level(level)?;
+        check_inside("level", level)?;
         let below = |x: f64| self.cdf(x);
         let (mut low, mut high) = (self.mean, self.mean);
         let mut reach = self.sd.max(f64::MIN_POSITIVE);
@@ -204,11 +209,6 @@ pub(crate) fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
         .map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2)))
         .sum();
     (mean, variance.sqrt())
-}
-
-/// The level of an interval or a quantile.
-pub(crate) fn check_level(level: f64) -> Result<(), IqgmeError> {
-    check_inside("level", level)
 }
 
 /// A share, but neither nothing nor all.

@@ -72,24 +72,16 @@ impl Bound {
         let mut soft_magnitude = 0.0;
         let mut experts = 0.0;
         if !state.experts.is_empty() {
-            utility_means = stats.soft_local;
-            let n_utilities = state.n_utilities();
-            for (i, expert) in state.experts.iter().enumerate() {
-                let (value, magnitude) = soft_term(expert, stats, i / n_utilities, i);
-                utility_means += value;
-                soft_magnitude += magnitude;
-                if !expert.at_prior {
-                    experts += expert_term(expert, &state.expert_prior, i % n_utilities)?;
-                }
-            }
-            let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
-            experts -= (0..prior.expert.mean.len()).map(divergence).sum::<f64>();
+            utility_means = stats.rows.soft_local;
+            let prior = (&state.expert_prior, &prior.expert);
+            let (of_utilities, magnitude) = (&mut utility_means, &mut soft_magnitude);
+            experts = add_experts(&state.experts, prior, stats, of_utilities, magnitude)?;
         }
 
         let sticks = state.sticks.elbo();
         Ok(Self {
-            labels: stick_fit + stats.label_entropy,
-            features: feature_fit + stats.missing_entropy,
+            labels: stick_fit + stats.rows.label_entropy,
+            features: feature_fit + stats.rows.missing_entropy,
             utility_means,
             sticks,
             components,
@@ -97,12 +89,35 @@ impl Bound {
             magnitude: stick_fit.abs()
                 + feature_magnitude
                 + soft_magnitude
-                + stats.magnitude
+                + stats.rows.magnitude
                 + sticks.abs()
                 + components.abs()
                 + experts.abs(),
         })
     }
+}
+
+/// Adds what the experts, of which there are some, have in `E ln p(t | x, z, w)` to a sum and to its magnitude; returns minus the divergences of `q(w)` and `q(zeta, lambda)` from
+/// their priors.
+pub(crate) fn add_experts(
+    experts: &[Expert],
+    (own, prior): (&ExpertPrior, &ExpertPrior),
+    stats: &SufficientStats,
+    utilities: &mut f64,
+    magnitude: &mut f64,
+) -> Result<f64, NotPositiveDefinite> {
+    let n_utilities = stats.n_utilities();
+    let mut of_experts = 0.0;
+    for (i, expert) in experts.iter().enumerate() {
+        let (value, size) = soft_term(expert, stats, i / n_utilities, i);
+        *utilities += value;
+        *magnitude += size;
+        if !expert.at_prior {
+            of_experts += expert_term(expert, own, i % n_utilities)?;
+        }
+    }
+    let divergence = |p: usize| own.law(p).kl(&prior.law(p));
+    Ok(of_experts - (0..prior.mean.len()).map(divergence).sum::<f64>())
 }
 
 pub(crate) fn ln_two_pi() -> f64 {

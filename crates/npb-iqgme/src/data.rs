@@ -131,13 +131,7 @@ impl IqgmeData {
 
     /// Numbers by sorted position, as many for each row as there are utilities, by table row.
     pub(crate) fn utilities_by_row(&self, by_position: &[f64]) -> Vec<f64> {
-        let n_utilities = self.rows.n_utilities;
-        let mut by_row = vec![0.0; by_position.len()];
-        let each = by_position.chunks_exact(n_utilities.max(1));
-        for (values, &row) in each.zip(&self.rows.order) {
-            by_row[row * n_utilities..][..n_utilities].copy_from_slice(values);
-        }
-        by_row
+        self.rows.by_row(by_position, self.rows.n_utilities)
     }
 
     /// The other way from [`Self::utilities_by_row`].

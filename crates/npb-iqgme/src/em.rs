@@ -46,7 +46,7 @@ pub struct QgmeConfig {
     /// `K`, the number of components.
     pub components: usize,
     /// Starts from k-means, each with its own random numbers; the one that ends highest counts.
-    pub starts: usize,
+    pub restarts: usize,
     /// How many rows with the covariance of all data each component's covariance sees beside its own, for each feature.
     pub covariance_rows: f64,
     /// Ridge of the experts' coefficients, in standardised units.
@@ -61,7 +61,7 @@ impl Default for QgmeConfig {
     fn default() -> Self {
         Self {
             components: 3,
-            starts: 4,
+            restarts: 4,
             covariance_rows: 0.25,
             expert_ridge: 0.1,
             limits: VbLimits {
@@ -77,7 +77,7 @@ impl QgmeConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), IqgmeError> {
         up_to("components", self.components, MOST_COMPONENTS)?;
-        up_to("starts", self.starts, MOST_RUNS)?;
+        up_to("restarts", self.restarts, MOST_RUNS)?;
         moderate("covariance_rows", self.covariance_rows)?;
         moderate("expert_ridge", self.expert_ridge)?;
         Ok(self.limits.validate()?)
@@ -139,11 +139,11 @@ pub fn fit_qgme_watched(
     config.validate()?;
     let data = IqgmeData::new(table, labels, &IqgmeConfig::default())?;
     at_most_two(&data.classes)?;
-    let (plan, n) = ([(FeatureScale::Standardised, ())], config.starts);
-    let watched = Watched::<Finite>::new(watch, config, fingerprint(&data)?, &plan, [n, 0, 0])?;
+    let plan = (&[(FeatureScale::Standardised, ())][..], config.restarts);
+    let watched = Watched::<Finite>::new(watch, config, fingerprint(&data)?, plan, 0)?;
     let data = [data];
     let ended = |_, outcome, em: Em<'_>| Ok((outcome, em.mixture));
-    let runs = watched.train(&data, (&plan, n), config, ended)?;
+    let runs = watched.train(&data, plan, config, ended)?;
     let height = |outcome: &VbOutcome| outcome.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
     // Of equal runs the first.
     let higher = |best: (VbOutcome, Mixture), run: (VbOutcome, Mixture)| {
@@ -555,8 +555,7 @@ impl QgmeFit {
 
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
-        let responsibilities = self.responsibilities(table)?;
-        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
+        Ok(most_probable_of(self.responsibilities(table)?))
     }
 
     fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {

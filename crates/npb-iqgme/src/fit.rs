@@ -63,8 +63,8 @@ pub fn fit_watched(
     let plan = (&planned(starts, data.len())[..], config.restarts);
     let n = plan.0.len() * config.restarts;
     let folds = crossval::sides(&[labels], config.folds, config.seed);
-    let sizes = [n, n, folds.len()];
-    let watched = Watched::<Single>::new(watch, config, fingerprint(&data[0])?, plan.0, sizes)?;
+    let print = fingerprint(&data[0])?;
+    let watched = Watched::<Single>::new(watch, config, print, plan, folds.len())?;
     let members = watched.train(&data, plan, config, |planned, outcome, mut vb| {
         let experts = laplace::experts(&mut vb)?;
         Ok(Member::new(planned, outcome, vb.into_state(), experts))
@@ -87,7 +87,8 @@ pub fn fit_watched(
             kept.push(kept[0].on_scores(&rows, &names)?);
         }
         let left_out = table.select_rows(left_out);
-        let rows = scales::rows_left_out(kept.iter().map(|data| &data.units), &left_out)?;
+        let of_scale = |data: &IqgmeData| data.units.rows_left_out(&left_out);
+        let rows = kept.iter().map(of_scale).collect::<Result<Vec<_>, _>>()?;
         watched.train_without(fold, &kept, plan, &limited, |planned, outcome, vb| {
             let member: Member = Member::new(planned, outcome, vb.into_state(), Vec::new());
             let rows = &rows[member.scale.index()];
@@ -225,8 +226,7 @@ impl IqgmeFit {
 
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
-        let responsibilities = self.responsibilities(table)?;
-        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
+        Ok(most_probable_of(self.responsibilities(table)?))
     }
 
     /// Number of components that have at least one training row, in expectation.

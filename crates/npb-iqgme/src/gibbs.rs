@@ -329,21 +329,16 @@ impl<'d> IqgmeSampler<'d> {
     /// Numerical trouble, with sweep and component.
     pub fn apply(&mut self, step: GibbsMove) -> Result<(), IqgmeError> {
         match step {
-            GibbsMove::Rows => self.rows(),
-            GibbsMove::SplitMerge => self.split_merge(),
-            GibbsMove::Swaps => self.swaps(),
-            GibbsMove::Concentration => {
-                self.concentration();
-                Ok(())
-            }
-            GibbsMove::Sticks => {
-                self.sticks();
-                Ok(())
-            }
-            GibbsMove::Components => self.components(),
-            GibbsMove::Experts => self.experts(),
-            GibbsMove::ExpertPrior => self.expert_prior(),
+            GibbsMove::Rows => self.rows()?,
+            GibbsMove::SplitMerge => self.split_merge()?,
+            GibbsMove::Swaps => self.swaps()?,
+            GibbsMove::Concentration => self.concentration(),
+            GibbsMove::Sticks => self.sticks(),
+            GibbsMove::Components => self.components()?,
+            GibbsMove::Experts => self.experts()?,
+            GibbsMove::ExpertPrior => self.expert_prior()?,
         }
+        Ok(())
     }
 
     /// Streams by item, others at each call: no two draws of a sweep share numbers, whatever its moves are and in whatever order.

@@ -66,6 +66,7 @@ mod normal_scores;
 mod predict;
 mod prior;
 mod responsibilities;
+mod row_state;
 mod rows;
 mod start;
 mod state;

@@ -100,15 +100,6 @@ impl CellTerm {
     }
 }
 
-/// One row given the components.
-struct Gated<'a> {
-    /// Posterior probabilities of the components given the observed features.
-    weights: &'a [f64],
-    /// Mahalanobis distances of the observed features under `nu_h B_h`.
-    distance: &'a [f64],
-    ln_density: f64,
-}
-
 /// Memory of one thread of work.
 #[derive(Default)]
 struct Scratch {
@@ -164,7 +155,11 @@ struct Seen<'a, 'g> {
     pattern: &'a Pattern,
     deviations: &'a Deviations,
     given: &'a mut LaneConditional<'g>,
-    gated: Gated<'a>,
+    /// Posterior probabilities of the components given the observed features.
+    weights: &'a [f64],
+    /// Mahalanobis distances of the observed features under `nu_h B_h`.
+    distance: &'a [f64],
+    ln_density: f64,
     /// Memory for a completed row.
     row: &'a mut Vec<f64>,
     utilities: &'a mut Utilities,
@@ -484,11 +479,9 @@ impl Predictor {
                     pattern,
                     deviations: &scratch.deviations,
                     given: &mut given,
-                    gated: Gated {
-                        weights: &scratch.weights[..self.n_components()],
-                        distance: &scratch.distance[..self.n_components()],
-                        ln_density,
-                    },
+                    weights: &scratch.weights[..self.n_components()],
+                    distance: &scratch.distance[..self.n_components()],
+                    ln_density,
                     row: &mut scratch.row,
                     utilities: &mut scratch.utilities,
                 }));
@@ -512,7 +505,13 @@ impl Predictor {
         scratch.ln_joint.clear();
         scratch.ln_joint.resize(lanes.len, f64::NEG_INFINITY);
         let distance = &mut scratch.distance[..self.n_components()];
-        self.measure(&mut scratch.deviations, given, i, pattern, distance);
+        let deviations = &mut scratch.deviations;
+        deviations.condition(i, pattern, given, None);
+        let quadratics = &deviations.quadratics()[i * lanes.len..];
+        let each = distance.iter_mut().zip(quadratics);
+        for ((distance, quadratic), explained) in each.zip(deviations.explained()) {
+            *distance = (quadratic - explained).max(0.0);
+        }
         let each = scratch.ln_joint.iter_mut().zip(distance.iter());
         for (h, (ln_joint, distance)) in each.enumerate() {
             // The determinant of the marginal precision of the observed features.
@@ -523,23 +522,6 @@ impl Predictor {
         let mut ln_total = [LnTotal::default()];
         lanes.softmax(&scratch.ln_joint, 0.0, &mut scratch.weights, &mut ln_total);
         ln_total[0].value()
-    }
-
-    /// Mahalanobis distances of the observed features of row `i` from the components.
-    fn measure(
-        &self,
-        deviations: &mut Deviations,
-        given: &mut LaneConditional<'_>,
-        i: usize,
-        pattern: &Pattern,
-        distance: &mut [f64],
-    ) {
-        let quadratics = &deviations.quadratics()[i * deviations.lanes().len..];
-        distance.copy_from_slice(&quadratics[..distance.len()]);
-        deviations.condition(i, pattern, given, None);
-        for (distance, explained) in distance.iter_mut().zip(deviations.explained()) {
-            *distance = (*distance - explained).max(0.0);
-        }
     }
 
     /// Predictive density of component `h`, without its determinant, at this distance.
@@ -643,7 +625,7 @@ impl Predictor {
         }
         let (dof, scale) = (self.dof[h], self.student_scale[h]);
         let given = dof + row.pattern.observed.len() as f64;
-        (dof + scale * row.gated.distance[h]) / (given - 2.0) / scale
+        (dof + scale * row.distance[h]) / (given - 2.0) / scale
     }
 
     /// The parts that components have in the rows, for every row: those that `takes_part` (table row, component) says.
@@ -715,7 +697,7 @@ impl Predictor {
         self.map_rows(rows, Gate::AtMeans, complete, |row| {
             let mut sums = vec![0.0; n_utilities];
             for h in 0..self.n_components() {
-                let weight = row.gated.weights[h];
+                let weight = row.weights[h];
                 if weight > LEAST_WEIGHT {
                     self.expert_probabilities(h, row, experts);
                     for (sum, part) in sums.iter_mut().zip(&row.utilities.probabilities) {
@@ -741,13 +723,13 @@ impl Predictor {
             };
             (0..block.columns.n_rows()).map(of_row).collect()
         };
-        self.map_rows(rows, gate, complete, |row| row.gated.weights.to_vec())
+        self.map_rows(rows, gate, complete, |row| row.weights.to_vec())
     }
 
     /// Log predictive density of the observed features, for every row, in standardised units.
     pub(crate) fn ln_density(&self, rows: &Rows, gate: Gate) -> Result<Vec<f64>, IqgmeError> {
         let complete = |block: &mut Complete| block.ln_densities();
-        self.map_rows(rows, gate, complete, |row| row.gated.ln_density)
+        self.map_rows(rows, gate, complete, |row| row.ln_density)
     }
 
     /// The missing cells of every row: for each missing feature (ascending) its distribution, component by component.
@@ -765,7 +747,7 @@ impl Predictor {
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
             let term = |k: usize, h: usize| CellTerm {
-                weight: row.gated.weights[h],
+                weight: row.weights[h],
                 mean: self.means[(missing[k], h)] + row.deviations.shift(k, h),
                 sd: (spread[h] * covariance[(k * m + k) * lanes + h]).sqrt(),
                 dof: self.dof[h] + row.pattern.observed.len() as f64,
@@ -789,7 +771,7 @@ impl Predictor {
             let missing = &row.pattern.missing;
             let m = missing.len();
             let mut rng = rng(row.table_row);
-            let h = pick(row.gated.weights.iter().copied(), rng.random()).unwrap_or(0);
+            let h = pick(row.weights.iter().copied(), rng.random()).unwrap_or(0);
             let spread = self.spread(h, row, gate);
             let (scale, stretch) = match gate {
                 Gate::AtMeans => (spread, 1.0),

@@ -97,6 +97,15 @@ impl Rows {
         blocks.for_each(|block| block.reduced = reduced);
     }
 
+    /// Numbers by sorted position, so many for each, by table row.
+    pub(crate) fn by_row(&self, by_position: &[f64], n: usize) -> Vec<f64> {
+        let mut by_row = vec![0.0; by_position.len()];
+        for (values, &row) in by_position.chunks_exact(n.max(1)).zip(&self.order) {
+            by_row[row * n..][..n].copy_from_slice(values);
+        }
+        by_row
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }

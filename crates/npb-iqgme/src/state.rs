@@ -83,6 +83,14 @@ impl ExpertPrior {
         prior
     }
 
+    /// As [`given`](Self::given); the experts at the prior follow it.
+    pub(crate) fn fitted(&self, experts: &mut [Expert], n_utilities: usize) -> Self {
+        let prior = self.given(experts, n_utilities);
+        let at_prior = experts.iter_mut().enumerate().filter(|(_, e)| e.at_prior);
+        at_prior.for_each(|(i, e)| *e = Expert::at_prior(&prior, i % n_utilities, n_utilities));
+        prior
+    }
+
     /// `<lambda_p>`.
     pub fn precision(&self, p: usize) -> f64 {
         self.shape / self.rate[p]

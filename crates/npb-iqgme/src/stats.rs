@@ -10,14 +10,30 @@ pub(crate) struct SufficientStats {
     pub(crate) unlabelled: Moments,
     /// `sum rho <t> x^b` over labelled rows, the intercept last: P+1 rows, a column for each component and utility.
     pub(crate) soft: Mat<f64>,
+    pub(crate) rows: RowTerms,
+}
+
+/// What the bound needs of each row, summed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RowTerms {
     /// `sum_i ln Phi(y mu) - <t> mu + mu^2/2`.
     pub(crate) soft_local: f64,
     /// Entropy of `q(z)`.
     pub(crate) label_entropy: f64,
     /// Entropy of `q(x^m | z)`, averaged over `q(z)`.
     pub(crate) missing_entropy: f64,
-    /// Sum of the absolute values of the row terms above, for tolerances.
+    /// Sum of the absolute values of the terms above, for tolerances.
     pub(crate) magnitude: f64,
+}
+
+impl RowTerms {
+    /// Adds `factor` times other sums.
+    pub(crate) fn add(&mut self, factor: f64, other: &Self) {
+        self.soft_local += factor * other.soft_local;
+        self.label_entropy += factor * other.label_entropy;
+        self.missing_entropy += factor * other.missing_entropy;
+        self.magnitude += factor * other.magnitude;
+    }
 }
 
 impl SufficientStats {
@@ -26,10 +42,7 @@ impl SufficientStats {
             labelled: Moments::zeros(n_features, components),
             unlabelled: Moments::zeros(n_features, components),
             soft: Mat::zeros(n_features + 1, components * n_utilities),
-            soft_local: 0.0,
-            label_entropy: 0.0,
-            missing_entropy: 0.0,
-            magnitude: 0.0,
+            rows: RowTerms::default(),
         }
     }
 

@@ -279,7 +279,8 @@ impl Units {
             self.draw_constants(table, &mut filled, &mut rng(n));
             for (row, values) in draw(n)?.into_iter().enumerate() {
                 for (j, value) in self.missing_columns(table, row).zip(values) {
-                    filled.set(row, j, self.to_units(j, value));
+                    let value = self.to_units(j, value);
+                    filled.set(row, j, value.clamp(f64::MIN, f64::MAX));
                 }
             }
             filled.table(table)
@@ -289,7 +290,7 @@ impl Units {
 
     /// Constant columns are completed by their value. One value says nothing of the spread around it: of a column that was seen once it is that of the prior, one
     /// standard unit, as for every column, and where the data say nothing of units, the column's own.
-    pub(crate) fn fill_constants(&self, table: &Table, mean: &mut Filling, sd: &mut Filling) {
+    fn fill_constants(&self, table: &Table, mean: &mut Filling, sd: &mut Filling) {
         for (row, j) in self.missing_constants(table) {
             mean.set(row, j, self.to_units(j, 0.0));
             sd.set(row, j, f64::from(u8::from(self.seen_once.contains(&j))));

@@ -13,10 +13,11 @@ use npb_priors::dp::StickFactor;
 
 use crate::bound::Bound;
 use crate::data::IqgmeData;
-use crate::e_step::{EStepParameters, RowFactors, RowFamily, Update, e_step, expected_utilities};
+use crate::e_step::{EStepParameters, RowFamily, Update};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
-use crate::state::{Expected, Expert, ExpertPrior, IqgmeState, dot, expect};
+use crate::row_state::RowState;
+use crate::state::{Expected, Expert, IqgmeState, dot, expect};
 use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
@@ -94,11 +95,7 @@ pub struct IqgmeVb<'d> {
     prior: Prior,
     state: IqgmeState,
     expected: Vec<Expected>,
-    stats: SufficientStats,
-    /// Locations and means of `q(t)`, by sorted position, then utility.
-    locations: Vec<f64>,
-    soft: Vec<f64>,
-    responsibilities: Responsibilities,
+    rows: RowState,
     iteration: u64,
     /// The factor of labelled rows with holes; tests try both.
     family: RowFamily,
@@ -117,21 +114,15 @@ impl<'d> IqgmeVb<'d> {
         let n_utilities = data.rows.n_utilities;
         let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let state = prior_state(data, &config, &prior, n_components);
-        let locations = data.first_locations();
+        let responsibilities =
+            Responsibilities::from_positions(&data.rows, n_components, &responsibilities);
         let mut vb = Self {
             data,
             config,
             prior,
             state,
             expected: Vec::new(),
-            stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
-            soft: expected_utilities(&locations, &data.rows),
-            locations,
-            responsibilities: Responsibilities::from_positions(
-                &data.rows,
-                n_components,
-                &responsibilities,
-            ),
+            rows: RowState::begin(data, responsibilities, n_components),
             iteration: 0,
             family: RowFamily::MeanField,
             trace: Vec::new(),
@@ -162,15 +153,13 @@ impl<'d> IqgmeVb<'d> {
         let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
         let n_components = state.components.len();
         let locations = data.utilities_by_position(&state.utility_means);
+        let responsibilities = Responsibilities::zeros(data.rows.len(), n_components);
         let mut vb = Self {
             data,
             config,
             prior,
             expected: Vec::new(),
-            stats: SufficientStats::zeros(data.rows.n_features, n_components, n_utilities),
-            soft: expected_utilities(&locations, &data.rows),
-            locations,
-            responsibilities: Responsibilities::zeros(data.rows.len(), n_components),
+            rows: RowState::new(data, locations, responsibilities, n_components),
             state,
             iteration: trace.len() as u64,
             family: RowFamily::MeanField,
@@ -187,19 +176,11 @@ impl<'d> IqgmeVb<'d> {
         let expected = self.numerical("shared covariance", 0, pooled)?;
         self.expected = vec![expected; self.state.components.len()];
         let experts = std::mem::take(&mut self.state.experts);
-        self.e_step(Update {
-            responsibilities: false,
-            utility_means: false,
-            family: self.family,
-        })?;
+        self.e_step(false, false)?;
         self.state.experts = experts;
         self.update_parameters()?;
         for _ in 0..START_ITERATIONS {
-            self.e_step(Update {
-                responsibilities: false,
-                utility_means: true,
-                family: self.family,
-            })?;
+            self.e_step(false, true)?;
             self.update_parameters()?;
         }
         Ok(())
@@ -242,7 +223,7 @@ impl<'d> IqgmeVb<'d> {
 
     /// The evidence lower bound of the current posterior, in parts. Costs no E-step over the rows.
     pub fn bound(&self) -> Result<Bound, IqgmeError> {
-        let bound = Bound::new(&self.state, &self.expected, &self.stats, &self.prior);
+        let bound = Bound::new(&self.state, &self.expected, &self.rows.stats, &self.prior);
         self.numerical("expert covariance", 0, bound)
     }
 
@@ -260,25 +241,20 @@ impl<'d> IqgmeVb<'d> {
         self.numerical(
             "expert covariance",
             0,
-            Bound::new(state, &expected, &self.stats, &self.prior),
+            Bound::new(state, &expected, &self.rows.stats, &self.prior),
         )
     }
 
     /// Responsibilities by row of the training table, row-major, one column for each component of the state.
     pub fn responsibilities(&self) -> Vec<f64> {
-        let n_components = self.state.components.len();
-        let by_position = self.responsibilities.by_position(&self.data.rows);
-        let mut by_row = vec![0.0; by_position.len()];
-        let each = by_position.chunks_exact(n_components);
-        for (values, &row) in each.zip(&self.data.rows.order) {
-            by_row[row * n_components..][..n_components].copy_from_slice(values);
-        }
-        by_row
+        let rows = &self.data.rows;
+        let by_position = self.rows.responsibilities.by_position(rows);
+        rows.by_row(&by_position, self.state.components.len())
     }
 
     /// Number of components, and responsibilities by sorted position.
     pub(crate) fn into_responsibilities(self) -> (usize, Vec<f64>) {
-        let by_position = self.responsibilities.by_position(&self.data.rows);
+        let by_position = self.rows.responsibilities.by_position(&self.data.rows);
         (self.state.components.len(), by_position)
     }
 
@@ -295,20 +271,17 @@ impl<'d> IqgmeVb<'d> {
         self.state
     }
 
-    fn e_step(&mut self, update: Update) -> Result<(), IqgmeError> {
-        let rows = &self.data.rows;
+    /// Updates the factors of the rows that are named.
+    fn e_step(&mut self, responsibilities: bool, utility_means: bool) -> Result<(), IqgmeError> {
         let parameters = self.e_step_parameters()?;
-        let factors = RowFactors {
-            locations: &mut self.locations,
-            soft: &mut self.soft,
-            responsibilities: if update.responsibilities {
-                self.responsibilities.overwritten(rows.len())
-            } else {
-                self.responsibilities.in_order(rows)
-            },
+        let update = Update {
+            responsibilities,
+            utility_means,
+            family: self.family,
         };
-        self.stats = e_step(rows, &parameters, factors, update, self.iteration)?;
-        self.state.utility_means = self.data.utilities_by_row(&self.locations);
+        self.rows
+            .e_step(self.data, &parameters, update, self.iteration)?;
+        self.state.utility_means = self.data.utilities_by_row(&self.rows.locations);
         Ok(())
     }
 
@@ -330,41 +303,22 @@ impl<'d> IqgmeVb<'d> {
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
     pub fn apply(&mut self, update: VbUpdate) -> Result<(), IqgmeError> {
         match update {
-            VbUpdate::Labels => self.e_step(Update {
-                responsibilities: true,
-                utility_means: false,
-                family: self.family,
-            }),
-            VbUpdate::Rows => self.e_step(Update {
-                responsibilities: true,
-                utility_means: true,
-                family: self.family,
-            }),
-            VbUpdate::Order => {
-                self.rearrange();
-                Ok(())
-            }
-            VbUpdate::Sticks => {
-                self.update_sticks();
-                Ok(())
-            }
-            VbUpdate::Components => self.update_components(),
-            VbUpdate::Experts => self.update_experts(),
-            VbUpdate::ExpertPrior => {
-                self.update_expert_prior();
-                Ok(())
-            }
-            VbUpdate::Concentration => {
-                self.state.sticks.update_alpha();
-                Ok(())
-            }
+            VbUpdate::Labels => self.e_step(true, false)?,
+            VbUpdate::Rows => self.e_step(true, true)?,
+            VbUpdate::Order => self.rearrange(),
+            VbUpdate::Sticks => self.update_sticks(),
+            VbUpdate::Components => self.update_components()?,
+            VbUpdate::Experts => self.update_experts()?,
+            VbUpdate::ExpertPrior => self.update_expert_prior(),
+            VbUpdate::Concentration => self.state.sticks.update_alpha(),
         }
+        Ok(())
     }
 
     /// Puts larger components first, drops those without rows and keeps one vacant component at the end, if that does not lower the bound; the sticks,
     /// which belong to places and not to components, follow.
     fn rearrange(&mut self) {
-        let counts = self.stats.counts();
+        let counts = self.rows.stats.counts();
         let mut order = falling(&counts, |counts| stick_bound(&self.state.sticks, counts));
         // One component with less than a row is enough to be born from: no further vacant one beside it.
         let filled = order.iter().all(|&h| counts[h] >= 1.0);
@@ -386,8 +340,8 @@ impl<'d> IqgmeVb<'d> {
         self.state.components.push(self.prior.component.clone());
         let at_prior = Expert::all_at_prior(&self.state.expert_prior, self.data.rows.n_utilities);
         self.state.experts.extend(at_prior);
-        self.stats.push_vacant();
-        self.responsibilities.push_vacant();
+        self.rows.stats.push_vacant();
+        self.rows.responsibilities.push_vacant();
     }
 
     /// Keeps the components `order`, in that order.
@@ -408,19 +362,19 @@ impl<'d> IqgmeVb<'d> {
             .flat_map(of_component)
             .map(|i| self.state.experts[i].clone())
             .collect();
-        self.stats = self.stats.select(order);
-        self.responsibilities.select(order);
+        self.rows.stats = self.rows.stats.select(order);
+        self.rows.responsibilities.select(order);
         self.update_sticks();
     }
 
     fn update_sticks(&mut self) {
-        let counts = padded(&self.stats.counts(), self.config.truncation);
+        let counts = padded(&self.rows.stats.counts(), self.config.truncation);
         self.state.sticks.update_sticks(&counts);
     }
 
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.components.len() {
-            let component = self.prior.component.given(&self.stats, h);
+            let component = self.prior.component.given(&self.rows.stats, h);
             let expected = component.expected();
             self.state.components[h] = component;
             self.expected[h] = self.numerical("covariance", h, expected)?;
@@ -429,7 +383,7 @@ impl<'d> IqgmeVb<'d> {
     }
 
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
-        self.state.experts = self.experts_given(&self.stats)?;
+        self.state.experts = self.experts_given(&self.rows.stats)?;
         Ok(())
     }
 
@@ -443,18 +397,11 @@ impl<'d> IqgmeVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
-        self.state.expert_prior = self.shared_prior(&self.state.experts);
-        let n_utilities = self.data.rows.n_utilities;
-        for (i, expert) in self.state.experts.iter_mut().enumerate() {
-            if expert.at_prior {
-                *expert = Expert::at_prior(&self.state.expert_prior, i % n_utilities, n_utilities);
-            }
-        }
-    }
-
-    /// `q(zeta, lambda)` given the free ones of some experts.
-    pub(crate) fn shared_prior(&self, experts: &[Expert]) -> ExpertPrior {
-        self.prior.expert.given(experts, self.data.rows.n_utilities)
+        let experts = &mut self.state.experts;
+        self.state.expert_prior = self
+            .prior
+            .expert
+            .fitted(experts, self.data.rows.n_utilities);
     }
 
     fn expected_of(&self, state: &IqgmeState) -> Result<Vec<Expected>, IqgmeError> {

@@ -10,9 +10,18 @@ use std::f64::consts::PI;
 use npb_linalg::faer::{Mat, Scale};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
-use super::sides::Terms;
 use crate::bound::bilinear;
 use crate::state::{Component, Expected, Expert, dot};
+
+/// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.
+pub(super) struct Terms {
+    /// `L_h`.
+    pub(super) precision: Vec<Mat<f64>>,
+    /// The part of `k_ih` that is the same for all rows.
+    pub(super) constant: Vec<f64>,
+    /// `<t> (<c> + <w_x>'d) - <w_x c>'d`, summed over utilities; none for unlabelled rows.
+    pub(super) linear: Option<Linear>,
+}
 
 /// What components need of an atom, computed once for all tasks.
 pub(crate) struct Atom<'a> {

@@ -268,7 +268,7 @@ mod tests {
     use npb_linalg::mixture::Linear;
 
     use super::super::sides::RowFamily;
-    use crate::e_step::sides::Terms;
+    use crate::e_step::atoms::Terms;
     use crate::e_step::{EStepParameters, RowFactors, Update, e_step};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
@@ -349,7 +349,7 @@ mod tests {
                     "{found} {wanted}"
                 );
             };
-            near(reduced.missing_entropy, plain.missing_entropy);
+            near(reduced.rows.missing_entropy, plain.rows.missing_entropy);
             for (reduced, plain) in [
                 (&reduced.labelled, &plain.labelled),
                 (&reduced.unlabelled, &plain.unlabelled),

@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::e_step::RowFamily;
-    use crate::e_step::sides::Terms;
+    use crate::e_step::atoms::Terms;
     use crate::e_step::{EStepParameters, RowFactors, Update, e_step};
     use crate::rows::Rows;
     use crate::stats::SufficientStats;
@@ -329,7 +329,8 @@ mod tests {
                     "x = {x}, sign = {sign}, {name}: {found} {wanted}"
                 );
             };
-            let mut bound = stats.soft_local + stats.label_entropy + stats.missing_entropy;
+            let mut bound =
+                stats.rows.soft_local + stats.rows.label_entropy + stats.rows.missing_entropy;
             for (h, &[weight, t, m, tm, mm]) in wanted.iter().enumerate() {
                 let moments = &stats.labelled;
                 near("weight", moments.weight[h], weight);

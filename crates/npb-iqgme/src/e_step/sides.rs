@@ -5,7 +5,7 @@ use npb_linalg::mixture::{Form, Linear, Quadratics, padded};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
-use super::atoms::{Atom, Averages, Parts, atoms};
+use super::atoms::{Atom, Averages, Parts, Terms, atoms};
 use crate::rows::Rows;
 use crate::state::{Expected, IqgmeState, dot};
 use npb_priors::dist::multinomial_probit;
@@ -32,16 +32,6 @@ pub(crate) struct Update {
     pub(crate) utility_means: bool,
     /// What is a factor of its own.
     pub(crate) family: RowFamily,
-}
-
-/// The law of a row given each component: the exponent is `k_ih - d'L_h d / 2` plus what [`Linear`] adds.
-pub(super) struct Terms {
-    /// `L_h`.
-    pub(super) precision: Vec<Mat<f64>>,
-    /// The part of `k_ih` that is the same for all rows.
-    pub(super) constant: Vec<f64>,
-    /// `<t> (<c> + <w_x>'d) - <w_x c>'d`, summed over utilities; none for unlabelled rows.
-    pub(super) linear: Option<Linear>,
 }
 
 /// What complete rows need of the components.

@@ -7,26 +7,8 @@ use pulp::Arch;
 
 use super::sides::{EStepParameters, RowFactors, Update};
 use crate::rows::Rows;
-use crate::stats::SufficientStats;
+use crate::stats::{RowTerms, SufficientStats};
 use npb_priors::dist::multinomial_probit;
-
-/// What the bound needs of each row, summed: see [`SufficientStats`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RowTerms {
-    pub(super) soft_local: f64,
-    pub(super) label_entropy: f64,
-    pub(super) missing_entropy: f64,
-    pub(super) magnitude: f64,
-}
-
-impl RowTerms {
-    fn add(&mut self, other: &Self) {
-        self.soft_local += other.soft_local;
-        self.label_entropy += other.label_entropy;
-        self.missing_entropy += other.missing_entropy;
-        self.magnitude += other.magnitude;
-    }
-}
 
 /// Sums over some of the rows.
 #[derive(Default)]
@@ -41,7 +23,7 @@ impl Totals {
     pub(super) fn add(&mut self, other: Self) {
         merge(&mut self.labelled, other.labelled);
         merge(&mut self.unlabelled, other.unlabelled);
-        self.terms.add(&other.terms);
+        self.terms.add(1.0, &other.terms);
     }
 
     pub(super) fn sums(&mut self, labelled: bool, parameters: &EStepParameters) -> &mut Sums {
@@ -74,10 +56,7 @@ impl Totals {
             labelled: labelled.moments(),
             unlabelled: unlabelled.moments(),
             soft: labelled.soft(),
-            soft_local: self.terms.soft_local,
-            label_entropy: self.terms.label_entropy,
-            missing_entropy: self.terms.missing_entropy,
-            magnitude: self.terms.magnitude,
+            rows: self.terms,
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::train::Planned;
 use crate::answers::{
-    ProbabilityInterval, check_draws, check_level, class_intervals, with_first_class,
+    ProbabilityInterval, check_draws, check_inside, class_intervals, with_first_class,
 };
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
@@ -187,7 +187,7 @@ pub(crate) fn intervals<M: Predictive>(
     draws: usize,
     (seed, first, third): (u64, u64, u64),
 ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-    check_level(level)?;
+    check_inside("level", level)?;
     check_draws(draws, 2)?;
     let by_member = by_member(parts)?;
     let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)

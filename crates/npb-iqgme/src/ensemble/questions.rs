@@ -391,7 +391,7 @@ pub(crate) mod prelude {
     };
     pub(crate) use crate::answers::{
         ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-        most_probable,
+        most_probable, most_probable_of,
     };
     pub(crate) use crate::data::{class_of_rows, two_classes};
     pub(crate) use crate::{IqgmeError, units::Units};

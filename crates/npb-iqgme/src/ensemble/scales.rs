@@ -37,15 +37,6 @@ pub(crate) fn rows(units: &[Units], table: &Table) -> Result<Vec<Rows>, IqgmeErr
     units.iter().map(|units| units.rows(table)).collect()
 }
 
-/// As [`rows`], of rows that cross-validation has left out.
-pub(crate) fn rows_left_out<'a>(
-    units: impl IntoIterator<Item = &'a Units>,
-    table: &Table,
-) -> Result<Vec<Rows>, IqgmeError> {
-    let units = units.into_iter();
-    units.map(|units| units.rows_left_out(table)).collect()
-}
-
 /// Checks units by scale that come from a file: of the same columns, the second one of normal scores.
 pub(crate) fn check(units: &[Units]) -> Result<(), String> {
     let Some((own, scores)) = units.split_first() else {

@@ -156,20 +156,21 @@ pub(crate) struct Watched<'a, 'w, M: Model> {
 }
 
 impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
-    /// Of so many members; of the first ones so many are trained again without each of so many folds. `data`: fingerprint of the rows and labels.
+    /// Of these members, each trained so many times, and again without each of so many folds. `data`: fingerprint of the rows and labels.
     pub(crate) fn new(
         watch: &'a Watch<'w>,
         config: &M::Config,
         data: u64,
-        plan: &[Planned<M::Init>],
-        [n_members, n_again, n_folds]: [usize; 3],
+        (plan, restarts): (&[Planned<M::Init>], usize),
+        n_folds: usize,
     ) -> Result<Self, IqgmeError> {
+        let n_members = plan.len() * restarts;
         let key = fingerprint(&(config, data, plan))?;
         let version = env!("CARGO_PKG_VERSION");
         let checkpoint = watch.checkpoint(M::FILE, version, key, n_members + n_folds)?;
         let most = M::limits(config).max_iterations;
         let each = [most, most.min(M::FOLD_ITERATIONS)].map(|n| n as f64);
-        let all = each[0] * n_members as f64 + each[1] * (n_again * n_folds) as f64;
+        let all = each[0] * n_members as f64 + each[1] * (n_members * n_folds) as f64;
         Ok(Self {
             watch,
             checkpoint,

@@ -18,7 +18,7 @@ const FEATURE_BLOCK: usize = 64;
 
 /// What the rows say about the features, `f = [s; e_h]` and weights `rho kappa`.
 pub(crate) struct FeatureStats {
-    /// `sum <f f'>` over the rows that observe them, by group of features.
+    /// `sum <f f'>` over the rows that observe them, by missing pattern of features.
     pub(crate) second: Vec<Mat<f64>>,
     /// `sum x <f>`, D for each feature.
     pub(crate) linear: Vec<f64>,
@@ -133,8 +133,8 @@ pub(crate) fn update(
         })
         .collect::<Result<_, _>>()?;
     let features = &mut state.features;
-    let groups = data.columns.patterns();
-    let rows_of: Vec<f64> = groups.iter().map(|g| g.observed.len() as f64).collect();
+    let patterns = data.columns.patterns();
+    let rows_of: Vec<f64> = patterns.iter().map(|g| g.observed.len() as f64).collect();
     let solved: Vec<(Vec<f64>, f64)> = stats
         .linear
         .par_chunks_exact(d)
@@ -148,11 +148,11 @@ pub(crate) fn update(
         .collect();
     features.mean = Mat::from_fn(solved.len(), d, |p, k| solved[p].0[k]);
     features.rate = solved.iter().map(|(_, rate)| *rate).collect();
-    features.group = (0..solved.len())
+    features.pattern = (0..solved.len())
         .map(|p| data.columns.pattern_of_row(p))
         .collect();
     features.shape = features
-        .group
+        .pattern
         .iter()
         .map(|&g| prior.shape() + 0.5 * rows_of[g])
         .collect();
@@ -180,7 +180,7 @@ pub(crate) fn squares(state: &FactorState) -> Vec<f64> {
     let features = &state.features;
     let noise = noise(state);
     let mut sizes = vec![0.0; features.covariance.len()];
-    features.group.iter().for_each(|&g| sizes[g] += 1.0);
+    features.pattern.iter().for_each(|&g| sizes[g] += 1.0);
     let square = |k: usize| {
         let column = features.mean.col_as_slice(k).iter().zip(&noise);
         let means: f64 = column.map(|(m, psi)| psi * m * m).sum();
@@ -198,7 +198,7 @@ pub(crate) fn divergence(state: &FactorState, prior: &Gamma) -> (f64, f64) {
     let quadratic = dot(&precisions, &squares(state));
     let constant: f64 = ln_precisions.iter().map(|ln| 1.0 + ln).sum();
     let ln_det: f64 = features
-        .group
+        .pattern
         .iter()
         .map(|&g| features.derived.ln_det[g])
         .sum();
@@ -215,7 +215,7 @@ pub(crate) fn worth_dropping(state: &FactorState, prior: &Gamma, l: usize) -> f6
     let features = &state.features;
     let noise = noise(state);
     let mut value = 0.0;
-    for (p, &g) in features.group.iter().enumerate() {
+    for (p, &g) in features.pattern.iter().enumerate() {
         let m = features.mean[(p, l)];
         let second = noise[p] * m * m + features.covariance[g][(l, l)];
         value += 0.5

@@ -7,7 +7,6 @@ use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
 use rand::RngExt;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::cells::Cells;
@@ -16,14 +15,13 @@ use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::answers::{check_draws, with_first_class};
+use crate::answers::with_first_class;
 use crate::ensemble::crossval::{self, Side, held_out};
 use crate::ensemble::member::{self, Member, Part, Predictive, check_members};
 use crate::ensemble::questions::prelude::*;
 use crate::ensemble::stacking::{Without, weighed};
 use crate::ensemble::train::{Model, Watched, model, planned};
 use crate::state::{expect, finite};
-use crate::units::Filling;
 use crate::{Expert, FactorConfig};
 
 /// Keys of the random streams of questions to a fit.
@@ -74,8 +72,8 @@ pub fn fit_factor_watched(
     let plan = (&planned(starts, 1)[..], config.restarts);
     let n = plan.0.len() * config.restarts;
     let folds = crossval::sides(&[labels], config.folds, config.seed);
-    let sizes = [n, n, folds.len()];
-    let watched = Watched::<Factors>::new(watch, config, fingerprint(&data)?, plan.0, sizes)?;
+    let print = fingerprint(&data)?;
+    let watched = Watched::<Factors>::new(watch, config, print, plan, folds.len())?;
     let data = [data];
     let members = watched.train(&data, plan, config, |(_, start), outcome, mut vb| {
         // Whatever the run did last: what is told of the rows depends on its state alone.
@@ -322,8 +320,7 @@ impl FactorFit {
 
     /// The most probable cluster of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
-        let responsibilities = self.responsibilities(table)?;
-        Ok(responsibilities.iter().map(|r| most_probable(r)).collect())
+        Ok(most_probable_of(self.responsibilities(table)?))
     }
 
     /// Log density of the observed features of each row at the posterior means of the parameters, in the user's units. Zero for a row without any.
@@ -339,32 +336,33 @@ impl FactorFit {
     /// constant column is completed by its constant; a column that had no observed value in training stays missing.
     pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
         let cells = self.cells(table)?;
-        // Mean and mean square over the runs, in the same order for each.
-        let mut sums: Vec<[f64; 2]> = Vec::new();
-        let mut places = Vec::new();
+        // Mean and mean square over the runs.
+        let none = |row| vec![[0.0; 2]; self.units().missing_columns(table, row).count()];
+        let mut sums: Vec<Vec<[f64; 2]>> = (0..table.n_rows()).map(none).collect();
         for run in self.describing() {
-            let filled = Predictor::new(&run.state).missing_cells(&run.state, &cells)?;
-            sums.resize(filled.len(), [0.0; 2]);
-            for (sum, cell) in sums.iter_mut().zip(&filled) {
-                sum[0] += run.elbo_weight * cell.mean;
-                sum[1] += run.elbo_weight * (cell.variance + cell.mean * cell.mean);
+            let found = Predictor::new(&run.state).missing_cells(&run.state, &cells)?;
+            let each = sums.iter_mut().flatten().zip(found.iter().flatten());
+            for (sum, [mean, variance]) in each {
+                sum[0] += run.elbo_weight * mean;
+                sum[1] += run.elbo_weight * (variance + mean * mean);
             }
-            places = filled;
         }
-        let mut mean = Filling::new(table);
-        let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
-        self.units().fill_constants(table, &mut mean, &mut sd);
-        for (place, [first, second]) in places.iter().zip(sums) {
-            let column = self.stored.units.active[place.feature];
-            mean.set(place.row, column, self.to_units(column, first));
-            let own = (second - first * first).max(0.0).sqrt();
-            let half = |score: f64| 0.5 * self.to_units(column, score);
-            sd.set(place.row, column, half(first + own) - half(first - own));
-        }
-        Ok(Imputation {
-            completed: mean.table(table)?,
-            sd: sd.table(table)?,
-        })
+        let of_row = |(row, sums): (usize, Vec<[f64; 2]>)| {
+            let each = self.units().missing_columns(table, row).zip(sums);
+            let cell = |(column, [mean, second]): (usize, [f64; 2])| {
+                let own = (second - mean * mean).max(0.0).sqrt();
+                let half = |score: f64| 0.5 * self.to_units(column, score);
+                MissingCell {
+                    column,
+                    mean: self.to_units(column, mean),
+                    sd: half(mean + own) - half(mean - own),
+                    terms: Vec::new(),
+                }
+            };
+            each.map(cell).collect()
+        };
+        let cells = sums.into_iter().enumerate().map(of_row).collect();
+        self.units().impute(table, cells)
     }
 
     /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation: cells of a row share its cluster and its
@@ -372,27 +370,18 @@ impl FactorFit {
     ///
     /// Cost of each: as of [`FactorVb`] for each missing pattern, and `D^2` for each feature. Errors: other columns than in training, no draw.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
-        check_draws(draws, 1)?;
         let cells = self.cells(table)?;
         let seed = self.stored.config.seed;
         let runs: Vec<&FactorMember> = self.describing().collect();
-        let completed = |draw: u64| {
-            let mut rng = stream(seed, [0, draw, IMPUTE, 0]);
+        let constants = |draw: usize| stream(seed, [2, draw as u64, IMPUTE, 0]);
+        self.units().impute_draws(table, draws, constants, |draw| {
+            let mut rng = stream(seed, [0, draw as u64, IMPUTE, 0]);
             let chosen = pick(runs.iter().map(|run| run.elbo_weight), rng.random()).unwrap_or(0);
             let state = &runs[chosen].state;
             let parameters = Drawn::new(state, &mut rng).map_err(failed)?;
-            let of_row = |row: usize| stream(seed, [1, draw, IMPUTE, row as u64]);
-            let predictor = Predictor::new(state);
-            let mut filled = Filling::new(table);
-            self.units().draw_constants(table, &mut filled, &mut rng);
-            for (row, p, value) in predictor.draw_missing(state, &cells, &parameters, of_row)? {
-                let column = self.stored.units.active[p];
-                let value = self.to_units(column, value);
-                filled.set(row, column, value.clamp(f64::MIN, f64::MAX));
-            }
-            filled.table(table)
-        };
-        (0..draws as u64).into_par_iter().map(completed).collect()
+            let of_row = |row: usize| stream(seed, [1, draw as u64, IMPUTE, row as u64]);
+            Predictor::new(state).draw_missing(state, &cells, &parameters, of_row)
+        })
     }
 
     fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {

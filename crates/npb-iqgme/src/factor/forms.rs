@@ -26,7 +26,7 @@ pub(crate) struct Features<'a> {
     pub(crate) noise: Vec<f64>,
     /// `<ln psi_p>`.
     pub(crate) ln_noise: Vec<f64>,
-    /// `V` by group, and the group of each feature; none for a draw.
+    /// `V` by missing pattern of features, and the pattern of each; none for a draw.
     pub(crate) spread: Option<(&'a [Mat<f64>], &'a [usize])>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Features<'a> {
             ln_noise: each
                 .map(|(a, b)| npb_priors::special::digamma(*a) - b.ln())
                 .collect(),
-            spread: Some((&features.covariance, &features.group)),
+            spread: Some((&features.covariance, &features.pattern)),
         }
     }
 
@@ -67,9 +67,9 @@ impl<'a> Features<'a> {
             1.0,
             Par::Seq,
         );
-        if let Some((covariance, group)) = self.spread {
+        if let Some((covariance, pattern)) = self.spread {
             let mut counts = vec![0.0; covariance.len()];
-            members.iter().for_each(|&p| counts[group[p]] += 1.0);
+            members.iter().for_each(|&p| counts[pattern[p]] += 1.0);
             for (v, &count) in covariance.iter().zip(&counts) {
                 if count > 0.0 {
                     add(&mut gram, count, v);

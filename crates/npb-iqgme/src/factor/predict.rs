@@ -40,15 +40,6 @@ struct Expert {
     covariance: Option<Mat<f64>>,
 }
 
-/// A missing cell given the observed cells of its row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Filled {
-    pub(crate) row: usize,
-    pub(crate) feature: usize,
-    pub(crate) mean: f64,
-    pub(crate) variance: f64,
-}
-
 impl Predictor {
     pub(crate) fn new(state: &FactorState) -> Self {
         let weights = state.sticks.expected_weights();
@@ -235,35 +226,35 @@ impl Predictor {
         Ok(density)
     }
 
-    /// Every missing cell.
+    /// Mean and variance of every missing cell: by row, then feature.
     pub(crate) fn missing_cells(
         &self,
         state: &FactorState,
         cells: &Cells,
-    ) -> Result<Vec<Filled>, IqgmeError> {
+    ) -> Result<Vec<Vec<[f64; 2]>>, IqgmeError> {
         let noise = inverse_noise(state);
         let factors = self.solve(state, cells)?;
-        let mut filled = Vec::new();
+        let mut found = vec![Vec::new(); cells.n_rows()];
         for (k, pattern) in cells.patterns.iter().enumerate() {
             for &i in &pattern.rows {
                 let cell = |&p| one_cell(state, &noise, &self.clusters, &factors, [k, i, p]);
-                filled.extend(pattern.missing.iter().map(cell));
+                found[i] = pattern.missing.iter().map(cell).collect();
             }
         }
-        Ok(filled)
+        Ok(found)
     }
 
     /// A draw of every missing cell, by the law of which [`missing_cells`](Self::missing_cells) has the moments: cells of a row share its cluster and its factors, rows share
-    /// loadings and noise. `rng`: of each row. Returned: row, feature, value.
+    /// loadings and noise. `rng`: of each row.
     pub(crate) fn draw_missing<R: Rng>(
         &self,
         state: &FactorState,
         cells: &Cells,
         parameters: &Drawn,
         rng: impl Fn(usize) -> R,
-    ) -> Result<Vec<(usize, usize, f64)>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
         let factors = self.solve(state, cells)?;
-        let mut filled = Vec::new();
+        let mut drawn = vec![Vec::new(); cells.n_rows()];
         for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
             let root = |(h, spread): (usize, &Option<Spread>)| {
                 let root = spread
@@ -281,26 +272,24 @@ impl Predictor {
                 if let Some(root) = &roots[h] {
                     root.sample_moment(&mut s, &mut rng);
                 }
-                let values = parameters.row(&self.clusters[h], &s, &pattern.missing, &mut rng);
-                let each = pattern.missing.iter().zip(values);
-                filled.extend(each.map(|(&p, value)| (i, p, value)));
+                drawn[i] = parameters.row(&self.clusters[h], &s, &pattern.missing, &mut rng);
             }
         }
-        Ok(filled)
+        Ok(drawn)
     }
 }
 
-/// Cell `at`: missing pattern, row, feature.
+/// Mean and variance of cell `at`: missing pattern, row, feature.
 fn one_cell(
     state: &FactorState,
     noise: &[f64],
     clusters: &[Cluster],
     factors: &RowFactors,
     at: [usize; 3],
-) -> Filled {
+) -> [f64; 2] {
     let [pattern, row, feature] = at;
     let theta = |d: usize| state.features.mean[(feature, d)];
-    let v = &state.features.covariance[state.features.group[feature]];
+    let v = &state.features.covariance[state.features.pattern[feature]];
     let (mut mean, mut second) = (0.0, 0.0);
     for (h, cluster) in clusters.iter().enumerate() {
         let rho = factors.responsibility(row, h);
@@ -325,12 +314,7 @@ fn one_cell(
         mean += rho * own;
         second += rho * (variance + own * own);
     }
-    Filled {
-        row,
-        feature,
-        mean,
-        variance: (second - mean * mean).max(0.0),
-    }
+    [mean, (second - mean * mean).max(0.0)]
 }
 
 /// `<1/psi_p>`, or `1/<psi_p>` where that is infinite.
@@ -377,7 +361,7 @@ impl Drawn {
         for p in 0..mean.nrows() {
             noise[p] = gamma(features.shape[p], features.rate[p]).sample(rng);
             let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
-            factors[features.group[p]].mul_l(&mut step);
+            factors[features.pattern[p]].mul_l(&mut step);
             for (k, step) in step.iter().enumerate() {
                 mean[(p, k)] += step / noise[p].sqrt();
             }

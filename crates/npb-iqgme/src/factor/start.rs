@@ -48,7 +48,7 @@ pub(crate) fn beginning(
     let mut indicators = vec![Vec::new(); n_clusters];
     // Standardised scores of every row, column by column.
     let mut columns: Vec<Vec<f64>> = Vec::new();
-    let groups: Vec<(Vec<usize>, Vec<usize>, usize)> = match start {
+    let parts: Vec<(Vec<usize>, Vec<usize>, usize)> = match start {
         FactorInit::Own(_) => (0..n_clusters)
             .map(|h| {
                 let members: Vec<usize> = (0..n).filter(|&i| clusters[i] == h).collect();
@@ -59,7 +59,7 @@ pub(crate) fn beginning(
             .collect(),
         _ => vec![((0..n_clusters).collect(), all, largest)],
     };
-    for (users, members, number) in groups {
+    for (users, members, number) in parts {
         let part = Mat::from_fn(members.len(), residuals.ncols(), |k, j| {
             residuals[(members[k], j)]
         });
@@ -175,8 +175,8 @@ fn best_k_means(
 /// Observed cells minus their cluster's mean.
 fn residuals(data: &FactorData, clusters: &[usize], n_clusters: usize) -> Mat<f64> {
     let mut residuals = data.cells.x.clone();
-    for (p, group) in (0..residuals.ncols()).map(|p| (p, data.columns.pattern_of_row(p))) {
-        let observed = &data.columns.patterns()[group].observed;
+    for (p, pattern) in (0..residuals.ncols()).map(|p| (p, data.columns.pattern_of_row(p))) {
+        let observed = &data.columns.patterns()[pattern].observed;
         let column = residuals.col_as_slice_mut(p);
         let (mut sums, mut counts) = (vec![0.0; n_clusters], vec![0.0; n_clusters]);
         for &i in observed {

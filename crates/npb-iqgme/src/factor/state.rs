@@ -21,16 +21,16 @@ pub struct FeatureFactor {
     pub shape: Vec<f64>,
     /// Length P.
     pub rate: Vec<f64>,
-    /// `V` of each group of features, D x D.
+    /// `V` of each missing pattern of features, D x D.
     #[serde(with = "npb_linalg::saved::vec")]
     pub covariance: Vec<Mat<f64>>,
-    /// Group of each feature.
-    pub group: Vec<usize>,
+    /// Missing pattern of each feature: of the rows that miss it.
+    pub pattern: Vec<usize>,
     /// Kept with the rest, since to find it again from the covariances gives other last bits.
     pub(crate) derived: Derived,
 }
 
-/// What follows from `V`, by group of features.
+/// What follows from `V`, by missing pattern of features.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Derived {
     /// `ln|V|`.
@@ -53,13 +53,13 @@ impl Derived {
         Ok(Self { ln_det, precision })
     }
 
-    /// Whether it may be of so many groups of features in `d` coordinates.
-    pub(crate) fn fits(&self, groups: usize, d: usize) -> bool {
+    /// Whether it may be of so many missing patterns of features in `d` coordinates.
+    pub(crate) fn fits(&self, patterns: usize, d: usize) -> bool {
         let positive =
             |of: &Vec<f64>| of.len() == d && of.iter().all(|v| v.is_finite() && *v > 0.0);
         let finite = self.ln_det.iter().all(|v| v.is_finite());
         let lengths = [self.ln_det.len(), self.precision.len()];
-        lengths == [groups; 2] && finite && self.precision.iter().all(positive)
+        lengths == [patterns; 2] && finite && self.precision.iter().all(positive)
     }
 }
 
@@ -205,16 +205,16 @@ impl FactorState {
             let positive = values.iter().all(|v| v.is_finite() && *v > 0.0);
             expect(values.len() == p && positive, "noise precision")?;
         }
-        let groups = features.covariance.len();
+        let patterns = features.covariance.len();
         expect(
-            features.group.len() == p && features.group.iter().all(|&g| g < groups),
-            "groups of features",
+            features.pattern.len() == p && features.pattern.iter().all(|&g| g < patterns),
+            "missing patterns of features",
         )?;
         for v in &features.covariance {
             expect(definite(v, d), "covariance of the loadings")?;
         }
         expect(
-            features.derived.fits(groups, d),
+            features.derived.fits(patterns, d),
             "precision of the loadings",
         )?;
         let n_noise = if config.cluster_noise > 0.0 { k } else { 0 };

@@ -149,8 +149,9 @@ impl<'d> FactorVb<'d> {
         state
             .check(data.cells.n_features(), n_utilities, &config)
             .map_err(saved)?;
-        let groups = state.features.group.iter().copied();
-        let same = groups.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
+        let patterns = state.features.pattern.iter().copied();
+        let same =
+            patterns.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
         if state.utility_means.len() != data.n_rows() * n_utilities || !same {
             return Err(saved("the state is of other data".to_owned()));
         }
@@ -279,14 +280,15 @@ impl<'d> FactorVb<'d> {
     /// columns than this run's.
     pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound, IqgmeError> {
         let (data, own) = (self.data, &self.state);
-        let same = state.indicators == own.indicators && state.features.group == own.features.group;
+        let same =
+            state.indicators == own.indicators && state.features.pattern == own.features.pattern;
         state
             .check(
                 data.cells.n_features(),
                 data.labels.n_utilities,
                 &self.config,
             )
-            .and_then(|()| expect(same, "clusters or groups of features"))
+            .and_then(|()| expect(same, "clusters or missing patterns of features"))
             .map_err(|what| IqgmeError::Saved { what })?;
         let forms = Forms::new(&Features::expected(state), &self.data.cells);
         let derived = Derived::new(&state.features.covariance);
@@ -548,7 +550,7 @@ fn first_state(
             shape: Vec::new(),
             rate: Vec::new(),
             covariance: Vec::new(),
-            group: Vec::new(),
+            pattern: Vec::new(),
             derived: Derived::default(),
         },
         loading_precisions: vec![priors.loading; n_factors],

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::answers::{check_level, check_levels, class_intervals, quantiles, with_first_class};
+use crate::answers::{check_inside, check_levels, class_intervals, quantiles, with_first_class};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::questions::prelude::*;
 use crate::mixture::Mixture;
@@ -439,7 +439,7 @@ impl GibbsFit {
         table: &Table,
         level: f64,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        check_level(level)?;
+        check_inside("level", level)?;
         let drawn = self.all_classes(table)?;
         Ok(class_intervals(means(&drawn), &drawn, level))
     }

@@ -2,19 +2,18 @@
 
 use npb_linalg::NotPositiveDefinite;
 
-use super::rows::RowTerms;
 use super::state::MultiTaskState;
 use crate::Bound;
-use crate::bound::{expert_term, feature_term, soft_term};
+use crate::bound::{add_experts, feature_term};
 use crate::prior::Prior;
 use crate::state::{Expected, dot};
-use crate::stats::SufficientStats;
+use crate::stats::{RowTerms, SufficientStats};
 
-/// The bound of `state`, given what the rows of every task give to it and the statistics of the atoms.
+/// The bound of `state`, given the rows of every task in its local components, what they give to it, and the statistics of the atoms.
 pub(super) fn bound(
     state: &MultiTaskState,
     expected: &[Expected],
-    tasks: impl Iterator<Item = RowTerms>,
+    tasks: impl Iterator<Item = (Vec<f64>, RowTerms)>,
     atoms: &SufficientStats,
     prior: &Prior,
 ) -> Result<Bound, NotPositiveDefinite> {
@@ -29,10 +28,10 @@ pub(super) fn bound(
     };
     let mut ln_eta = vec![0.0; state.global_sticks.truncation()];
     state.global_sticks.expected_ln_weights(&mut ln_eta);
-    for (task, rows) in state.tasks.iter().zip(tasks) {
+    for (task, (counts, rows)) in state.tasks.iter().zip(tasks) {
         let mut ln_pi = vec![0.0; task.sticks.truncation()];
         task.sticks.expected_ln_weights(&mut ln_pi);
-        let stick_fit = dot(&rows.counts, &ln_pi);
+        let stick_fit = dot(&counts, &ln_pi);
         let sticks = task.sticks.elbo(&state.alpha) + indicator_term(&task.indicators, &ln_eta);
         bound.labels += stick_fit + rows.label_entropy;
         bound.features += rows.missing_entropy;
@@ -55,21 +54,10 @@ pub(super) fn bound(
         bound.magnitude += divergence.abs();
     }
     if !state.experts.is_empty() {
-        let n_utilities = state.n_utilities();
-        for (i, expert) in state.experts.iter().enumerate() {
-            let (value, magnitude) = soft_term(expert, atoms, i / n_utilities, i);
-            bound.utility_means += value;
-            bound.magnitude += magnitude;
-            if !expert.at_prior {
-                let term = expert_term(expert, &state.expert_prior, i % n_utilities)?;
-                bound.experts += term;
-                bound.magnitude += term.abs();
-            }
-        }
-        let divergence = |p: usize| state.expert_prior.law(p).kl(&prior.expert.law(p));
-        let divergence: f64 = (0..prior.expert.mean.len()).map(divergence).sum();
-        bound.experts -= divergence;
-        bound.magnitude += divergence.abs();
+        let prior = (&state.expert_prior, &prior.expert);
+        let (of_utilities, magnitude) = (&mut bound.utility_means, &mut bound.magnitude);
+        bound.experts = add_experts(&state.experts, prior, atoms, of_utilities, magnitude)?;
+        bound.magnitude += bound.experts.abs();
     }
     Ok(bound)
 }

@@ -84,9 +84,8 @@ pub fn fit_tasks_watched(
     let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
     let folds = crossval::sides(&labels, single.folds, single.seed);
     let n = plan.0.len() * single.restarts;
-    let sizes = [n, n, folds.len()];
     let print = storage::fingerprint(&prints)?;
-    let watched = Watched::<Tasks>::new(watch, config, print, plan.0, sizes)?;
+    let watched = Watched::<Tasks>::new(watch, config, print, plan, folds.len())?;
     let members = watched.train(&data, plan, config, ended)?;
     let weigh = |held_out| {
         let by_bounds = (single.elbo_temperature, data[0].pooled.n_observed());
@@ -155,8 +154,9 @@ impl Fold {
             kept.push(kept[0].on_scores(&tasks_kept)?);
         }
         let left_out = |(task, side): (&Task<'_>, &Side)| {
-            let units = kept.iter().map(|data| &data.pooled.units);
-            scales::rows_left_out(units, &task.table.select_rows(&side.left_out))
+            let table = task.table.select_rows(&side.left_out);
+            let of_scale = |data: &MultiTaskData| data.pooled.units.rows_left_out(&table);
+            kept.iter().map(of_scale).collect()
         };
         let left_out = each().map(left_out).collect::<Result<_, _>>()?;
         Ok(Self { kept, left_out })

@@ -2,12 +2,13 @@
 
 use rayon::prelude::*;
 
-use super::local::{Local, parameters};
+use super::local::{e_step_of, parameters};
 use super::state::{Gaussians, TaskState};
 use crate::e_step::{Atom, EStepParameters, Update};
 use crate::responsibilities::Responsibilities;
+use crate::row_state::RowState;
 use crate::rows::Rows;
-use crate::stats::SufficientStats;
+use crate::stats::{RowTerms, SufficientStats};
 use crate::{IqgmeData, IqgmeError};
 
 /// Iterations from one in which whole tasks are offered all atoms to the next.
@@ -16,9 +17,12 @@ const OFFERED_EVERY: u64 = 5;
 /// The rows of one task.
 pub(super) enum TaskRows {
     /// Each row is in one of the task's local components.
-    Local(Box<Local>),
+    Local(Box<RowState>),
     /// All rows are in the task's one local component: how they are if it points at an atom, for every atom. Empty for a task without rows.
-    Whole { n_rows: usize, by_atom: Vec<Local> },
+    Whole {
+        n_rows: usize,
+        by_atom: Vec<RowState>,
+    },
 }
 
 /// What an E-step over the rows of all tasks needs of the atoms.
@@ -51,20 +55,6 @@ impl<'a> EStepAtoms<'a> {
     }
 }
 
-/// What the bound takes from the rows of a task.
-pub(super) struct RowTerms {
-    /// Of the local components.
-    pub(super) counts: Vec<f64>,
-    /// Entropy of `q(z)`.
-    pub(super) label_entropy: f64,
-    /// Entropy of `q(x^m)`.
-    pub(super) missing_entropy: f64,
-    /// See [`SufficientStats::soft_local`].
-    pub(super) soft_local: f64,
-    /// Sum of absolute values.
-    pub(super) magnitude: f64,
-}
-
 impl TaskRows {
     /// All rows of a task in one local component.
     pub(super) fn whole(task: &IqgmeData, locations: &[Vec<f64>]) -> Self {
@@ -76,7 +66,7 @@ impl TaskRows {
             };
         }
         let one = Responsibilities::from_positions(&task.rows, 1, &vec![1.0; n]);
-        let part = |of_atom: &Vec<f64>| Local::new(task, of_atom.clone(), one.clone(), 1);
+        let part = |of_atom: &Vec<f64>| RowState::new(task, of_atom.clone(), one.clone(), 1);
         Self::Whole {
             n_rows: n,
             by_atom: locations.iter().map(part).collect(),
@@ -99,7 +89,7 @@ impl TaskRows {
                 }
                 let responsibilities = Responsibilities::zeros(task.rows.len(), n_local);
                 let locations = task.utilities_by_position(soft);
-                let local = Local::new(task, locations, responsibilities, n_local);
+                let local = RowState::new(task, locations, responsibilities, n_local);
                 Some(Self::Local(Box::new(local)))
             }
             Gaussians::Shared => {
@@ -125,7 +115,8 @@ impl TaskRows {
         iteration: u64,
     ) -> Result<(), IqgmeError> {
         match self {
-            Self::Local(local) => local.e_step(
+            Self::Local(local) => e_step_of(
+                local,
                 task,
                 &part.sticks,
                 &part.indicators,
@@ -143,7 +134,7 @@ impl TaskRows {
                     if !able || !wanted {
                         return Ok(());
                     }
-                    local.e_step_with(task, parameters, update, iteration)
+                    local.e_step(task, parameters, update, iteration)
                 })
             }
         }
@@ -181,37 +172,24 @@ impl TaskRows {
             Self::Local(local) => (&local.stats, h, 0.0),
             Self::Whole { by_atom, .. } => {
                 let stats = &by_atom[s].stats;
-                (stats, 0, stats.missing_entropy + stats.soft_local)
+                (stats, 0, stats.rows.missing_entropy + stats.rows.soft_local)
             }
         }
     }
 
     /// What the bound takes from the rows.
     pub(super) fn terms(&self, indicators: &[Vec<f64>]) -> RowTerms {
-        let mut terms = RowTerms {
-            counts: self.counts(),
-            label_entropy: 0.0,
-            missing_entropy: 0.0,
-            soft_local: 0.0,
-            magnitude: 0.0,
-        };
-        let mut add = |sigma: f64, stats: &SufficientStats| {
-            terms.label_entropy += sigma * stats.label_entropy;
-            terms.missing_entropy += sigma * stats.missing_entropy;
-            terms.soft_local += sigma * stats.soft_local;
-            terms.magnitude += sigma * stats.magnitude;
-        };
         match self {
-            Self::Local(local) => add(1.0, &local.stats),
+            Self::Local(local) => local.stats.rows,
             Self::Whole { by_atom, .. } => {
-                for (local, &sigma) in by_atom.iter().zip(indicators.iter().flatten()) {
-                    if sigma > 0.0 {
-                        add(sigma, &local.stats);
-                    }
+                let mut terms = RowTerms::default();
+                let each = by_atom.iter().zip(indicators.iter().flatten());
+                for (local, &sigma) in each.filter(|(_, sigma)| **sigma > 0.0) {
+                    terms.add(sigma, &local.stats.rows);
                 }
+                terms
             }
         }
-        terms
     }
 
     /// Keeps the local components `order`, in that order.
@@ -236,7 +214,7 @@ impl TaskRows {
         match self {
             Self::Local(local) => task.utilities_by_row(&local.locations),
             Self::Whole { by_atom, .. } => {
-                let of_atom = |local: &Local| task.utilities_by_row(&local.locations);
+                let of_atom = |local: &RowState| task.utilities_by_row(&local.locations);
                 by_atom.iter().flat_map(of_atom).collect()
             }
         }

@@ -8,11 +8,12 @@ use rand::RngExt;
 use super::TasksConfig;
 use super::config::TaskInit;
 use super::data::MultiTaskData;
-use super::local::{Local, TaskBegin};
+use super::local::TaskBegin;
 use super::state::TaskState;
 use super::vb::MultiTaskVb;
 use crate::config::Init;
 use crate::responsibilities::Responsibilities;
+use crate::row_state::RowState;
 use crate::rows::Rows;
 use crate::{IqgmeData, IqgmeError, start};
 
@@ -122,7 +123,7 @@ fn whole(data: &MultiTaskData, clusters: &[usize]) -> (usize, Vec<TaskBegin>) {
         };
         TaskBegin {
             atoms: (n > 0).then(atom).into_iter().collect(),
-            local: Local::begin(task, responsibilities, n),
+            local: RowState::begin(task, responsibilities, n),
         }
     };
     let tasks = data.tasks.iter().zip(clusters).map(task).collect();
@@ -158,10 +159,7 @@ fn pooled(
     let mut single = config.single.clone();
     single.truncation = single.truncation.min(most);
     let (n, by_position) = start::responsibilities(&data.pooled, &single, start, restart)?;
-    let mut by_row = vec![0.0; by_position.len()];
-    for (values, &row) in by_position.chunks_exact(n).zip(&data.pooled.rows.order) {
-        by_row[row * n..][..n].copy_from_slice(values);
-    }
+    let by_row = data.pooled.rows.by_row(&by_position, n);
     let mut first = 0;
     let task = |task: &IqgmeData| {
         let order = task.rows.order.iter();
@@ -171,7 +169,7 @@ fn pooled(
         first += task.rows.len();
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         TaskBegin {
-            local: Local::begin(task, responsibilities, n),
+            local: RowState::begin(task, responsibilities, n),
             atoms: (0..n).collect(),
         }
     };
@@ -200,7 +198,7 @@ fn separate(
     for (j, task) in data.tasks.iter().enumerate() {
         if task.rows.len() == 0 {
             tasks.push(TaskBegin {
-                local: Local::begin(task, Responsibilities::zeros(0, 0), 0),
+                local: RowState::begin(task, Responsibilities::zeros(0, 0), 0),
                 atoms: Vec::new(),
             });
             continue;
@@ -214,7 +212,7 @@ fn separate(
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         tasks.push(TaskBegin {
-            local: Local::begin(task, responsibilities, n),
+            local: RowState::begin(task, responsibilities, n),
             atoms: (n_atoms..n_atoms + n).collect(),
         });
         n_atoms += n;

@@ -293,7 +293,7 @@ impl<'d> MultiTaskVb<'d> {
         stats: &SufficientStats,
     ) -> Result<Bound, IqgmeError> {
         let each = self.rows.iter().zip(&state.tasks);
-        let tasks = each.map(|(rows, part)| rows.terms(&part.indicators));
+        let tasks = each.map(|(rows, part)| (rows.counts(), rows.terms(&part.indicators)));
         let bound = bound(state, expected, tasks, stats, &self.prior);
         self.numerical("expert covariance", 0, bound)
     }
@@ -522,15 +522,8 @@ impl<'d> MultiTaskVb<'d> {
         if self.state.experts.is_empty() {
             return;
         }
-        let n_utilities = self.data.n_utilities();
-        let state = &mut self.state;
-        let prior = self.prior.expert.given(&state.experts, n_utilities);
-        for (i, expert) in state.experts.iter_mut().enumerate() {
-            if expert.at_prior {
-                *expert = Expert::at_prior(&prior, i % n_utilities, n_utilities);
-            }
-        }
-        self.state.expert_prior = prior;
+        let experts = &mut self.state.experts;
+        self.state.expert_prior = self.prior.expert.fitted(experts, self.data.n_utilities());
     }
 
     fn update_concentrations(&mut self) {

@@ -55,8 +55,8 @@ impl IqgmeVb<'_> {
         let (k, n) = (rows.n_utilities, self.state.components.len());
         let of_row = |values: &[f64]| values[position * k..][..k].to_vec();
         let factors = RowFactors {
-            locations: &mut of_row(&self.locations),
-            soft: &mut of_row(&self.soft),
+            locations: &mut of_row(&self.rows.locations),
+            soft: &mut of_row(&self.rows.soft),
             responsibilities: &mut vec![0.0; n],
         };
         let update = Update {
@@ -65,7 +65,7 @@ impl IqgmeVb<'_> {
             family: self.family,
         };
         let part = e_step(&row, parameters, factors, update, self.iteration)?;
-        let mut stats = self.stats.clone();
+        let mut stats = self.rows.stats.clone();
         for h in 0..n {
             stats.add(h, -1.0, &part, h);
         }

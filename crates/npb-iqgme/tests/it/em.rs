@@ -28,7 +28,7 @@ fn likelihood_never_falls() {
                     max_iterations: 60,
                     tolerance: 1e-12,
                 },
-                starts: 2,
+                restarts: 2,
                 ..experts(components, seed)
             };
             let model = fit_qgme(&table, &labels, &config).unwrap();

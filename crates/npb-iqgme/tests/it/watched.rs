@@ -99,7 +99,7 @@ fn gibbs(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, Iqg
 fn finite(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, IqgmeError> {
     let config = QgmeConfig {
         components: 2,
-        starts: 2,
+        restarts: 2,
         ..QgmeConfig::default()
     };
     let fit = fit_qgme_watched(table, labels, &config, watch)?;

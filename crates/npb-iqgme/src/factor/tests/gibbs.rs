@@ -550,15 +550,15 @@ impl<'d> FactorSampler<'d> {
             .enumerate()
             .map(|(p, linear)| {
                 let mut rng = stream(seed, [0, 0, 0, p as u64]);
-                let group = columns.pattern_of_row(p);
+                let pattern = columns.pattern_of_row(p);
                 let mut mean = linear.to_vec();
-                factors[group].solve(&mut mean);
+                factors[pattern].solve(&mut mean);
                 let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
-                let seen = columns.patterns()[group].observed.len() as f64;
+                let seen = columns.patterns()[pattern].observed.len() as f64;
                 let law = gamma(prior.shape() + 0.5 * seen, prior.rate() + 0.5 * rest);
                 let noise = precision(&law, &mut rng);
                 let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
-                factors[group].solve_lt(&mut step);
+                factors[pattern].solve_lt(&mut step);
                 for (mean, step) in mean.iter_mut().zip(step) {
                     *mean += step / noise.sqrt();
                 }

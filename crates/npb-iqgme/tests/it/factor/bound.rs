@@ -238,5 +238,5 @@ fn a_posterior_of_another_run_is_refused() {
     let run = |start| FactorVb::new(&data, config.clone(), start, 0).unwrap();
     let (one, other) = (run(FactorInit::Pooled(1)), run(FactorInit::PerClass(2)));
     let error = one.bound_at(other.state()).unwrap_err().to_string();
-    assert!(error.contains("clusters or groups"), "{error}");
+    assert!(error.contains("clusters or missing patterns"), "{error}");
 }
