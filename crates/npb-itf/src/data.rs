@@ -1,15 +1,12 @@
 //! Columns with their cells, ready for the sampler.
 
 use npb_data::{ColumnKind, MixedColumn, MixedTable};
-use npb_infer::stream;
 use serde::{Deserialize, Serialize};
 
 use crate::ItfError;
-use crate::groups::{Place, members};
+use crate::columns::levels;
 use crate::kernels::{Cells, Column};
-
-/// Key of the stream for hyperparameters of prototypes, which every chain draws again.
-const PROTOTYPE: u64 = u64::MAX;
+use crate::place::{Place, members};
 
 /// What a column is, kept in a fit to read new rows by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -212,29 +209,4 @@ impl ItfData {
         data.describe(self.infos.clone(), self.places.clone());
         Ok(data)
     }
-}
-
-/// Names of the levels of a column, empty for numbers.
-pub(crate) fn levels(column: &MixedColumn) -> Vec<String> {
-    match column {
-        MixedColumn::Categorical { levels, .. } => levels.clone(),
-        MixedColumn::Binary { levels, .. } => levels.to_vec(),
-        MixedColumn::Real(_) | MixedColumn::Count(_) => Vec::new(),
-    }
-}
-
-/// The codes of a categorical or binary column.
-pub(crate) fn codes(column: &MixedColumn) -> Option<Vec<Option<u32>>> {
-    match column {
-        MixedColumn::Categorical { codes, .. } => Some(codes.clone()),
-        MixedColumn::Binary { values, .. } => {
-            Some(values.iter().map(|v| v.map(u32::from)).collect())
-        }
-        MixedColumn::Real(_) | MixedColumn::Count(_) => None,
-    }
-}
-
-/// The generator for the hyperparameters of a prototype: they are drawn again by every chain.
-pub(crate) fn prototype_stream() -> npb_infer::Xoshiro256PlusPlus {
-    stream(0, [PROTOTYPE; 4])
 }

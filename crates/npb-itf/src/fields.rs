@@ -2,14 +2,15 @@
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 
-use crate::data::{codes, levels, prototype_stream};
+use crate::columns::{codes, levels, prototype_stream};
 use crate::find::MAX_NUMBERS;
-use crate::groups::{Place, members, read_members};
+use crate::groups::read_members;
 use crate::kernels::{
     Categorical, CellError, Cells, Column, DiagonalNormal, DiagonalNormalData, FullNormal,
     FullNormalData, LogNormal, LogNormalData, Network, NetworkData, Ordinal, OrdinalData, Series,
     SeriesData, VonMises, VonMisesData,
 };
+use crate::place::{Place, members};
 use crate::predict::in_levels_of_training;
 use crate::{ColumnInfo, ItfData, ItfError};
 

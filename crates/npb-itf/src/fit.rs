@@ -8,8 +8,9 @@ use crate::chain::{Checkpoint, check_draw};
 use crate::data::ColumnInfo;
 use crate::draw::Draw;
 use crate::gibbs::{SCALARS, check_state};
-use crate::groups::{Place, are_places, members};
+use crate::groups::are_places;
 use crate::kernels::Column;
+use crate::place::{Place, members};
 use crate::{ItfConfig, ItfData, ItfError, ItfState};
 
 /// How one chain went.

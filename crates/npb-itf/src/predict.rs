@@ -12,12 +12,13 @@ use npb_priors::special::{ln_normalize, log_sum_exp};
 use rand::RngExt;
 use rayon::prelude::*;
 
-use crate::data::{codes, levels};
+use crate::columns::{codes, levels};
 use crate::draw::{ColumnDraw, Draw};
-use crate::groups::{Place, changed, read_members};
+use crate::groups::{changed, read_members};
 use crate::kernel::{Part, RowLabels};
 use crate::kernels::Cells;
 use crate::numeric::pick;
+use crate::place::Place;
 use crate::{ColumnInfo, ItfData, ItfError, ItfFit};
 
 /// Rows to ask a fit about.

@@ -63,7 +63,7 @@ use npb_data::MixedColumn;
 use npb_infer::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-use crate::data;
+use crate::columns::{codes, levels, prototype_stream};
 use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 
 /// A kernel and the parameters of its clusters.
@@ -238,7 +238,7 @@ impl Column {
     /// # Errors
     /// What is wrong with the column, in words.
     pub(crate) fn for_table_column(column: &MixedColumn) -> Result<(Self, Cells), String> {
-        let rng = &mut data::prototype_stream();
+        let rng = &mut prototype_stream();
         let law = match column {
             MixedColumn::Real(values) => real_column(values, rng)?,
             MixedColumn::Count(values) if is_amount(values) => {
@@ -247,7 +247,7 @@ impl Column {
             }
             MixedColumn::Count(_) => NegativeBinomial.column(rng),
             MixedColumn::Categorical { .. } | MixedColumn::Binary { .. } => {
-                let n_levels = data::levels(column).len();
+                let n_levels = levels(column).len();
                 Categorical::new(n_levels)
                     .ok_or(format!("{n_levels} levels; give from 1 to 100,000"))?
                     .column(rng)
@@ -280,7 +280,7 @@ impl Column {
             Column::SpikedNormal(fitted) => numbers()
                 .and_then(|v| SpikedNormalData::new(&fitted.kernel, &v))
                 .map(Cells::SpikedNormal),
-            Column::Categorical(fitted) => data::codes(column)
+            Column::Categorical(fitted) => codes(column)
                 .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels(0)?, &codes))
                 .map(Cells::Categorical),
             Column::NegativeBinomial(_) => counts()
@@ -289,7 +289,7 @@ impl Column {
             Column::Poisson(_) => counts()
                 .and_then(|v| PoissonData::new(v).ok())
                 .map(Cells::Poisson),
-            Column::Ordinal(fitted) => data::codes(column)
+            Column::Ordinal(fitted) => codes(column)
                 .and_then(|codes| OrdinalData::new(fitted.kernel.n_levels(0)?, &codes).ok())
                 .map(Cells::Ordinal),
             Column::VonMises(fitted) => numbers()
