@@ -2,7 +2,7 @@
 
 use npb_priors::special::LN_SQRT_2PI;
 
-use super::{FullNormal, FullNormalData, FullNormalParams, Rows, Ways};
+use super::parts::{FullNormal, FullNormalData, FullNormalParams, Rows, Ways};
 
 /// Some rows in all clusters.
 pub(super) struct Densities<'a> {
