@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
 from npb._base import Base, TableBase, with_running_doc
+from npb._posterior import Sampled
 
 _MODEL_DOC = """
     atoms : int, optional
@@ -22,7 +23,7 @@ _MODEL_DOC = """
 
 
 @with_running_doc
-class BetaProcessDenoiser(Base):
+class BetaProcessDenoiser(Sampled, Base):
     """Removes noise from an image and fills its holes, by a dictionary of patches with a beta-process prior, learned from the image itself.
 
     Parameters
@@ -48,6 +49,8 @@ class BetaProcessDenoiser(Base):
         Standard deviation of the noise: one, or one for each channel.
     usage_ : array
         Share of patches that use each atom.
+    dictionary_ : array of shape (n_atoms, patch height, patch width, channels), single precision
+        Atoms of the last sweep of the first chain; 1 is the range of the observed values.
     """
 
     _native = _native.Picture
@@ -101,6 +104,7 @@ class BetaProcessDenoiser(Base):
         self.image_, self.sd_ = mean.reshape(self._shape), sd.reshape(self._shape)
         self.noise_sd_ = np.array(fit.noise_sd())
         self.usage_ = np.array(fit.usage())
+        self.dictionary_ = fit.dictionary().reshape(len(self.usage_), *fit.config()["patch"], -1)
 
     def fit_transform(self, X, y=None):
         """The restored image: posterior means, in the shape and units of X."""

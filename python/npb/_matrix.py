@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
 from npb._base import Base, _numbers, with_running_doc
+from npb._posterior import Sampled
 
 
 def entries(X):
@@ -56,7 +57,7 @@ def _features(features, n, what):
 
 
 @with_running_doc
-class BayesianMatrixCompletion(Base):
+class BayesianMatrixCompletion(Sampled, Base):
     """Predicts the missing entries of a matrix by a Bayesian singular value decomposition whose rank is inferred.
 
     Parameters
@@ -79,6 +80,8 @@ class BayesianMatrixCompletion(Base):
     stored_draws : int, optional
         Draws that stay in the fit, for predictions.
     chains : int, optional
+    chain : int, optional
+        Number of the first chain: chains of one seed that differ in it can be run apart, on several machines, and pooled by `pooled`.
     {running}
 
     Attributes
@@ -108,6 +111,7 @@ class BayesianMatrixCompletion(Base):
         sweeps=None,
         stored_draws=None,
         chains=None,
+        chain=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -127,6 +131,7 @@ class BayesianMatrixCompletion(Base):
         self.sweeps = sweeps
         self.stored_draws = stored_draws
         self.chains = chains
+        self.chain = chain
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -147,6 +152,16 @@ class BayesianMatrixCompletion(Base):
         columns = _features(column_features, shape[1], "column_features")
         self._take(self._fit_native(shape, *cells, rows, columns))
         return self
+
+    @classmethod
+    def pooled(cls, models):
+        """One fitted model of several of the same data and settings that differ in `chain` alone, run apart: the bits of one fit of all their chains."""
+        models = list(models)
+        for model in models:
+            check_is_fitted(model)
+        pooled = cls(**models[0].get_params(deep=False)) if models else cls()
+        pooled._take(cls._native.pooled([model._fit for model in models]))
+        return pooled
 
     def _take(self, fit):
         super()._take(fit)

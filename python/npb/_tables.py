@@ -5,6 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
 from npb._base import Base, is_missing, plain, with_running_doc
+from npb._posterior import Sampled
 
 _NUMBERS = {"real", "positive", "angle"}
 _LEVELS = {"binary", "categorical", "ordinal"}
@@ -89,7 +90,7 @@ def _columns(X):
 
 
 @with_running_doc
-class MixedTableModel(Base):
+class MixedTableModel(Sampled, Base):
     """A table of columns of mixed kinds (numbers, counts, categories), by infinite tensor factorisation: missing cells, and which columns depend on each other.
 
     Parameters

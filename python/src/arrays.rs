@@ -2,6 +2,7 @@
 
 use npb_data::{Features, Rating, Ratings, Table};
 use npb_infer::diagnostics::ChainDiagnostics;
+use npb_infer::{SweepPlan, Trace};
 use numpy::ndarray::ArrayD;
 use numpy::{Element, IntoPyArray, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
@@ -124,6 +125,22 @@ pub(crate) fn diagnostics<'py>(
         one.set_item("ess_bulk", d.ess_bulk)?;
         one.set_item("ess_tail", d.ess_tail)?;
         all.set_item(name, one)?;
+    }
+    Ok(all)
+}
+
+/// Kept draws of the monitored scalars, by name: chain, draw.
+pub(crate) fn scalars<'py>(
+    py: Python<'py>,
+    traces: &[&Trace],
+    plan: &SweepPlan,
+) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    let names = traces.first().map_or(&[][..], |trace| trace.names());
+    for (k, name) in names.iter().enumerate() {
+        let kept: Vec<Vec<f64>> = traces.iter().map(|trace| trace.kept(plan, k)).collect();
+        let shape = [kept.len(), kept[0].len()];
+        all.set_item(name, array(py, &shape, kept.concat())?)?;
     }
     Ok(all)
 }

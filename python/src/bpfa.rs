@@ -2,9 +2,13 @@
 
 use npb_bpfa::{BpfaConfig, BpfaFit, ImageConfig, Restored, fit_watched, restore_watched};
 use npb_data::Image;
+use npb_infer::Trace;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
-use crate::arrays::{Array, Matrix, array, config, dict, matrix, of_table, table};
+use crate::arrays::{
+    Array, Matrix, array, config, dict, matrix, of_table, scalars, table,
+};
 use crate::run::{How, ask, error, saved};
 
 /// Height x (width * channels) values, NaN where missing.
@@ -87,6 +91,19 @@ impl Picture {
 
     fn noise_sd(&self) -> Vec<f64> {
         self.0.noise_sd.clone()
+    }
+
+    fn scalars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let traces: Vec<&Trace> = self.0.traces.iter().collect();
+        scalars(py, &traces, &self.0.config.model.sweeps)
+    }
+
+    /// Atom, entry of a patch.
+    fn dictionary<'py>(&self, py: Python<'py>) -> PyResult<Array<'py, f32>> {
+        let dictionary = &self.0.dictionary;
+        let shape = [dictionary.n_atoms(), dictionary.n_columns()];
+        let atoms = (0..shape[0]).flat_map(|k| dictionary.atom(k));
+        array(py, &shape, atoms.collect())
     }
 
     /// Share of patches that use each atom.

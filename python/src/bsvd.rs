@@ -3,13 +3,14 @@
 use npb_bsvd::{
     BsvdConfig, BsvdError, BsvdFit, Cells, Prediction, Ranked, SideInformation, fit_watched,
 };
+use npb_infer::Trace;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::{
-    Array, Matrix, Vector, array, config, diagnostics, dict, features, ratings, vector,
+    Array, Matrix, Vector, array, config, diagnostics, dict, features, ratings, scalars, vector,
 };
-use crate::run::{How, ask, saved};
+use crate::run::{How, ask, error, saved};
 
 /// Numbers of a prediction, in the order of the columns that are handed out.
 const WIDTH: usize = 7;
@@ -92,9 +93,21 @@ impl Bsvd {
         diagnostics(py, &self.0.diagnostics())
     }
 
+    fn scalars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let traces: Vec<&Trace> = self.0.traces().collect();
+        scalars(py, &traces, &self.0.config.sweeps)
+    }
+
+    /// One fit of several that differ in chain and seed only.
+    #[staticmethod]
+    fn pooled(py: Python<'_>, fits: Vec<Py<Self>>) -> PyResult<Self> {
+        let fits = fits.iter().map(|fit| fit.get().0.clone()).collect();
+        py.detach(|| BsvdFit::pooled(fits)).map(Self).map_err(error)
+    }
+
     /// Posterior probabilities of ranks 0, 1, ...
     fn rank_distribution<'py>(&self, py: Python<'py>) -> PyResult<Array<'py>> {
-        let ranks = self.0.rank_distribution().map_err(crate::run::error)?;
+        let ranks = self.0.rank_distribution().map_err(error)?;
         array(py, &[ranks.len()], ranks)
     }
 

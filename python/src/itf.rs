@@ -1,13 +1,14 @@
 //! npb-itf: tables of columns of mixed kinds.
 
 use npb_data::{Field, MixedTable};
+use npb_infer::Trace;
 use npb_itf::{
     Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, fit_data_watched,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::{Array, array, config, diagnostics, dict};
+use crate::arrays::{Array, array, config, diagnostics, dict, scalars};
 use crate::run::{How, ask, error, saved};
 
 /// Row, column, expected values of the parts, lower and upper ends.
@@ -47,6 +48,11 @@ impl Itf {
 
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         diagnostics(py, &self.0.diagnostics())
+    }
+
+    fn scalars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let traces: Vec<&Trace> = self.0.chains().iter().map(|chain| &chain.trace).collect();
+        scalars(py, &traces, &self.0.config().plan())
     }
 
     /// Completed table, and the cells that were missing.

@@ -1,0 +1,23 @@
+"""Draws of samplers, for diagnostics and for ArviZ."""
+
+from sklearn.utils.validation import check_is_fitted
+
+
+class Sampled:
+    """An estimator whose fit holds the kept draws of monitored scalars. They do not depend on how clusters or factors are numbered."""
+
+    def scalars(self):
+        """Kept draws of the monitored scalars: dict of name to array of shape (n_chains, n_draws)."""
+        check_is_fitted(self)
+        return self._fit.scalars()
+
+    def to_datatree(self):
+        """The same as an xarray `DataTree` with the group `posterior`, of dimensions `chain` and `draw`, which ArviZ summarises and plots. Needs xarray."""
+        try:
+            import xarray
+        except ImportError:
+            raise ImportError("to_datatree needs the package xarray, which comes with ArviZ") from None
+        draws = {name: (("chain", "draw"), values) for name, values in self.scalars().items()}
+        posterior = xarray.Dataset(draws)
+        posterior = posterior.assign_coords({name: range(size) for name, size in posterior.sizes.items()})
+        return xarray.DataTree.from_dict({"posterior": posterior})
