@@ -59,10 +59,16 @@ pub(crate) enum Verb {
     Summary(ModelArgs),
     /// Whether the chains or the bound have settled.
     Diagnose(ModelArgs),
+    /// One model of several that differ in their seed only (ratings, table): the draws of all.
+    Merge(MergeArgs),
     /// The model as the library saves it, for programs in Rust.
     Export(ExportArgs),
+    /// A fit that a program in Rust has saved, to be asked here.
+    Import(ImportArgs),
     /// Completions for a shell.
     Completions(CompletionsArgs),
+    /// Pages for `man`, one for each verb.
+    Man(ManArgs),
 }
 
 /// Kinds of models.
@@ -241,6 +247,22 @@ pub(crate) struct Run {
     /// Exit with code 4, the model written all the same, when the fit has not converged.
     #[arg(long)]
     pub(crate) require_converged: bool,
+    /// Versions, seed, settings, schema, times and diagnostics, to be kept as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// What is told of progress, on standard error.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) progress: Tell,
+}
+
+/// How progress is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tell {
+    /// A line that changes, on a terminal only.
+    #[default]
+    Auto,
+    /// A line of JSON for each step.
+    Json,
 }
 
 /// The file that a model is fitted to.
@@ -571,6 +593,9 @@ pub(crate) struct ImageArgs {
         requires = "checkpoint"
     )]
     pub(crate) every: String,
+    /// What is told of progress, on standard error.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) progress: Tell,
     #[command(flatten)]
     pub(crate) settings: Settings,
 }
@@ -593,6 +618,35 @@ pub(crate) struct ExportArgs {
     /// File to write [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MergeArgs {
+    /// Model files of the same data and settings, with different seeds.
+    #[arg(required = true, num_args = 2..)]
+    pub(crate) models: Vec<PathBuf>,
+    /// The model file to write.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// What `save` of the library has written.
+    pub(crate) fit: PathBuf,
+    /// What the columns of new files are [default: numbers, by the names that the fit has].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    /// The model file to write.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// The folder to write to.
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) out: PathBuf,
 }
 
 /// Parts of a model file.

@@ -19,10 +19,37 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = match path.as_os_str() == "-" {
         true => io::stdin().lock().read_to_end(&mut bytes),
-        false => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+        false => {
+            check_size(path)?;
+            File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+        }
     };
     read.map_err(|e| Failure::bad_data(format_args!("{}: cannot read: {e}", path.display())))?;
     Ok(bytes)
+}
+
+/// Refuses a file that has more bytes than half of the memory that is free: its cells need as much again.
+fn check_size(path: &Path) -> Result<()> {
+    let size = std::fs::metadata(path).map_or(0, |file| file.len());
+    match free_memory() {
+        Some(free) if size > free / 2 => Err(Failure::bad_data(format_args!(
+            "{}: has {:.1} GB, more than half of the {:.1} GB of memory that are free; split it, or leave out columns",
+            path.display(),
+            size as f64 / 1e9,
+            free as f64 / 1e9
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// In bytes, where the system says it.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// A file with columns: text, or columns that have types of their own.

@@ -11,7 +11,7 @@ use npb_infer::Watch;
 use npb_infer::checkpoint::Every;
 use npb_infer::watch::Progress;
 
-use crate::args::Run;
+use crate::args::{Run, Tell};
 use crate::failure::{Failure, INTERRUPTED, NOT_CONVERGED, Result};
 use crate::input::note;
 use crate::output::{check_folder, is_no_file};
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// One fit: what it is told to do beside the fit itself.
 pub(crate) struct Job<'a> {
     run: &'a Run,
-    pub(crate) every: Every,
+    every: Every,
     quiet: bool,
     terminal: bool,
     begun: Instant,
@@ -44,7 +44,7 @@ impl<'a> Job<'a> {
             return Err(Failure::usage(message));
         }
         let every = Every::time(duration(&run.every)?);
-        if let Some(path) = &run.checkpoint {
+        for path in run.checkpoint.iter().chain(&run.record) {
             check_folder(path)?;
         }
         Ok(Self {
@@ -73,24 +73,49 @@ impl<'a> Job<'a> {
 
     /// The watch of a fit.
     pub(crate) fn watch(&self) -> Watch<'_> {
-        let watch = Watch::new(|progress: &Progress<'_>| {
-            self.hear(progress.part, progress.step, progress.share)
-        });
+        let watch = Watch::new(|progress: &Progress<'_>| self.hear(progress));
         match self.checkpoint() {
             Some(path) => watch.with_checkpoint(path, self.every),
             None => watch,
         }
     }
 
-    /// Tells a terminal how far the fit is, and says whether it is to go on.
-    pub(crate) fn hear(&self, part: &str, step: u64, share: f64) -> ControlFlow<()> {
-        if self.terminal {
-            self.show(part, step, share);
+    /// Tells how far the fit is, and says whether it is to go on.
+    fn hear(&self, progress: &Progress<'_>) -> ControlFlow<()> {
+        match self.run.progress {
+            Tell::Json => self.tell(progress),
+            Tell::Auto if self.terminal => self.show(progress.part, progress.step, progress.share),
+            Tell::Auto => {}
         }
         match INTERRUPT.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    /// A line of JSON.
+    fn tell(&self, progress: &Progress<'_>) {
+        let scalars = progress.names.iter().zip(progress.values);
+        let scalars: serde_json::Map<_, _> = scalars
+            .map(|(name, &value)| (name.clone(), value.into()))
+            .collect();
+        let line = serde_json::json!({
+            "part": progress.part,
+            "step": progress.step,
+            "share": progress.share,
+            "seconds": self.spent(),
+            "scalars": scalars,
+        });
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+
+    /// Seconds since the command began.
+    pub(crate) fn spent(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    pub(crate) fn record(&self) -> Option<&Path> {
+        self.run.record.as_deref()
     }
 
     fn show(&self, part: &str, step: u64, share: f64) {
@@ -143,7 +168,7 @@ impl<'a> Job<'a> {
         {
             let _ = std::fs::remove_file(path);
         }
-        let spent = seconds(self.begun.elapsed().as_secs_f64());
+        let spent = seconds(self.spent());
         note(
             self.quiet,
             format_args!("{what}; {spent}; {} written", self.run.out.display()),

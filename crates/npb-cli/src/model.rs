@@ -63,13 +63,28 @@ impl ModelFile {
     pub(crate) fn load(path: &Path) -> Result<Self> {
         storage::load(path, MODEL).map_err(|error| match error {
             StorageError::Format { source: FormatError::OtherModel { found, .. }, .. } if found != MODEL => {
+                let path = path.display();
                 Failure::bad_data(format_args!(
-                    "{}: holds a {found:?} of the library, without a schema; `npb fit` writes files that can be asked here",
-                    path.display()
+                    "{path}: holds a {found:?} of the library, without a schema; `npb import {path} --schema FILE -o m.npb` makes a file that can be asked here"
                 ))
             }
             error => Failure::bad_data(error),
         })
+    }
+
+    /// What model the library has saved in these bytes.
+    pub(crate) fn library_model(path: &Path, bytes: &[u8]) -> Result<String> {
+        match storage::from_bytes::<Self>(MODEL, bytes) {
+            Err(FormatError::OtherModel { found, .. }) => Ok(found),
+            Ok(_) => Err(Failure::usage(format_args!(
+                "{}: is a model file already",
+                path.display()
+            ))),
+            Err(error) => Err(Failure::bad_data(format_args!(
+                "{}: {error}",
+                path.display()
+            ))),
+        }
     }
 
     /// The schema of the file of the fit.
@@ -80,6 +95,12 @@ impl ModelFile {
 
     pub(crate) fn schema_text(&self) -> &str {
         &self.schema
+    }
+
+    /// Whether both were fitted to the same columns of as many rows.
+    pub(crate) fn is_of_the_data_of(&self, other: &Self) -> bool {
+        (&self.kind, &self.schema, self.n_rows) == (&other.kind, &other.schema, other.n_rows)
+            && (&self.places, &self.names) == (&other.places, &other.names)
     }
 
     /// A question that this kind of model does not answer.

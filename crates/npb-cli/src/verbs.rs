@@ -1,9 +1,11 @@
 //! The verbs.
 
 mod describe;
+mod exchange;
 mod fit;
 mod groups;
 mod images;
+mod keep;
 mod labels;
 mod questions;
 mod ratings;
@@ -43,7 +45,10 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Inpaint(args) => images::inpaint(&args, quiet),
         Verb::Summary(args) => describe::summary(&args),
         Verb::Diagnose(args) => describe::diagnose(&args),
+        Verb::Merge(args) => exchange::merge(&args, quiet),
         Verb::Export(args) => describe::export(&args),
+        Verb::Import(args) => exchange::import(&args, quiet),
+        Verb::Man(args) => describe::man(&args),
         Verb::Completions(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Npb::command(), "npb", &mut script);

@@ -93,6 +93,37 @@ impl ItfFit {
         Self::from_content(wire)
     }
 
+    /// One fit of several that differ in their seed only, run apart (on several machines, say): draws and chains of all.
+    ///
+    /// # Errors
+    /// No fit; other rows, columns, groups or another configuration.
+    pub fn pooled(fits: Vec<Self>) -> Result<Self, ItfError> {
+        let mut fits = fits.into_iter().map(|fit| fit.wire);
+        let Some(mut all) = fits.next() else {
+            return Err(ItfError::saved("no fits"));
+        };
+        for (number, fit) in (2..).zip(fits) {
+            let alike = ItfConfig {
+                chains: all.config.chains,
+                seed: all.config.seed,
+                ..fit.config.clone()
+            };
+            let same = alike == all.config
+                && fit.n_rows == all.n_rows
+                && fit.columns == all.columns
+                && fit.places == all.places;
+            if !same {
+                return Err(ItfError::saved(format!(
+                    "fit {number}: it is of other rows, columns or groups, or of another configuration than the first"
+                )));
+            }
+            all.config.chains += fit.config.chains;
+            all.chains.extend(fit.chains);
+            all.draws.extend(fit.draws);
+        }
+        Self::from_content(all)
+    }
+
     /// The configuration of the fit.
     pub fn config(&self) -> &ItfConfig {
         &self.wire.config

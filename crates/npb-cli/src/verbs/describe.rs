@@ -1,11 +1,14 @@
 //! `npb schema`, `summary`, `diagnose` and `export`: what there is.
 
+use std::path::Path;
+
+use clap::CommandFactory;
 use npb_data::schema::{Design, Role};
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_iqgme::{IqgmeFit, Saved};
 
 use super::{labels, ratings, table, tasks, topics};
-use crate::args::{ExportArgs, ModelArgs, ModelKind, Part, SchemaArgs};
+use crate::args::{ExportArgs, ManArgs, ModelArgs, Npb, Part, SchemaArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, Given};
 use crate::model::ModelFile;
@@ -32,6 +35,13 @@ pub(crate) fn export(args: &ExportArgs) -> Result<()> {
         Part::Config => model.config.as_bytes(),
     };
     output::bytes(bytes, args.out.as_deref())
+}
+
+/// One page for each verb.
+pub(crate) fn man(args: &ManArgs) -> Result<()> {
+    let written = std::fs::create_dir_all(&args.out)
+        .and_then(|()| clap_mangen::generate_to(Npb::command(), &args.out));
+    written.map_err(|e| Failure::failed(format_args!("{}: cannot write: {e}", args.out.display())))
 }
 
 pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
@@ -69,7 +79,7 @@ fn names(model: &ModelFile) -> Sheet {
 
 /// Clusters with their weights and means of numbers.
 fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
-    let fit = numbers_fit(model, args)?;
+    let fit = numbers_fit(model, &args.model)?;
     let names = Design::new(&model.schema(&args.model)?).names().concat();
     let in_model = fit.model_columns();
     let in_model = in_model.iter().filter_map(|&j| names.get(j));
@@ -107,45 +117,36 @@ fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
     Ok(sheet)
 }
 
-fn numbers_fit(model: &ModelFile, args: &ModelArgs) -> Result<IqgmeFit> {
+fn numbers_fit(model: &ModelFile, path: &Path) -> Result<IqgmeFit> {
     IqgmeFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.model.display())))
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
 }
 
 pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    let sheet = match model.kind.as_str() {
-        kind if kind == ModelKind::Ratings.name() => {
-            scalars(ratings::scalars(&model, &args.model)?)
-        }
-        kind if kind == ModelKind::Table.name() => {
-            scalars(table::load(&model, &args.model)?.diagnostics())
-        }
-        kind if kind == ModelKind::Groups.name() => {
-            return Err(model.cannot(
-                &args.model,
-                "diagnose",
-                "ratings, table, classifier, mixture or labels",
-            ));
-        }
-        kind => {
-            let trace = match kind {
-                "labels" => labels::load(&model, &args.model)?.trace,
-                "tasks" => tasks::load(&model, &args.model)?.trace().to_vec(),
-                "topics" => topics::load(&model, &args.model)?.trace().to_vec(),
-                _ => numbers_fit(&model, args)?.trace().to_vec(),
-            };
-            let mut sheet = Sheet::new(&["iteration", "elbo", "relative_change"]);
-            let row = |report: &npb_infer::VbReport| {
-                [report.iteration as f64, report.elbo, report.rel_change]
-                    .map(Cell::Number)
-                    .to_vec()
-            };
-            trace.iter().map(row).for_each(|row| sheet.push_row(row));
-            sheet
-        }
-    };
+    let kinds = "ratings, table, tasks, topics, classifier, mixture or labels";
+    let sheet = diagnostics(&model, &args.model)?;
+    let sheet = sheet.ok_or_else(|| model.cannot(&args.model, "diagnose", kinds))?;
     output::sheet(&sheet, &args.out)
+}
+
+/// Scalars of chains, or the bound by iteration, of the kinds of models that keep them.
+pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Option<Sheet>> {
+    let trace = match model.kind.as_str() {
+        "ratings" => return Ok(Some(scalars(ratings::scalars(model, path)?))),
+        "table" => return Ok(Some(scalars(table::load(model, path)?.diagnostics()))),
+        "groups" => return Ok(None),
+        "labels" => labels::load(model, path)?.trace,
+        "tasks" => tasks::load(model, path)?.trace().to_vec(),
+        "topics" => topics::load(model, path)?.trace().to_vec(),
+        _ => numbers_fit(model, path)?.trace().to_vec(),
+    };
+    let mut sheet = Sheet::new(&["iteration", "elbo", "relative_change"]);
+    for report in &trace {
+        let numbers = [report.iteration as f64, report.elbo, report.rel_change];
+        sheet.push_row(numbers.map(Cell::Number));
+    }
+    Ok(Some(sheet))
 }
 
 fn scalars(found: Vec<(String, ChainDiagnostics)>) -> Sheet {

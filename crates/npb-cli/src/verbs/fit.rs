@@ -1,12 +1,13 @@
 //! `npb fit`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use npb_data::schema::{Design, SchemaData};
 use npb_data::{Labels, Table};
 use npb_infer::Stop;
 use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
+use super::keep::keep;
 use super::{groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
@@ -145,41 +146,5 @@ fn write(
         bytes,
     );
     model.n_rows = data.n_rows as u64;
-    model.save(job.out())?;
-    job.done(what, settled(fit.stop()), &beside(job.checkpoint()))
-}
-
-/// Files whose names begin with that of the checkpoint: runs, chains and folds have one each.
-pub(crate) fn beside(checkpoint: Option<&Path>) -> Vec<PathBuf> {
-    let Some(path) = checkpoint else {
-        return Vec::new();
-    };
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let folder = path
-        .parent()
-        .filter(|f| !f.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let is_part = |rest: &str| {
-        rest.is_empty()
-            || rest.starts_with('.')
-                && rest[1..]
-                    .trim_start_matches("fold")
-                    .bytes()
-                    .all(|b| b.is_ascii_digit())
-    };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_string_lossy()
-                .strip_prefix(&name)
-                .is_some_and(is_part)
-        })
-        .map(|entry| entry.path())
-        .collect()
+    keep(job, &model, what, settled(fit.stop()))
 }

@@ -6,7 +6,8 @@ use npb_hbrec::{
     fit_watched,
 };
 
-use super::fit::{beside, settled};
+use super::fit::settled;
+use super::keep::keep;
 use super::ratings::{features, triplets};
 use crate::args::{GroupsArgs, ModelKind, RecommendArgs};
 use crate::failure::{Failure, Result};
@@ -56,14 +57,13 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
         entries.column_ids.clone(),
     );
     model.liked = args.liked;
-    model.save(job.out())?;
     let what = format!(
         "{} ratings, {} users, {} items",
         entries.entries.len(),
         entries.row_ids.len(),
         fit.n_items()
     );
-    job.done(&what, settled(&fit.stop()), &beside(job.checkpoint()))
+    keep(&job, &model, &what, settled(&fit.stop()))
 }
 
 /// What a user would like, by what the file of `--exclude` says of that user, who need not have been there at the fit.

@@ -65,6 +65,8 @@ fn restored(
         checkpoint: how.checkpoint.clone(),
         every: how.every.clone(),
         require_converged: false,
+        record: None,
+        progress: how.progress,
     };
     let job = Job::new(&run, quiet)?;
     let config: ImageConfig = how
@@ -94,7 +96,7 @@ fn restored(
         image.height(),
         noise.join(", ")
     );
-    job.done(&what, true, &super::fit::beside(job.checkpoint()))
+    job.done(&what, true, &super::keep::beside(job.checkpoint()))
 }
 
 fn decoded(path: &Path) -> Result<DynamicImage> {

@@ -9,7 +9,8 @@ use npb_data::schema::{ColumnSchema, Design, Kind, Role, SchemaData};
 use npb_regbayes::tasks::{Task, TaskData, fit_watched};
 use npb_regbayes::{MtIlsvmConfig, MtIlsvmFit, RegBayesError, Saved};
 
-use super::fit::{beside, numbers, settled};
+use super::fit::{numbers, settled};
+use super::keep::keep;
 use crate::args::{LabelsArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, Given};
@@ -68,9 +69,8 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
         bytes,
     );
     model.n_rows = data.n_rows as u64;
-    model.save(job.out())?;
     let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
-    job.done(&what, settled(&fit.stop), &beside(job.checkpoint()))
+    keep(&job, &model, &what, settled(&fit.stop))
 }
 
 /// The file of the labels: two levels or numbers in each column; a column of the name of the row ids names the rows.

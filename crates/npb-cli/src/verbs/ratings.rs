@@ -12,8 +12,8 @@ use npb_data::read::{self, Column, RatingFile, ReadingRules};
 use npb_data::schema::{Design, Role, Schema};
 use npb_infer::Stop;
 
-use super::fit::beside;
 use super::groups;
+use super::keep::keep;
 use crate::args::{
     Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
 };
@@ -79,14 +79,13 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         bytes,
     );
     (model.n_rows, model.places) = (entries.entries.len() as u64, places.to_vec());
-    model.save(job.out())?;
     let what = format!(
         "{} ratings, {} rows, {} columns",
         entries.entries.len(),
         fit.n_rows(),
         fit.n_cols()
     );
-    job.done(&what, settled(&fit), &beside(job.checkpoint()))
+    keep(&job, &model, &what, settled(&fit))
 }
 
 fn settled(fit: &BsvdFit) -> bool {

@@ -5,12 +5,11 @@ use std::path::Path;
 
 use npb_data::schema::{Schema, SchemaData};
 use npb_data::{Field, MixedTable};
-use npb_infer::Stop;
-use npb_infer::storage::fingerprint;
-use npb_itf::{Dependence, DependenceConfig, ItfConfig, ItfData, ItfError, ItfFit, ItfRun, Saved};
-use rayon::prelude::*;
+use npb_itf::{
+    Dependence, DependenceConfig, ItfConfig, ItfData, ItfError, ItfFit, Saved, fit_data_watched,
+};
 
-use super::fit::beside;
+use super::keep::keep;
 use crate::args::{DependenceArgs, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input;
@@ -32,8 +31,9 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", file.display()));
     let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file)?;
     job.listen()?;
-    let fit = run(&data, &config, &job, &read)?;
+    let fit = fit_data_watched(&data, &config, &job.watch());
     job.finished()?;
+    let fit = fit.map_err(in_file)?;
     let bytes = fit.to_bytes().map_err(Failure::failed)?;
     let mut model = ModelFile::new(
         ModelKind::Table.name(),
@@ -43,57 +43,13 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
         bytes,
     );
     model.n_rows = read.n_rows as u64;
-    model.save(job.out())?;
     let what = format!(
         "{} rows, {} columns, {} draws",
         read.n_rows,
         fit.columns().len(),
         fit.draws().len()
     );
-    job.done(&what, settled(&fit), &beside(job.checkpoint()))
-}
-
-/// All chains, watched and checkpointed.
-fn run(data: &ItfData, config: &ItfConfig, job: &Job<'_>, read: &SchemaData) -> Result<ItfFit> {
-    let watch = job.watch();
-    let key = fingerprint(&(config, &read.features, &read.fields)).map_err(Failure::failed)?;
-    let kept = watch
-        .checkpoint::<npb_itf::Checkpoint>(
-            "npb-cli/table",
-            env!("CARGO_PKG_VERSION"),
-            key,
-            config.chains,
-        )
-        .map_err(Failure::failed)?;
-    let total = config.plan().total();
-    let chain = |number: usize| {
-        let mut run = match kept.reached(number) {
-            None => ItfRun::new(data, config.clone(), number as u64),
-            Some(reached) => ItfRun::resume(data, config.clone(), reached),
-        }
-        .map_err(Failure::failed)?;
-        let mut part = watch.part(format!("chain {}", number + 1), 1.0 / config.chains as f64);
-        let mut failed = None;
-        run.run(|report, run| {
-            if let Err(error) = kept.offer(number, report.sweep, || run.checkpoint()) {
-                failed = Some(error);
-                return std::ops::ControlFlow::Break(());
-            }
-            part.report(report.sweep, report.sweep as f64 / total as f64, &[], &[])
-        });
-        kept.write(number, || run.checkpoint())
-            .map_err(Failure::failed)?;
-        failed.map_or_else(|| Ok(run.finish()), |error| Err(Failure::failed(error)))
-    };
-    let chains: Vec<_> = (0..config.chains)
-        .into_par_iter()
-        .map(chain)
-        .collect::<Result<_>>()?;
-    if chains.iter().any(|chain| chain.stop == Stop::Cancelled) {
-        // The caller says so; there may be no draw to make a fit of.
-        job.finished()?;
-    }
-    ItfFit::new(data, config, chains).map_err(Failure::failed)
+    keep(&job, &model, &what, settled(&fit))
 }
 
 fn settled(fit: &ItfFit) -> bool {

@@ -7,7 +7,8 @@ use npb_data::Table;
 use npb_data::schema::{Design, SchemaData};
 use npb_iqgme::{IqgmeError, MultiTaskFit, Saved, Task, TasksConfig};
 
-use super::fit::{beside, numbers, settled};
+use super::fit::{numbers, settled};
+use super::keep::keep;
 use super::questions::{DRAWS, push_classes};
 use crate::args::{ModelKind, PredictArgs, TasksArgs};
 use crate::failure::{Failure, Result};
@@ -81,14 +82,13 @@ pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
         bytes,
     );
     model.n_rows = data.n_rows as u64;
-    model.save(job.out())?;
     let what = format!(
         "{} rows, {} tasks, classes {}",
         data.n_rows,
         fit.tasks().len(),
         fit.classes().join(", ")
     );
-    job.done(&what, settled(fit.stop()), &beside(job.checkpoint()))
+    keep(&job, &model, &what, settled(fit.stop()))
 }
 
 fn run(

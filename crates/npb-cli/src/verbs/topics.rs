@@ -7,7 +7,8 @@ use npb_data::schema::Schema;
 use npb_regbayes::topics::{Response, fit_watched};
 use npb_regbayes::{MedLdaConfig, MedLdaFit, RegBayesError, Saved};
 
-use super::fit::{beside, settled};
+use super::fit::settled;
+use super::keep::keep;
 use crate::args::{ModelKind, PredictArgs, TopicsArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, unreadable};
@@ -78,13 +79,12 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
         bytes,
     );
     (model.n_rows, model.places, model.names) = (n as u64, names, words);
-    model.save(job.out())?;
     let what = format!(
         "{n} documents, {} words, {} topics",
         fit.n_words(),
         fit.n_topics()
     );
-    job.done(&what, settled(&fit.stop()), &beside(job.checkpoint()))
+    keep(&job, &model, &what, settled(&fit.stop()))
 }
 
 /// The first field of every line that is not empty.

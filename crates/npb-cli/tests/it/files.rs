@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 23] = [
+const VERBS: [&str; 26] = [
     "schema",
     "config",
     "fit",
@@ -27,7 +27,10 @@ const VERBS: [&str; 23] = [
     "inpaint",
     "summary",
     "diagnose",
+    "merge",
     "export",
+    "import",
+    "man",
     "completions",
 ];
 
@@ -198,6 +201,49 @@ fn the_disk_may_be_full() {
         "{}",
         errors(&output)
     );
+}
+
+#[test]
+fn what_cannot_be_written_or_read_leaves_nothing_behind() {
+    let folder = Folder::new("limits");
+    folder.write("a.csv", "x,y\n1,2\n2,3\n3,5\n");
+    folder.write("header.csv", "x,y\n");
+    let huge = std::fs::File::create(folder.path("huge.csv")).expect("a file");
+    huge.set_len(1 << 42).expect("a sparse file");
+    let mut cases = vec![
+        ("schema a.csv -o none/s.toml", 2, "there is no folder none"),
+        (
+            "fit mixture a.csv --record none/r.json -o m.npb",
+            2,
+            "there is no folder none",
+        ),
+        (
+            "fit mixture header.csv -o m.npb",
+            3,
+            "header.csv: there is no row of data",
+        ),
+        (
+            "fit table header.csv -o m.npb",
+            3,
+            "header.csv: there is no row of data",
+        ),
+    ];
+    if std::path::Path::new("/dev/full").exists() {
+        cases.push(("schema a.csv -o /dev/full", 1, "/dev/full: cannot write"));
+    }
+    if std::path::Path::new("/proc/meminfo").exists() {
+        cases.push((
+            "schema huge.csv",
+            3,
+            "huge.csv: has 4398.0 GB, more than half",
+        ));
+    }
+    let before = folder.files();
+    for (arguments, code, message) in cases {
+        let error = folder.fails(arguments, code);
+        assert!(error.contains(message), "{arguments}: {error}");
+    }
+    assert_eq!(folder.files(), before);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use npb_iqgme::{IqgmeConfig, IqgmeFit, Saved};
 use crate::{Folder, cells, errors};
 
 /// Patients of two kinds with holes; towns say something, too.
-fn patients(rows: std::ops::Range<usize>) -> String {
+pub(crate) fn patients(rows: std::ops::Range<usize>) -> String {
     let mut text = String::from("id,age,marker,town,ill\n");
     for i in rows {
         let ill = i % 2 == 1;
@@ -38,9 +38,9 @@ fn patients(rows: std::ops::Range<usize>) -> String {
     text
 }
 
-const SMALL: &str = "--set restarts=1 --set folds=2";
+pub(crate) const SMALL: &str = "--set restarts=1 --set folds=2";
 
-fn classifier(name: &str) -> Folder {
+pub(crate) fn classifier(name: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("patients.csv", patients(0..80));
     folder.npb(&format!(
@@ -266,7 +266,7 @@ fn mixtures_score_and_fill() {
     );
 }
 
-const TABLE: &str = "--set chains=1 --set burn_in=60 --set keep=20 --set thin=1";
+pub(crate) const TABLE: &str = "--set chains=1 --set burn_in=60 --set keep=20 --set thin=1";
 
 #[test]
 fn tables_say_what_depends_on_what() {
@@ -290,7 +290,7 @@ fn tables_say_what_depends_on_what() {
 }
 
 /// Stars of two tastes.
-fn stars() -> String {
+pub(crate) fn stars() -> String {
     let mut text = String::from("user,film,stars\n");
     for user in 0..24 {
         for film in 0..15 {
@@ -305,7 +305,7 @@ fn stars() -> String {
     text
 }
 
-const RATINGS: &str =
+pub(crate) const RATINGS: &str =
     "fit ratings r.csv --row user --column film --value stars --seed 3 --set candidates=5";
 
 #[test]
@@ -424,6 +424,8 @@ fn an_interrupted_fit_goes_on_to_the_same_bits() {
         format!("fit labels p.csv --labels y.csv --id id {long}"),
         "fit groups r.csv --group user --item film --value stars --liked 4 --set weights.limits.tolerance=0 --set weights.limits.max_iterations=1000 --set base.learned.limits.max_iterations=100 --set base.learned.limits.tolerance=0".to_owned(),
         format!("fit topics d.txt --set topics=4 {long}"),
+        format!("fit classifier p.csv --label ill --id id {SMALL} --set max_iterations=400 --set tolerance=1e-300"),
+        "fit tasks p.csv --task town --label ill --id id --set single.restarts=1 --set single.folds=2 --set single.tolerance=1e-300".to_owned(),
     ];
     for fit in &cases {
         goes_on(&folder, fit, ".npb");

@@ -1,5 +1,6 @@
 //! The command `npb`, run on small files.
 
+mod exchange;
 mod files;
 mod fits;
 mod guide;

@@ -1,0 +1,92 @@
+//! What is written when a fit is done: the model, and the record of the run.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::describe::diagnostics;
+use crate::args::Format;
+use crate::failure::{Failure, Result};
+use crate::job::Job;
+use crate::model::ModelFile;
+use crate::output;
+
+/// Writes the model and the record that is asked for, and says so.
+pub(crate) fn keep(job: &Job<'_>, model: &ModelFile, what: &str, converged: bool) -> Result<()> {
+    model.save(job.out())?;
+    if let Some(path) = job.record() {
+        let record = record(job, model, what, converged)?;
+        output::bytes(format!("{record:#}\n").as_bytes(), Some(path))?;
+    }
+    job.done(what, converged, &beside(job.checkpoint()))
+}
+
+/// What was run and how it went.
+fn record(job: &Job<'_>, model: &ModelFile, what: &str, converged: bool) -> Result<Value> {
+    let of_toml = |text: &str| toml::from_str::<Value>(text).map_err(Failure::failed);
+    let settings = of_toml(&model.config)?;
+    let seed = settings
+        .get("seed")
+        .or_else(|| settings.get("single")?.get("seed"));
+    let diagnostics: Value = match diagnostics(model, job.out())? {
+        Some(sheet) => {
+            serde_json::from_slice(&sheet.written(Format::Json)?).map_err(Failure::failed)?
+        }
+        None => Value::Null,
+    };
+    let ended = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ended = ended.map_or(0.0, |time| time.as_secs_f64());
+    Ok(json!({
+        "npb": env!("CARGO_PKG_VERSION"),
+        "machine": format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+        "command": std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>(),
+        "kind": model.kind,
+        "file": model.file,
+        "model": job.out().display().to_string(),
+        "what": what,
+        "seed": seed,
+        "threads": rayon::current_num_threads(),
+        "ended_unix": ended,
+        "seconds": job.spent(),
+        "converged": converged,
+        "settings": settings,
+        "schema": of_toml(model.schema_text())?,
+        "diagnostics": diagnostics,
+    }))
+}
+
+/// Files whose names begin with that of the checkpoint: runs, chains and folds have one each.
+pub(crate) fn beside(checkpoint: Option<&Path>) -> Vec<PathBuf> {
+    let Some(path) = checkpoint else {
+        return Vec::new();
+    };
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let folder = path
+        .parent()
+        .filter(|f| !f.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let is_part = |rest: &str| {
+        rest.is_empty()
+            || rest.starts_with('.')
+                && rest[1..]
+                    .trim_start_matches("fold")
+                    .bytes()
+                    .all(|b| b.is_ascii_digit())
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            entry
+                .file_name()
+                .to_string_lossy()
+                .strip_prefix(&name)
+                .is_some_and(is_part)
+        })
+        .map(|entry| entry.path())
+        .collect()
+}
