@@ -101,7 +101,7 @@ def long_fits():
         "IncompleteImputer": lambda: IncompleteImputer(unlabelled_starts=[{"k_means": 8}], **many).fit(X),
         "MultiTaskClassifier": lambda: MultiTaskClassifier(**many).fit(X, y, tasks=np.repeat(["s", "t"], 200)),
         "BayesianMatrixCompletion": lambda: BayesianMatrixCompletion(**LONG).fit(X),
-        "HybridRecommender": lambda: HybridRecommender(base={"learned": {"max_iterations": 100_000, "tolerance": 0.0}}).fit(likes),
+        "HybridRecommender": lambda: HybridRecommender(base={"learned": {"limits": {"max_iterations": 100_000, "tolerance": 0.0}}}).fit(likes),
         "MultiLabelLatentFeatures": lambda: MultiLabelLatentFeatures(**endless).fit(X, (X[:, :3] > 0).astype(float)),
         "MaxMarginTopics": lambda: MaxMarginTopics(topics=8, **endless).fit(rng.poisson(1.0, size=(400, 300)), y),
         "BetaProcessDenoiser": lambda: BetaProcessDenoiser(sweeps=sweeps).fit(rng.normal(size=(64, 64))),

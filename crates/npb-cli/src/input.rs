@@ -4,15 +4,42 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use npb_data::RawTable;
 use npb_data::read::{
     self, DelimitedOptions, Encoding, ImpossibleValues, MissingColumns, ReadError, ReadingReport,
     ReadingRules, Separator, UnseenLevels,
 };
-use npb_data::schema::{Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
+use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
+use npb_data::{RawTable, Table};
 
 use crate::args::{Layout, Rule, Rules, Training};
 use crate::failure::{Failure, Result};
+
+/// With more columns of numbers than this, something is said.
+const MANY_COLUMNS: usize = 200;
+
+/// The features as numbers.
+pub(crate) fn numbers(data: &SchemaData, file: &Path, quiet: bool) -> Result<Table> {
+    let design = Design::new(&data.schema);
+    let table = design.table(&data.features).map_err(Failure::bad_data)?;
+    let widest = design
+        .names()
+        .into_iter()
+        .max_by_key(Vec::len)
+        .unwrap_or_default();
+    if table.n_cols() > MANY_COLUMNS && widest.len() > 1 {
+        note(
+            quiet,
+            format_args!(
+                "{}: {} columns of numbers, {} of them for the levels of one column ({}, ...); --ignore leaves columns out",
+                file.display(),
+                table.n_cols(),
+                widest.len(),
+                widest[0]
+            ),
+        );
+    }
+    Ok(table)
+}
 
 /// Everything in a file, or on standard input for `-`.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {

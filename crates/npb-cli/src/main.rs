@@ -4,9 +4,11 @@
 //! `output`), settings of models (`settings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`).
 
 mod args;
+mod diagnostics;
 mod failure;
 mod input;
 mod job;
+mod keep;
 mod model;
 mod output;
 mod settings;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use npb_data::schema::Schema;
+use npb_infer::Saved;
 use npb_infer::storage::{self, FormatError, StorageError};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +102,12 @@ impl ModelFile {
     pub(crate) fn is_of_the_data_of(&self, other: &Self) -> bool {
         (&self.kind, &self.schema, self.n_rows) == (&other.kind, &other.schema, other.n_rows)
             && (&self.places, &self.names) == (&other.places, &other.names)
+    }
+
+    /// The library's fit in it.
+    pub(crate) fn fit<F: Saved<Error: std::fmt::Display>>(&self, path: &Path) -> Result<F> {
+        F::from_bytes(&self.fit)
+            .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
     }
 
     /// A question that this kind of model does not answer.

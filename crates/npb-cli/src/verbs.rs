@@ -1,11 +1,11 @@
 //! The verbs.
 
+mod classes;
 mod describe;
 mod exchange;
 mod fit;
 mod groups;
 mod images;
-mod keep;
 mod labels;
 mod questions;
 mod ratings;
@@ -38,7 +38,7 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Predict(args) => questions::predict(&args, quiet),
         Verb::Impute(args) => questions::impute(&args, quiet),
         Verb::Score(args) => questions::score(&args, quiet),
-        Verb::Recommend(args) => ratings::recommend(&args),
+        Verb::Recommend(args) => questions::recommend(&args),
         Verb::Next(args) => ratings::next(&args),
         Verb::Dependence(args) => table::dependence(&args, quiet),
         Verb::Denoise(args) => images::denoise(&args, quiet),

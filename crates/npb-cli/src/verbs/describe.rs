@@ -1,14 +1,12 @@
 //! `npb schema`, `summary`, `diagnose` and `export`: what there is.
 
-use std::path::Path;
-
 use clap::CommandFactory;
 use npb_data::schema::{Design, Role};
-use npb_infer::diagnostics::ChainDiagnostics;
-use npb_iqgme::{IqgmeFit, Saved};
+use npb_iqgme::IqgmeFit;
 
 use super::{labels, ratings, table, tasks, topics};
 use crate::args::{ExportArgs, ManArgs, ModelArgs, Npb, Part, SchemaArgs};
+use crate::diagnostics::diagnostics;
 use crate::failure::{Failure, Result};
 use crate::input::{self, Given};
 use crate::model::ModelFile;
@@ -79,7 +77,7 @@ fn names(model: &ModelFile) -> Sheet {
 
 /// Clusters with their weights and means of numbers.
 fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
-    let fit = numbers_fit(model, &args.model)?;
+    let fit = model.fit::<IqgmeFit>(&args.model)?;
     let names = Design::new(&model.schema(&args.model)?).names().concat();
     let in_model = fit.model_columns();
     let in_model = in_model.iter().filter_map(|&j| names.get(j));
@@ -117,43 +115,10 @@ fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
     Ok(sheet)
 }
 
-fn numbers_fit(model: &ModelFile, path: &Path) -> Result<IqgmeFit> {
-    IqgmeFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
-}
-
 pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     let kinds = "ratings, table, tasks, topics, classifier, mixture or labels";
     let sheet = diagnostics(&model, &args.model)?;
     let sheet = sheet.ok_or_else(|| model.cannot(&args.model, "diagnose", kinds))?;
     output::sheet(&sheet, &args.out)
-}
-
-/// Scalars of chains, or the bound by iteration, of the kinds of models that keep them.
-pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Option<Sheet>> {
-    let trace = match model.kind.as_str() {
-        "ratings" => return Ok(Some(scalars(ratings::scalars(model, path)?))),
-        "table" => return Ok(Some(scalars(table::load(model, path)?.diagnostics()))),
-        "groups" => return Ok(None),
-        "labels" => labels::load(model, path)?.trace,
-        "tasks" => tasks::load(model, path)?.trace().to_vec(),
-        "topics" => topics::load(model, path)?.trace().to_vec(),
-        _ => numbers_fit(model, path)?.trace().to_vec(),
-    };
-    let mut sheet = Sheet::new(&["iteration", "elbo", "relative_change"]);
-    for report in &trace {
-        let numbers = [report.iteration as f64, report.elbo, report.rel_change];
-        sheet.push_row(numbers.map(Cell::Number));
-    }
-    Ok(Some(sheet))
-}
-
-fn scalars(found: Vec<(String, ChainDiagnostics)>) -> Sheet {
-    let mut sheet = Sheet::new(&["scalar", "mean", "sd", "rhat", "ess_bulk", "ess_tail"]);
-    for (name, d) in found {
-        let numbers = [d.mean, d.sd, d.rhat, d.ess_bulk, d.ess_tail].map(Cell::from);
-        sheet.push_row(std::iter::once(Cell::Text(name)).chain(numbers));
-    }
-    sheet
 }

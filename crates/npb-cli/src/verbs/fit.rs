@@ -2,22 +2,18 @@
 
 use std::path::Path;
 
-use npb_data::schema::{Design, SchemaData};
+use npb_data::schema::SchemaData;
 use npb_data::{Labels, Table};
-use npb_infer::Stop;
 use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
-use super::keep::keep;
 use super::{groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
-use crate::input::{self, note};
+use crate::input::{self, numbers};
 use crate::job::Job;
+use crate::keep::{keep, settled};
 use crate::model::ModelFile;
 use crate::settings;
-
-/// With more columns of numbers than this, something is said.
-const MANY_COLUMNS: usize = 200;
 
 pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
     match fit {
@@ -30,35 +26,6 @@ pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
         Fit::Tasks(args) => tasks::fit(args, quiet),
         Fit::Topics(args) => topics::fit(args, quiet),
     }
-}
-
-/// Whether runs that ended so have settled.
-pub(crate) fn settled(stop: &Stop) -> bool {
-    matches!(stop, Stop::Completed | Stop::Converged { .. })
-}
-
-/// The features as numbers.
-pub(crate) fn numbers(data: &SchemaData, file: &Path, quiet: bool) -> Result<Table> {
-    let design = Design::new(&data.schema);
-    let table = design.table(&data.features).map_err(Failure::bad_data)?;
-    let widest = design
-        .names()
-        .into_iter()
-        .max_by_key(Vec::len)
-        .unwrap_or_default();
-    if table.n_cols() > MANY_COLUMNS && widest.len() > 1 {
-        note(
-            quiet,
-            format_args!(
-                "{}: {} columns of numbers, {} of them for the levels of one column ({}, ...); --ignore leaves columns out",
-                file.display(),
-                table.n_cols(),
-                widest.len(),
-                widest[0]
-            ),
-        );
-    }
-    Ok(table)
 }
 
 fn classifier(args: &ClassifierArgs, quiet: bool) -> Result<()> {

@@ -6,12 +6,11 @@ use npb_hbrec::{
     fit_watched,
 };
 
-use super::fit::settled;
-use super::keep::keep;
 use super::ratings::{features, triplets};
 use crate::args::{GroupsArgs, ModelKind, RecommendArgs};
 use crate::failure::{Failure, Result};
 use crate::job::Job;
+use crate::keep::{keep, settled};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;

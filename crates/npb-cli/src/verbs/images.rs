@@ -96,7 +96,7 @@ fn restored(
         image.height(),
         noise.join(", ")
     );
-    job.done(&what, true, &super::keep::beside(job.checkpoint()))
+    job.done(&what, true, &crate::keep::beside(job.checkpoint()))
 }
 
 fn decoded(path: &Path) -> Result<DynamicImage> {

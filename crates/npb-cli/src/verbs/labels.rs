@@ -9,12 +9,11 @@ use npb_data::schema::{ColumnSchema, Design, Kind, Role, SchemaData};
 use npb_regbayes::tasks::{Task, TaskData, fit_watched};
 use npb_regbayes::{MtIlsvmConfig, MtIlsvmFit, RegBayesError, Saved};
 
-use super::fit::{numbers, settled};
-use super::keep::keep;
 use crate::args::{LabelsArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result};
-use crate::input::{self, Given};
+use crate::input::{self, Given, numbers};
 use crate::job::Job;
+use crate::keep::{keep, settled};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;

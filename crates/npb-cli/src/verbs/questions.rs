@@ -4,18 +4,16 @@ use std::path::Path;
 
 use npb_data::schema::{Design, Schema, SchemaData};
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeError, IqgmeFit, ProbabilityInterval, Saved};
+use npb_iqgme::{IqgmeError, IqgmeFit, Saved};
 
-use super::{labels, ratings, table, tasks, topics};
-use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, Rules, ScoreArgs};
+use super::classes::{DRAWS, push_classes};
+use super::{groups, labels, ratings, table, tasks, topics};
+use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, RecommendArgs, Rules, ScoreArgs};
 use crate::failure::{Failure, Result};
 use crate::input;
 use crate::model::ModelFile;
 use crate::output;
 use crate::sheet::{Cell, Sheet};
-
-/// Draws of the parameters behind an interval of a probability.
-pub(crate) const DRAWS: usize = 200;
 
 /// A fit of rows of numbers, with new rows.
 struct Rows {
@@ -108,30 +106,6 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     };
     push_classes(&mut sheet, fit.classes(), &probabilities, &intervals);
     output::sheet(&sheet, &args.out)
-}
-
-/// The most probable class of each row, the probabilities of all, and intervals of them if there are any.
-pub(crate) fn push_classes(
-    sheet: &mut Sheet,
-    classes: &[String],
-    probabilities: &[Vec<f64>],
-    intervals: &[Vec<ProbabilityInterval>],
-) {
-    let best = |row: &Vec<f64>| {
-        let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a)));
-        Cell::from(best.map(|k| classes[k].as_str()))
-    };
-    sheet.push_column("class", probabilities.iter().map(best));
-    for (k, class) in classes.iter().enumerate() {
-        let column = probabilities.iter().map(|row| Cell::Number(row[k]));
-        sheet.push_column(format!("P({class})"), column);
-        if !intervals.is_empty() {
-            let lower = intervals.iter().map(|row| Cell::Number(row[k].lower));
-            sheet.push_column(format!("lower({class})"), lower);
-            let upper = intervals.iter().map(|row| Cell::Number(row[k].upper));
-            sheet.push_column(format!("upper({class})"), upper);
-        }
-    }
 }
 
 pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
@@ -233,5 +207,13 @@ fn completed_numbers(
         None => fit
             .impute_training(table, &labels)
             .map(|imputation| vec![imputation.completed]),
+    }
+}
+
+pub(crate) fn recommend(args: &RecommendArgs) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    match is(&model, ModelKind::Groups) {
+        true => groups::recommend(args, &model),
+        false => ratings::recommend(args, &model),
     }
 }

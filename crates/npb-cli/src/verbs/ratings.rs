@@ -12,14 +12,13 @@ use npb_data::read::{self, Column, RatingFile, ReadingRules};
 use npb_data::schema::{Design, Role, Schema};
 use npb_infer::Stop;
 
-use super::groups;
-use super::keep::keep;
 use crate::args::{
     Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
 };
 use crate::failure::{Failure, Result};
 use crate::input::{Given, note, unreadable};
 use crate::job::Job;
+use crate::keep::keep;
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
@@ -358,17 +357,13 @@ fn by(text: &str) -> Result<By> {
     }
 }
 
-pub(crate) fn recommend(args: &RecommendArgs) -> Result<()> {
+pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
     let how = by(&args.by)?;
-    let model = ModelFile::load(&args.model)?;
-    if model.kind == ModelKind::Groups.name() {
-        return groups::recommend(args, &model);
-    }
-    let fit = load(&model, &args.model, "recommend")?;
+    let fit = load(model, &args.model, "recommend")?;
     let row = fit
         .row(&args.row)
         .map_err(|e| Failure::usage(format_args!("--row: {e}")))?;
-    let known = known(args.exclude.as_deref(), &fit, &model, &args.layout)?;
+    let known = known(args.exclude.as_deref(), &fit, model, &args.layout)?;
     let rated: Vec<u32> = known
         .iter()
         .filter(|k| k.0 == row)
@@ -466,14 +461,6 @@ pub(crate) fn ranks(model: &ModelFile, path: &Path) -> Result<Sheet> {
         sheet.push_row([Cell::Whole(rank), Cell::Number(p)]);
     }
     Ok(sheet)
-}
-
-/// Scalars of the chains.
-pub(crate) fn scalars(
-    model: &ModelFile,
-    path: &Path,
-) -> Result<Vec<(String, npb_infer::diagnostics::ChainDiagnostics)>> {
-    Ok(load(model, path, "diagnose")?.diagnostics())
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@ use npb_itf::{
     Dependence, DependenceConfig, ItfConfig, ItfData, ItfError, ItfFit, Saved, fit_data_watched,
 };
 
-use super::keep::keep;
 use crate::args::{DependenceArgs, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input;
 use crate::job::Job;
+use crate::keep::keep;
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;

@@ -7,13 +7,12 @@ use npb_data::Table;
 use npb_data::schema::{Design, SchemaData};
 use npb_iqgme::{IqgmeError, MultiTaskFit, Saved, Task, TasksConfig};
 
-use super::fit::{numbers, settled};
-use super::keep::keep;
-use super::questions::{DRAWS, push_classes};
+use super::classes::{DRAWS, push_classes};
 use crate::args::{ModelKind, PredictArgs, TasksArgs};
 use crate::failure::{Failure, Result};
-use crate::input;
+use crate::input::{self, numbers};
 use crate::job::Job;
+use crate::keep::{keep, settled};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;

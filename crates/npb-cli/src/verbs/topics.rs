@@ -7,12 +7,11 @@ use npb_data::schema::Schema;
 use npb_regbayes::topics::{Response, fit_watched};
 use npb_regbayes::{MedLdaConfig, MedLdaFit, RegBayesError, Saved};
 
-use super::fit::settled;
-use super::keep::keep;
 use crate::args::{ModelKind, PredictArgs, TopicsArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, unreadable};
 use crate::job::Job;
+use crate::keep::{keep, settled};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;

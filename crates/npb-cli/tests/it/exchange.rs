@@ -87,9 +87,7 @@ fn a_fit_of_the_library_is_asked_by_the_command_line() {
         .map(|k| f64::from(k * 37 % 23) / 10.0 + if k % 4 < 2 { 4.0 } else { 0.0 })
         .collect();
     let table = Table::from_nan_coded(40, 2, &values).expect("a table");
-    let table = table
-        .with_column_names(vec!["u".into(), "v".into()])
-        .expect("names");
+    let table = table.with_column_names(["u", "v"]).expect("names");
     let labels: Vec<Option<&str>> = (0..40).map(|i| Some(["a", "b"][i % 2])).collect();
     let config = IqgmeConfig {
         restarts: 1,

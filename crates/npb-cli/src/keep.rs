@@ -3,14 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use npb_infer::Stop;
 use serde_json::{Value, json};
 
-use super::describe::diagnostics;
 use crate::args::Format;
+use crate::diagnostics::diagnostics;
 use crate::failure::{Failure, Result};
 use crate::job::Job;
 use crate::model::ModelFile;
 use crate::output;
+
+/// Whether runs that ended so have settled.
+pub(crate) fn settled(stop: &Stop) -> bool {
+    matches!(stop, Stop::Completed | Stop::Converged { .. })
+}
 
 /// Writes the model and the record that is asked for, and says so.
 pub(crate) fn keep(job: &Job<'_>, model: &ModelFile, what: &str, converged: bool) -> Result<()> {

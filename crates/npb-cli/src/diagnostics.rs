@@ -1,0 +1,42 @@
+//! How chains and bounds of a model have gone.
+
+use std::path::Path;
+
+use npb_bsvd::BsvdFit;
+use npb_infer::diagnostics::ChainDiagnostics;
+use npb_iqgme::{IqgmeFit, MultiTaskFit};
+use npb_itf::ItfFit;
+use npb_regbayes::MtIlsvmFit;
+use npb_regbayes::topics::MedLdaFit;
+
+use crate::failure::Result;
+use crate::model::ModelFile;
+use crate::sheet::{Cell, Sheet};
+
+/// Scalars of chains, or the bound by iteration, of the kinds of models that keep them.
+pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Option<Sheet>> {
+    let trace = match model.kind.as_str() {
+        "ratings" => return Ok(Some(scalars(model.fit::<BsvdFit>(path)?.diagnostics()))),
+        "table" => return Ok(Some(scalars(model.fit::<ItfFit>(path)?.diagnostics()))),
+        "groups" => return Ok(None),
+        "labels" => model.fit::<MtIlsvmFit>(path)?.trace,
+        "tasks" => model.fit::<MultiTaskFit>(path)?.trace().to_vec(),
+        "topics" => model.fit::<MedLdaFit>(path)?.trace().to_vec(),
+        _ => model.fit::<IqgmeFit>(path)?.trace().to_vec(),
+    };
+    let mut sheet = Sheet::new(&["iteration", "elbo", "relative_change"]);
+    for report in &trace {
+        let numbers = [report.iteration as f64, report.elbo, report.rel_change];
+        sheet.push_row(numbers.map(Cell::Number));
+    }
+    Ok(Some(sheet))
+}
+
+fn scalars(found: Vec<(String, ChainDiagnostics)>) -> Sheet {
+    let mut sheet = Sheet::new(&["scalar", "mean", "sd", "rhat", "ess_bulk", "ess_tail"]);
+    for (name, d) in found {
+        let numbers = [d.mean, d.sd, d.rhat, d.ess_bulk, d.ess_tail].map(Cell::from);
+        sheet.push_row(std::iter::once(Cell::Text(name)).chain(numbers));
+    }
+    sheet
+}
