@@ -424,8 +424,8 @@ fn an_interrupted_fit_goes_on_to_the_same_bits() {
         format!("fit labels p.csv --labels y.csv --id id {long}"),
         "fit groups r.csv --group user --item film --value stars --liked 4 --set weights.limits.tolerance=0 --set weights.limits.max_iterations=1000 --set base.learned.limits.max_iterations=100 --set base.learned.limits.tolerance=0".to_owned(),
         format!("fit topics d.txt --set topics=4 {long}"),
-        format!("fit classifier p.csv --label ill --id id {SMALL} --set max_iterations=400 --set tolerance=1e-300"),
-        "fit tasks p.csv --task town --label ill --id id --set single.restarts=1 --set single.folds=2 --set single.tolerance=1e-300".to_owned(),
+        format!("fit classifier p.csv --label ill --id id {SMALL} --set limits.max_iterations=400 --set limits.tolerance=1e-300"),
+        "fit tasks p.csv --task town --label ill --id id --set single.restarts=1 --set single.folds=2 --set single.limits.tolerance=1e-300".to_owned(),
     ];
     for fit in &cases {
         goes_on(&folder, fit, ".npb");
