@@ -75,8 +75,7 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
     let path = args.exclude.as_ref().ok_or_else(|| {
         Failure::usage("--exclude: name the file that says what this user has rated; models of kind groups learn from it who the user is")
     })?;
-    let fit = HbrecFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.model.display())))?;
+    let fit: HbrecFit = model.fit(&args.model)?;
     let file = triplets(path, &model.places, &args.layout)?;
     let row = file
         .row_ids

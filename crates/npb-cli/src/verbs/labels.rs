@@ -197,6 +197,5 @@ pub(crate) fn features(model: &ModelFile, path: &Path) -> Result<Sheet> {
 }
 
 pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MtIlsvmFit> {
-    MtIlsvmFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+    model.fit(path)
 }

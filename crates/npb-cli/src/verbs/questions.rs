@@ -4,7 +4,7 @@ use std::path::Path;
 
 use npb_data::schema::{Design, Schema, SchemaData};
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeError, IqgmeFit, Saved};
+use npb_iqgme::{IqgmeError, IqgmeFit};
 
 use super::classes::{DRAWS, push_classes};
 use super::{groups, labels, ratings, table, tasks, topics};
@@ -35,8 +35,7 @@ fn rows(
     rules: Rules,
     quiet: bool,
 ) -> Result<Rows> {
-    let fit = IqgmeFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
+    let fit: IqgmeFit = model.fit(path)?;
     let schema: Schema = model.schema(path)?;
     let data = input::like_training(file, &schema, layout, rules, quiet)?;
     let design = Design::new(&data.schema);

@@ -196,8 +196,7 @@ fn load(model: &ModelFile, path: &Path, verb: &str) -> Result<BsvdFit> {
     if model.kind != ModelKind::Ratings.name() {
         return Err(model.cannot(path, verb, "ratings"));
     }
-    BsvdFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+    model.fit(path)
 }
 
 /// Pairs of row and column, predicted.

@@ -60,8 +60,7 @@ fn settled(fit: &ItfFit) -> bool {
 }
 
 pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<ItfFit> {
-    ItfFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+    model.fit(path)
 }
 
 /// Completed rows, or drawn ones.

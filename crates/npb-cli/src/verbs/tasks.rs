@@ -101,8 +101,7 @@ fn run(
 }
 
 pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MultiTaskFit> {
-    MultiTaskFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+    model.fit(path)
 }
 
 /// Classes of new rows, each by its task.

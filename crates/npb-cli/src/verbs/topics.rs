@@ -135,8 +135,7 @@ fn numbers(path: &Path, n: usize) -> Result<Vec<f64>> {
 }
 
 pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MedLdaFit> {
-    MedLdaFit::from_bytes(&model.fit)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+    model.fit(path)
 }
 
 /// Classes or numbers of documents.
