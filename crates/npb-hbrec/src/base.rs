@@ -12,6 +12,7 @@ use npb_infer::VbReport;
 pub(crate) use factors::BaseState;
 pub use factors::{BaseEm, BaseUpdate};
 pub use gaussian::learn_gaussian;
+pub(crate) use gaussian::learn_gaussian_watched;
 pub use learned::LearnedBase;
 
 use crate::kernel::Content;

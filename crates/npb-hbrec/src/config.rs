@@ -173,6 +173,43 @@ impl HbrecConfig {
     }
 }
 
+/// Settings of a fit for groups ([`crate::fit_groups`]).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GroupedConfig {
+    /// When to stop learning the base distribution.
+    pub limits: VbLimits,
+    /// Weights of the groups as atoms.
+    pub weights: WeightsConfig,
+    /// Seed of the choice of groups that are left out of the base to infer tau.
+    pub seed: u64,
+}
+
+impl Default for GroupedConfig {
+    /// At most 100 iterations, relative change 1e-6.
+    fn default() -> Self {
+        Self {
+            limits: VbLimits {
+                max_iterations: 100,
+                tolerance: 1e-6,
+            },
+            weights: WeightsConfig::default(),
+            seed: 0,
+        }
+    }
+}
+
+impl GroupedConfig {
+    /// # Errors
+    /// The first field that is out of range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        self.limits.validate()?;
+        self.weights
+            .validate()
+            .map_err(|error| error.inside("weights"))
+    }
+}
+
 /// One move of the sampler of the infinite model; each leaves the posterior as it is (`docs/hbrec.md#gibbs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use npb_data::DataError;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::{FormatError, StorageError};
 
@@ -10,6 +11,9 @@ pub enum HbrecError {
     /// A configuration value is out of range.
     #[error(transparent)]
     Config(#[from] OutOfRange),
+    /// Rows, labels or names that cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// There is no user with data.
     #[error("no user has any data: there is nothing to learn from")]
     NoData,
@@ -38,6 +42,12 @@ pub enum HbrecError {
         user: usize,
         /// Users of the model.
         n_users: usize,
+    },
+    /// A group that does not exist.
+    #[error("there is no group {group:?}: fold it in by its own rows")]
+    NoSuchGroup {
+        /// The group asked for.
+        group: String,
     },
     /// One item rated twice by one user.
     #[error("item {item} is given twice: keep one of the two")]

@@ -47,6 +47,7 @@
 //! | user models | [`UserModel`]: [`ProbitItems`], [`BernoulliItems`]; of [`Task`]s [`LinearTask`], [`ProbitTask`] |
 //! | base distributions | [`learn_base`], [`BaseEm`], [`LearnedBase`], [`ItemPrior`]; [`learn_gaussian`], [`GaussianPrior`] |
 //! | kernel of content, its scales | [`Content`], [`ContentKernel`], [`KernelScales`], [`learn_scales`] |
+//! | classes of rows of many groups | [`fit_groups`], [`fit_groups_watched`], [`GroupedFit`], [`GroupedConfig`] |
 //! | point masses for any user model | [`Mixture`], [`ActiveUser`], [`AtomRule`], [`Weights`], [`WeightsConfig`], [`Concentration`] |
 //! | their weights, step by step | [`WeightsEm`], [`LikelihoodTable`], [`learn_weights`], [`infer_tau`], [`AtomTable`] |
 //! | finite model | [`FiniteEm`], [`FiniteSampler`] |
@@ -62,6 +63,7 @@ mod error;
 mod finite;
 mod fit;
 mod gibbs;
+mod grouped;
 mod kernel;
 mod laplace;
 mod likes;
@@ -75,13 +77,15 @@ mod users;
 pub use atoms::AtomTable;
 pub use base::{BaseEm, BaseUpdate, LearnedBase, learn_base, learn_gaussian};
 pub use config::{
-    BaseConfig, BaseDistribution, Concentration, GibbsConfig, GibbsMove, HbrecConfig, WeightsConfig,
+    BaseConfig, BaseDistribution, Concentration, GibbsConfig, GibbsMove, GroupedConfig,
+    HbrecConfig, WeightsConfig,
 };
 pub use em::{ActiveUser, LikelihoodTable, Mixture, Weights, WeightsEm, infer_tau, learn_weights};
 pub use error::HbrecError;
 pub use finite::{FiniteEm, FiniteSampler};
 pub use fit::{HbrecContents, HbrecFit, HbrecUser, fit, fit_watched};
 pub use gibbs::{Clusters, GibbsChain, GibbsFit, GibbsSampler, fit_gibbs, fit_gibbs_watched};
+pub use grouped::{GroupedFit, fit_groups, fit_groups_watched};
 pub use kernel::{Content, ContentKernel, KernelScales, learn_scales, summed_ln_evidence};
 pub use likes::{LikeMatrix, Likes};
 pub use npb_data;

@@ -112,12 +112,50 @@ impl<Y> Task<Y> {
 }
 
 /// A normal law of the coefficients of a new task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Moments", into = "Moments")]
 pub struct GaussianPrior {
     mean: Vec<f64>,
     covariance: Mat<f64>,
     factor: Cholesky,
     precision: Mat<f64>,
+}
+
+/// What is stored of a normal law: q means and the q x q covariance.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Moments {
+    mean: Vec<f64>,
+    covariance: Vec<f64>,
+}
+
+impl From<GaussianPrior> for Moments {
+    fn from(prior: GaussianPrior) -> Self {
+        let q = prior.width();
+        let covariance = (0..q * q).map(|at| prior.covariance[(at % q, at / q)]);
+        Self {
+            covariance: covariance.collect(),
+            mean: prior.mean,
+        }
+    }
+}
+
+impl TryFrom<Moments> for GaussianPrior {
+    type Error = HbrecError;
+
+    fn try_from(moments: Moments) -> Result<Self, HbrecError> {
+        let q = moments.mean.len();
+        let (found, expected) = (moments.covariance.len(), q * q);
+        if found != expected {
+            return Err(HbrecError::Size {
+                what: "covariances of a base distribution",
+                found,
+                expected,
+            });
+        }
+        let covariance = MatRef::from_column_major_slice(&moments.covariance, q, q);
+        Self::new(moments.mean, covariance)
+    }
 }
 
 impl GaussianPrior {

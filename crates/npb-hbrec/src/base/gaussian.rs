@@ -1,10 +1,13 @@
 //! A normal base distribution of tasks, by EM.
 
-use npb_infer::{VbLimits, VbOutcome};
+use std::ops::ControlFlow;
+
+use npb_infer::{VbLimits, VbOutcome, VbReport};
 use npb_linalg::faer::Mat;
+use npb_linalg::{Cholesky, dot};
 use rayon::prelude::*;
 
-use crate::task::GaussianPrior;
+use crate::task::{GaussianPrior, base_numerical};
 use crate::{GaussianTask, HbrecError};
 
 /// Observations that the prior of the covariance is worth, beyond the number of coefficients.
@@ -23,25 +26,42 @@ pub fn learn_gaussian<U: GaussianTask>(
     tasks: &[&U::Data],
     limits: &VbLimits,
 ) -> Result<(U, VbOutcome), HbrecError> {
+    let start = (model.prior().clone(), Vec::new());
+    learn_gaussian_watched(model, start, tasks, 0.0, limits, |_, _| {
+        ControlFlow::Continue(())
+    })
+}
+
+/// As [`learn_gaussian`], from a base distribution that may have made iterations already, with their trace, and with the prior `mu ~ N(0, I / mean_precision)`:
+/// without it few tasks, and those whose classes can be told apart without error, take the mean as far as it goes (`docs/hbrec.md#groups`).
+pub(crate) fn learn_gaussian_watched<U: GaussianTask>(
+    model: &U,
+    (base, trace): (GaussianPrior, Vec<VbReport>),
+    tasks: &[&U::Data],
+    mean_precision: f64,
+    limits: &VbLimits,
+    mut watch: impl FnMut(&VbReport, &U) -> ControlFlow<()>,
+) -> Result<(U, VbOutcome), HbrecError> {
     if tasks.is_empty() {
         return Err(HbrecError::NoData);
     }
-    let scale = model.prior().clone();
-    let mut learned = model.with_prior(scale.clone());
-    let outcome = npb_infer::run_vb(
+    let mut learned = model.with_prior(base);
+    let outcome = npb_infer::resume_vb(
         &mut learned,
         limits,
-        |learned: &mut U| step(learned, tasks, &scale),
-        |_, _| std::ops::ControlFlow::Continue(()),
+        trace,
+        |learned: &mut U| step(learned, tasks, model.prior(), mean_precision),
+        |report, learned| watch(report, learned),
     )?;
     Ok((learned, outcome))
 }
 
-/// One step; the objective before its M-step.
+/// One step; the objective before its M-step. The mean is updated given the covariance, then the covariance given the mean.
 fn step<U: GaussianTask>(
     learned: &mut U,
     tasks: &[&U::Data],
     scale: &GaussianPrior,
+    mean_precision: f64,
 ) -> Result<f64, HbrecError> {
     let q = scale.width();
     let moments = |task: &&U::Data| {
@@ -64,11 +84,20 @@ fn step<U: GaussianTask>(
             x[k]
         })
         .sum();
-    let ln_prior = -0.5 * nu * (factor.ln_det() + inside);
+    let before = learned.prior().mean();
+    let ln_prior = -0.5 * (nu * (factor.ln_det() + inside) + mean_precision * dot(before, before));
     let objective = fits.iter().map(|fit| fit.2).sum::<f64>() + ln_prior;
-    let mean: Vec<f64> = (0..q)
+    let mut mean: Vec<f64> = (0..q)
         .map(|k| fits.iter().map(|f| f.0[k]).sum::<f64>() / n)
         .collect();
+    // (I + Sigma mean_precision / n)^-1 times the mean of the tasks.
+    let before = learned.prior().covariance();
+    let shrinkage = Mat::from_fn(q, q, |i, j| {
+        f64::from(i == j) + mean_precision / n * before[(i, j)]
+    });
+    let shrinkage =
+        Cholesky::new(shrinkage.as_ref()).map_err(|source| base_numerical(0, source))?;
+    shrinkage.solve(&mut mean);
     let mut covariance = Mat::from_fn(q, q, |i, j| nu * scale.covariance()[(i, j)]);
     for (m, v, _) in &fits {
         for j in 0..q {
@@ -80,4 +109,64 @@ fn step<U: GaussianTask>(
     let covariance = Mat::from_fn(q, q, |i, j| covariance[(i, j)] / (n + nu));
     *learned = learned.with_prior(GaussianPrior::new(mean, covariance.as_ref())?);
     Ok(objective)
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_infer::stream;
+    use rand::RngExt;
+
+    use super::*;
+    use crate::{LinearTask, ProbitTask, Task};
+
+    const LIMITS: VbLimits = VbLimits {
+        max_iterations: 300,
+        tolerance: 0.0,
+    };
+
+    fn learned<U: GaussianTask>(model: &U, tasks: &[&U::Data], precision: f64) -> (U, VbOutcome) {
+        let start = (model.prior().clone(), Vec::new());
+        let watch = |_: &VbReport, _: &U| ControlFlow::Continue(());
+        learn_gaussian_watched(model, start, tasks, precision, &LIMITS, watch).unwrap()
+    }
+
+    /// Evidence and both priors never fall where posteriors are exact; the mean is drawn to zero, the more the fewer tasks there are.
+    #[test]
+    fn the_objective_with_a_prior_of_the_mean_never_falls() {
+        let mut rng = stream(3, [0; 4]);
+        let mut uniform = || rng.random::<f64>() * 2.0 - 1.0;
+        let mut task = || {
+            let rows: Vec<f64> = (0..12).map(|_| uniform()).collect();
+            let y = |x: &[f64]| 3.0 * x[0] - 2.0 * x[1];
+            let y: Vec<f64> = rows.chunks(2).map(|x| y(x) + 0.3 * uniform()).collect();
+            Task::new(2, &rows, &y).unwrap()
+        };
+        let tasks: Vec<Task<f64>> = (0..6).map(|_| task()).collect();
+        let tasks: Vec<&Task<f64>> = tasks.iter().collect();
+        let model = LinearTask::new(GaussianPrior::isotropic(2, 0.5).unwrap(), 0.1).unwrap();
+        let mut means = Vec::new();
+        for (precision, tasks) in [(0.0, &tasks[..]), (1.0, &tasks[..]), (1.0, &tasks[..2])] {
+            let (learned, outcome) = learned(&model, tasks, precision);
+            let bound: Vec<f64> = outcome.trace.iter().map(|r| r.elbo).collect();
+            let rises = |w: &[f64]| w[1] >= w[0] - 1e-10 * w[0].abs();
+            assert!(bound.windows(2).all(rises), "{bound:?}");
+            means.push(learned.prior().mean()[0]);
+        }
+        assert!(
+            means[0] > means[1] && means[1] > means[2] && means[2] > 0.0,
+            "{means:?}"
+        );
+    }
+
+    /// One group whose classes can be told apart without error: without a prior the mean would go as far as it is let.
+    #[test]
+    fn separable_classes_do_not_take_the_mean_away() {
+        let rows: Vec<f64> = (-10..10).map(|i| f64::from(i) + 0.5).collect();
+        let y: Vec<bool> = rows.iter().map(|x| *x > 0.0).collect();
+        let task = Task::new(1, &rows, &y).unwrap();
+        let model = ProbitTask::new(GaussianPrior::isotropic(1, 1.0).unwrap());
+        let slope = |precision| learned(&model, &[&task], precision).0.prior().mean()[0];
+        assert!(slope(1.0) < 2.0, "{}", slope(1.0));
+        assert!(slope(0.0) > 3.0, "{}", slope(0.0));
+    }
 }

@@ -1,10 +1,13 @@
 //! The mixture of own model and atoms, for any user model.
 
+use npb_infer::watch::Part;
+use npb_infer::{Stop, Watch};
 use npb_priors::special::log_sum_exp;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use super::{LikelihoodTable, Weights, learn_weights, posterior_weights};
-use crate::{HbrecError, UserModel, WeightsConfig};
+use super::{LikelihoodTable, Weights, learn_weights_watched, posterior_weights};
+use crate::{GibbsModel, HbrecError, UserModel, WeightsConfig};
 
 /// Many users' fits as point masses around a base distribution: the prior of the next user, (14) of T.
 ///
@@ -19,7 +22,14 @@ use crate::{HbrecError, UserModel, WeightsConfig};
 /// assert!(mixture.predict(&new, &2) > 0.5 && mixture.predict(&new, &1) < 0.5);
 /// # Ok::<(), npb_hbrec::HbrecError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    bound(
+        serialize = "U: Serialize, U::Parameter: Serialize",
+        deserialize = "U: Deserialize<'de>, U::Parameter: Deserialize<'de>"
+    )
+)]
 pub struct Mixture<U: UserModel> {
     pub(super) model: U,
     pub(super) atoms: Vec<U::Parameter>,
@@ -28,7 +38,8 @@ pub struct Mixture<U: UserModel> {
 }
 
 /// A user as the mixture sees it: the own posterior, and the posterior weights of own model and atoms, which sum to 1.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ActiveUser<P> {
     /// The posterior under the base distribution.
     pub alone: P,
@@ -46,6 +57,17 @@ impl<U: UserModel> Mixture<U> {
     /// # Errors
     /// A configuration out of range; data that do not fit the model; numerical trouble.
     pub fn learn(model: U, users: &[&U::Data], config: &WeightsConfig) -> Result<Self, HbrecError> {
+        let watch = Watch::none();
+        Self::learn_watched(model, users, config, &mut watch.part("weights", 1.0))
+    }
+
+    /// As [`learn`](Self::learn); `part` hears of it. Stopped, all atoms have weight 1 and tau is their number.
+    pub(crate) fn learn_watched(
+        model: U,
+        users: &[&U::Data],
+        config: &WeightsConfig,
+        part: &mut Part<'_, '_>,
+    ) -> Result<Self, HbrecError> {
         config.validate()?;
         let alone = |data: &&U::Data| {
             let posterior = model.fit(data)?;
@@ -58,8 +80,29 @@ impl<U: UserModel> Mixture<U> {
             users.par_iter().map(alone).collect();
         let (atoms, ln_evidence): (Vec<_>, Vec<f64>) = fits?.into_iter().unzip();
         let own: Vec<Option<usize>> = (0..users.len()).map(Some).collect();
-        let table = LikelihoodTable::of_model(&model, &atoms, users, &own)?;
-        let weights = learn_weights(&table, &ln_evidence, config)?;
+        let n = users.len() as f64;
+        let table = LikelihoodTable::of_model_watched(&model, &atoms, users, &own, |done| {
+            part.report(done as u64, 0.8 * done as f64 / n, &[], &[])
+        })?;
+        let Some(table) = table else {
+            let weights = Weights {
+                xi: vec![1.0; users.len()],
+                tau: n,
+                fitted_to: Vec::new(),
+                trace: Vec::new(),
+                stop: Stop::Cancelled,
+            };
+            return Self::from_parts(model, atoms, weights, *config);
+        };
+        let mut step = users.len() as u64;
+        let weights = learn_weights_watched(&table, &ln_evidence, config, |report| {
+            step += 1;
+            let share = report.iteration as f64 / config.limits.max_iterations as f64;
+            part.report(step, 0.8 + 0.2 * share, &[], &[])
+        })?;
+        if weights.stop != Stop::Cancelled {
+            let _ = part.report(step, 1.0, &[], &[]);
+        }
         Ok(Self {
             model,
             atoms,
@@ -141,8 +184,13 @@ impl<U: UserModel> Mixture<U> {
         own: Option<usize>,
     ) -> Result<ActiveUser<U::Posterior>, HbrecError> {
         let alone = self.model.fit(data)?;
-        let likelihood = |atom: &U::Parameter| self.model.ln_likelihood(atom, data);
-        let ln_likelihood: Vec<f64> = self.atoms.iter().map(likelihood).collect();
+        // Atoms without weight have no part in it, whatever they would say.
+        let likelihood = |(atom, xi): (&U::Parameter, &f64)| match *xi > 0.0 {
+            true => self.model.ln_likelihood(atom, data),
+            false => f64::NEG_INFINITY,
+        };
+        let weighted = self.atoms.iter().zip(&self.weights.xi);
+        let ln_likelihood: Vec<f64> = weighted.map(likelihood).collect();
         let evidence = self.model.ln_evidence(&alone);
         let xi = match own {
             None => self.weights.xi.clone(),
@@ -172,6 +220,20 @@ impl<U: UserModel> Mixture<U> {
             .sum::<f64>()
     }
 
+    pub(crate) fn set_tau(&mut self, tau: f64) {
+        self.weights.tau = tau;
+    }
+
+    /// Leaves out atoms that have no weight: predictions stay as they are, but no atom is a user's own any more. The places of those that stay.
+    pub(crate) fn drop_idle_atoms(&mut self) -> Vec<usize> {
+        let kept = (0..self.atoms.len()).filter(|&k| self.weights.xi[k] > 0.0);
+        let kept: Vec<usize> = kept.collect();
+        self.atoms = kept.iter().map(|&k| self.atoms[k].clone()).collect();
+        self.weights.xi = kept.iter().map(|&k| self.weights.xi[k]).collect();
+        self.weights.fitted_to.clear();
+        kept
+    }
+
     /// Adds a user: one fit, an atom of weight 1, no retraining. Its place among the atoms.
     ///
     /// # Errors
@@ -182,6 +244,21 @@ impl<U: UserModel> Mixture<U> {
             .push(self.model.atom(&posterior, self.config.atoms));
         self.weights.xi.push(1.0);
         Ok(self.atoms.len() - 1)
+    }
+}
+
+impl<U: GibbsModel> Mixture<U> {
+    /// Checks what comes from a file; the model has checked itself.
+    pub(crate) fn check(&self) -> Result<(), HbrecError> {
+        self.config.validate()?;
+        check_weights(&self.weights)?;
+        let valid = self.atoms.iter().all(|atom| self.model.is_valid(atom));
+        if valid && self.weights.xi.len() == self.atoms.len() {
+            return Ok(());
+        }
+        Err(HbrecError::State {
+            what: "mixture of atoms: impossible sizes or values".to_owned(),
+        })
     }
 }
 

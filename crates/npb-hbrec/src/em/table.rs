@@ -1,8 +1,13 @@
 //! ln P(D_j | theta_k) of users and atoms.
 
+use std::ops::ControlFlow;
+
 use rayon::prelude::*;
 
 use crate::{HbrecError, UserModel};
+
+/// Whoever watches hears after so many users.
+const CHUNK: usize = 16;
 
 /// The likelihood of each user's data under each atom. Held relative to the user's best atom in single precision: 4 M K bytes. A user's own atom is left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,14 +71,32 @@ impl LikelihoodTable {
         users: &[&U::Data],
         own: &[Option<usize>],
     ) -> Result<Self, HbrecError> {
+        let table = Self::of_model_watched(model, atoms, users, own, |_| ControlFlow::Continue(()));
+        Ok(table?.unwrap_or_else(|| unreachable!("nobody stops it")))
+    }
+
+    /// As [`of_model`](Self::of_model); `watch` hears how many users are done. Nothing when it breaks.
+    pub(crate) fn of_model_watched<U: UserModel>(
+        model: &U,
+        atoms: &[U::Parameter],
+        users: &[&U::Data],
+        own: &[Option<usize>],
+        mut watch: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Option<Self>, HbrecError> {
         let row = |data: &&U::Data| -> Vec<f64> {
             atoms
                 .iter()
                 .map(|atom| model.ln_likelihood(atom, data))
                 .collect()
         };
-        let rows: Vec<Vec<f64>> = users.par_iter().map(row).collect();
-        Self::new(atoms.len(), &rows, own)
+        let mut rows: Vec<Vec<f64>> = Vec::with_capacity(users.len());
+        for chunk in users.chunks(CHUNK) {
+            rows.par_extend(chunk.par_iter().map(row));
+            if watch(rows.len()).is_break() {
+                return Ok(None);
+            }
+        }
+        Self::new(atoms.len(), &rows, own).map(Some)
     }
 
     pub(crate) fn empty(n_atoms: usize) -> Self {

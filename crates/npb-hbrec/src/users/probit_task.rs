@@ -21,7 +21,8 @@ use crate::{AtomRule, GaussianTask, GibbsModel, HbrecError, Task, UserModel};
 /// assert!(model.predict_alone(&alone, &[1.0, 1.0]) > 0.65);
 /// # Ok::<(), npb_hbrec::HbrecError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProbitTask {
     prior: GaussianPrior,
 }
@@ -45,15 +46,17 @@ pub struct TaskAtom {
 }
 
 impl TaskAtom {
-    fn ratio(&self, x: &[f64]) -> f64 {
+    /// Mean and variance of `x'w`.
+    pub(crate) fn utility(&self, x: &[f64]) -> (f64, f64) {
         assert_eq!(x.len(), self.coefficients.len(), "features of the query");
-        let mean = dot(x, &self.coefficients);
-        if self.covariance.is_empty() {
-            return mean;
-        }
         let rows = self.covariance.chunks_exact(x.len()).zip(x);
         let variance: f64 = rows.map(|(row, xi)| xi * dot(row, x)).sum();
-        mean / (1.0 + variance.max(0.0)).sqrt()
+        (dot(x, &self.coefficients), variance.max(0.0))
+    }
+
+    fn ratio(&self, x: &[f64]) -> f64 {
+        let (mean, variance) = self.utility(x);
+        mean / (1.0 + variance).sqrt()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bits;
+mod grouped;
 mod infinite;
 mod mixture;
 mod recommend;

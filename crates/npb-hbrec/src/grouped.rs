@@ -1,0 +1,542 @@
+//! Two classes of rows in many groups with little data each (`docs/hbrec.md#groups`).
+
+mod saved;
+
+use std::ops::ControlFlow;
+
+use npb_data::{Labels, Standardiser, Table};
+use npb_infer::ranges::OutOfRange;
+use npb_infer::storage::fingerprint;
+use npb_infer::{Stop, VbOutcome, VbReport, Watch, stream};
+use npb_linalg::faer::Mat;
+use npb_priors::special::{normal_cdf, normal_quantile};
+use rand::seq::SliceRandom;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::base::learn_gaussian_watched;
+use crate::em::infer_tau;
+use crate::{
+    ActiveUser, AtomRule, Concentration, GaussianPrior, GaussianTask, GibbsModel, GroupedConfig,
+    HbrecError, LikelihoodTable, Mixture, ProbitTask, Task, TaskAtom, UserModel,
+};
+
+const MODEL: &str = "hbrec/groups";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Of random choices of groups.
+const CHOICE: u64 = 31;
+/// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
+const FOLDS: usize = 5;
+/// Precision of the mean of the base distribution: coefficients are of standard units.
+const MEAN_PRECISION: f64 = 1.0;
+/// Standard deviations from the mean of training beyond which nothing can be computed.
+const FARTHEST: f64 = 1e100;
+
+/// A probit classifier for every group, around a learned base distribution, with the other groups as point masses.
+///
+/// Features are standardised by the rows of training, and an intercept is added. Group names, classes and column names are kept.
+///
+/// ```
+/// use npb_hbrec::npb_data::{Labels, Table};
+/// use npb_hbrec::{GroupedConfig, GroupedFit, Saved, fit_groups};
+/// // Four hospitals; in the last two the finding speaks for the other class.
+/// let finding = |row: usize| (row as f64 * 0.7).sin();
+/// let group = |row: usize| ["a", "b", "c", "d"][row % 4];
+/// let ill = |row: usize| (finding(row) > 0.0) == (row % 4 < 2);
+/// let table = Table::complete(80, 1, (0..80).map(finding).collect())?;
+/// let labels: Vec<_> = (0..80).map(|row| Some(if ill(row) { "ill" } else { "well" })).collect();
+/// let groups: Vec<_> = (0..80).map(|row| Some(group(row))).collect();
+/// let (labels, groups) = (Labels::from_strings(&labels), Labels::from_strings(&groups));
+/// let fit = fit_groups(&table, &labels, &groups, &GroupedConfig::default())?;
+///
+/// // Probability of the second class, "well".
+/// let new = Table::complete(1, 1, vec![0.8])?;
+/// assert!(fit.predict(fit.group("a")?, &new)?[0] < 0.3);
+/// assert!(fit.predict(fit.group("d")?, &new)?[0] > 0.7);
+/// // A hospital that was not there, by four rows of its own; on file and back.
+/// let few = Table::complete(4, 1, vec![1.0, 0.5, -0.6, -1.0])?;
+/// let of_few = Labels::with_classes(fit.classes().to_vec(), &[Some("ill"), Some("ill"), Some("well"), Some("well")])?;
+/// let hospital = fit.fold_in(&few, &of_few)?;
+/// let again = GroupedFit::from_bytes(&fit.to_bytes()?)?;
+/// assert_eq!(again.predict(&hospital, &new)?, fit.predict(&hospital, &new)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupedFit {
+    config: GroupedConfig,
+    classes: Vec<String>,
+    scale: Standardiser,
+    base: VbOutcome,
+    /// Atoms without weight are left out.
+    mixture: Mixture<ProbitTask>,
+    names: Vec<String>,
+    groups: Vec<ActiveUser<TaskAtom>>,
+}
+
+/// Learns the base distribution of the groups, makes each an atom and learns their weights, in one call.
+///
+/// Rows must be complete and labelled by one of two classes, and every group must have a row. Memory: `8 M^2` bytes for M groups. Cost: for each iteration a
+/// fit of every group, `n Q^2` for n rows and Q coefficients, and `M n Q^2` for the weights.
+///
+/// # Errors
+/// A configuration out of range; labels that are not of two classes; a missing cell, which is named; numerical trouble.
+pub fn fit_groups(
+    table: &Table,
+    labels: &Labels,
+    groups: &Labels,
+    config: &GroupedConfig,
+) -> Result<GroupedFit, HbrecError> {
+    fit_groups_watched(table, labels, groups, config, &Watch::none())
+}
+
+/// As [`fit_groups`], watched, stopped or checkpointed by the caller. Stopped, the base is what the iterations so far have made and the atoms have equal
+/// weights.
+///
+/// # Errors
+/// As [`fit_groups`]; a checkpoint that cannot be read or written, or is of another fit.
+pub fn fit_groups_watched(
+    table: &Table,
+    labels: &Labels,
+    groups: &Labels,
+    config: &GroupedConfig,
+    watch: &Watch<'_>,
+) -> Result<GroupedFit, HbrecError> {
+    config.validate()?;
+    if labels.n_classes() != 2 {
+        return Err(size("classes of the labels", labels.n_classes(), 2));
+    }
+    let n_rows = table.n_rows();
+    if groups.n_rows() != n_rows {
+        return Err(size("groups of rows", groups.n_rows(), n_rows));
+    }
+    check_complete(table)?;
+    let scale = Standardiser::fit(table);
+    let rows = Rows::new(&scale, table, labels)?;
+    let of_row = groups.all_codes()?;
+    let of_group = |group: usize| rows.task((0..n_rows).filter(|&i| of_row[i] == group));
+    let tasks = (0..groups.n_classes()).map(of_group);
+    let tasks: Vec<Task<bool>> = tasks.collect::<Result<_, _>>()?;
+    if let Some(empty) = tasks.iter().position(Task::is_empty) {
+        return Err(HbrecError::State {
+            what: format!("group {:?} has no row", groups.classes()[empty]),
+        });
+    }
+    let data: Vec<&Task<bool>> = tasks.iter().collect();
+    let infers_tau = config.weights.tau == Concentration::Inferred && data.len() > 1;
+    let share = if infers_tau { 0.5 } else { 0.8 };
+    let (model, outcome) = base(&data, config, share, watch)?;
+    let mut settings = config.weights;
+    if settings.tau == Concentration::Inferred {
+        settings.tau = Concentration::Given(data.len() as f64);
+    }
+    let mut part = watch.part("weights", 0.2);
+    let mut mixture = Mixture::learn_watched(model, &data, &settings, &mut part)?;
+    if infers_tau && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
+        mixture.set_tau(tau);
+    }
+    let posterior = |(group, task): (usize, &&Task<bool>)| posterior(&mixture, task, Some(group));
+    let posteriors = data.par_iter().enumerate().map(posterior);
+    let mut posteriors: Vec<ActiveUser<TaskAtom>> = posteriors.collect::<Result<_, _>>()?;
+    let kept = mixture.drop_idle_atoms();
+    for group in &mut posteriors {
+        group.weights = kept.iter().map(|&atom| group.weights[atom]).collect();
+    }
+    Ok(GroupedFit {
+        config: *config,
+        classes: labels.classes().to_vec(),
+        scale,
+        base: outcome,
+        mixture,
+        names: groups.classes().to_vec(),
+        groups: posteriors,
+    })
+}
+
+fn size(what: &'static str, found: usize, expected: usize) -> HbrecError {
+    HbrecError::Size {
+        what,
+        found,
+        expected,
+    }
+}
+
+fn check_complete(table: &Table) -> Result<(), HbrecError> {
+    let p = table.n_cols();
+    let hole = (0..table.n_rows() * p).find(|at| !table.is_observed(at / p, at % p));
+    hole.map_or(Ok(()), |at| {
+        Err(HbrecError::Value {
+            what: "features of groups",
+            row: at / p,
+            column: at % p,
+            value: f64::NAN,
+            rule: "is missing: impute it first",
+        })
+    })
+}
+
+/// Complete rows in standard units, the intercept first.
+fn standard_rows(scale: &Standardiser, table: &Table) -> Result<Vec<f64>, HbrecError> {
+    table.check_columns(scale.column_names())?;
+    check_complete(table)?;
+    let standard = scale.apply(table)?;
+    let (values, p) = (standard.values(), table.n_cols());
+    if let Some(at) = values.iter().position(|z| z.abs() > FARTHEST) {
+        return Err(HbrecError::Value {
+            what: "features of groups",
+            row: at / p,
+            column: at % p,
+            value: table.values()[at],
+            rule: "is too far from the values of training to be computed with",
+        });
+    }
+    let row = |i: usize| std::iter::once(1.0).chain(values[i * p..(i + 1) * p].iter().copied());
+    Ok((0..table.n_rows()).flat_map(row).collect())
+}
+
+/// Rows with their classes.
+struct Rows {
+    width: usize,
+    values: Vec<f64>,
+    second: Vec<bool>,
+}
+
+impl Rows {
+    fn new(scale: &Standardiser, table: &Table, labels: &Labels) -> Result<Self, HbrecError> {
+        if labels.n_rows() != table.n_rows() {
+            return Err(size("labels of rows", labels.n_rows(), table.n_rows()));
+        }
+        let codes = labels.all_codes()?;
+        Ok(Self {
+            width: table.n_cols() + 1,
+            values: standard_rows(scale, table)?,
+            second: codes.iter().map(|&code| code == 1).collect(),
+        })
+    }
+
+    fn task(&self, rows: impl Iterator<Item = usize>) -> Result<Task<bool>, HbrecError> {
+        let (mut values, mut second) = (Vec::new(), Vec::new());
+        for i in rows {
+            values.extend_from_slice(&self.values[i * self.width..(i + 1) * self.width]);
+            second.push(self.second[i]);
+        }
+        Task::new(self.width, &values, &second)
+    }
+}
+
+/// Where the base distribution starts, and what its covariance is drawn to: features together say as much as the noise does, and so does the intercept.
+fn start(width: usize) -> Result<GaussianPrior, HbrecError> {
+    let variance = |k: usize| {
+        if k == 0 {
+            1.0
+        } else {
+            1.0 / (width - 1) as f64
+        }
+    };
+    let covariance = Mat::from_fn(width, width, |i, j| if i == j { variance(i) } else { 0.0 });
+    GaussianPrior::new(vec![0.0; width], covariance.as_ref())
+}
+
+/// What a checkpoint holds.
+#[derive(Clone, Serialize, Deserialize)]
+struct BaseState {
+    prior: GaussianPrior,
+    trace: Vec<VbReport>,
+}
+
+fn base(
+    data: &[&Task<bool>],
+    config: &GroupedConfig,
+    share: f64,
+    watch: &Watch<'_>,
+) -> Result<(ProbitTask, VbOutcome), HbrecError> {
+    let width = data.first().map_or(1, |task| task.width());
+    let model = ProbitTask::new(start(width)?);
+    let key = fingerprint(&(config, data))?;
+    let checkpoint = watch.checkpoint::<BaseState>(MODEL, VERSION, key, 1)?;
+    let reached = match checkpoint.reached(0) {
+        Some(state) if state.prior.width() == width => (state.prior, state.trace),
+        _ => (model.prior().clone(), Vec::new()),
+    };
+    let mut part = watch.part("base", share);
+    let names = ["objective".to_owned()];
+    let mut trace = reached.1.clone();
+    let mut failed = Ok(());
+    let most = config.limits.max_iterations as f64;
+    let (model, outcome) = learn_gaussian_watched(
+        &model,
+        reached,
+        data,
+        MEAN_PRECISION,
+        &config.limits,
+        |report, learned| {
+            trace.push(*report);
+            let state = || BaseState {
+                prior: learned.prior().clone(),
+                trace: trace.clone(),
+            };
+            let share = report.iteration as f64 / most;
+            let told = part.report(report.iteration, share, &names, &[report.elbo]);
+            failed = match told {
+                ControlFlow::Break(()) => checkpoint.write(0, state),
+                ControlFlow::Continue(()) => checkpoint.offer(0, report.iteration, state),
+            };
+            if failed.is_err() {
+                return ControlFlow::Break(());
+            }
+            told
+        },
+    )?;
+    failed?;
+    if outcome.stop != Stop::Cancelled {
+        let _ = part.report(trace.len() as u64, 1.0, &names, &[]);
+    }
+    Ok((model, outcome))
+}
+
+/// tau at which groups are most likely that the base has not seen (`docs/hbrec.md#tau`): each is left out of the base in one of several folds. Nothing when
+/// stopped.
+fn left_out_tau(
+    data: &[&Task<bool>],
+    mixture: &Mixture<ProbitTask>,
+    config: &GroupedConfig,
+    watch: &Watch<'_>,
+) -> Result<Option<f64>, HbrecError> {
+    let mut part = watch.part("tau", 0.3);
+    let mut order: Vec<usize> = (0..data.len()).collect();
+    order.shuffle(&mut stream(config.seed, [0, 0, CHOICE, 0]));
+    let folds = data.len().min(FOLDS);
+    let xi = &mixture.weights().xi;
+    let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
+    let (mut rows, mut own, mut ln_evidence) = (Vec::new(), Vec::new(), Vec::new());
+    for fold in 0..folds {
+        let asked: Vec<usize> = order.iter().copied().skip(fold).step_by(folds).collect();
+        let others = (0..data.len()).filter(|group| !asked.contains(group));
+        let others: Vec<&Task<bool>> = others.map(|group| data[group]).collect();
+        let model = ProbitTask::new(start(data[0].width())?);
+        let from = (model.prior().clone(), Vec::new());
+        let mut step = 0;
+        let most = config.limits.max_iterations;
+        let (model, _) = learn_gaussian_watched(
+            &model,
+            from,
+            &others,
+            MEAN_PRECISION,
+            &config.limits,
+            |report, _| {
+                let share =
+                    (fold as f64 + 0.8 * report.iteration as f64 / most as f64) / folds as f64;
+                step = fold as u64 * most + report.iteration;
+                part.report(step, share, &[], &[])
+            },
+        )?;
+        if watch.is_stopped() {
+            return Ok(None);
+        }
+        let atom = |&k: &usize| {
+            let posterior = model.fit(data[k])?;
+            Ok(model.atom(&posterior, config.weights.atoms))
+        };
+        let atoms: Result<Vec<TaskAtom>, HbrecError> = active.par_iter().map(atom).collect();
+        let atoms = atoms?;
+        let ask = |&group: &usize| {
+            let mut row = vec![f64::NEG_INFINITY; xi.len()];
+            let found = atoms
+                .iter()
+                .map(|atom| model.ln_likelihood(atom, data[group]));
+            active.iter().zip(found).for_each(|(&k, l)| row[k] = l);
+            let alone = model.fit(data[group])?;
+            Ok((row, Some(group), model.ln_evidence(&alone)))
+        };
+        let found: Result<Vec<_>, HbrecError> = asked.par_iter().map(ask).collect();
+        for (row, group, evidence) in found? {
+            rows.push(row);
+            own.push(group);
+            ln_evidence.push(evidence);
+        }
+        let _ = part.report(step, (fold + 1) as f64 / folds as f64, &[], &[]);
+    }
+    let table = LikelihoodTable::new(xi.len(), &rows, &own)?;
+    infer_tau(&table, mixture.weights(), &ln_evidence).map(Some)
+}
+
+/// A group of the fit by its number, without its own atom, or a new one.
+fn posterior(
+    mixture: &Mixture<ProbitTask>,
+    task: &Task<bool>,
+    own: Option<usize>,
+) -> Result<ActiveUser<TaskAtom>, HbrecError> {
+    let found = match own {
+        Some(own) => mixture.database_user(task, own)?,
+        None => mixture.user(task)?,
+    };
+    Ok(ActiveUser {
+        alone: mixture.model().atom(&found.alone, AtomRule::Mean),
+        own_weight: found.own_weight,
+        weights: found.weights,
+        ln_evidence: found.ln_evidence,
+    })
+}
+
+/// Part of what is believed of a utility: weight, mean, standard deviation.
+type Part = (f64, f64, f64);
+
+impl GroupedFit {
+    /// The settings.
+    pub fn config(&self) -> &GroupedConfig {
+        &self.config
+    }
+
+    /// The two classes; probabilities are of the second.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Names of the columns.
+    pub fn column_names(&self) -> &[String] {
+        self.scale.column_names()
+    }
+
+    /// Names of the groups.
+    pub fn groups(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Base distribution and point masses, of coefficients in standard units after the intercept. Groups whose atoms have no weight are not among them.
+    pub fn mixture(&self) -> &Mixture<ProbitTask> {
+        &self.mixture
+    }
+
+    /// Iterations of the base: the summed log-evidence of the groups with the logarithm of the priors, before each.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.base.trace
+    }
+
+    /// Cancelled if the caller stopped the fit; otherwise how the iterations of the base ended.
+    pub fn stop(&self) -> Stop {
+        match self.mixture.weights().stop {
+            Stop::Cancelled => Stop::Cancelled,
+            _ => self.base.stop,
+        }
+    }
+
+    /// What is believed of a group of the fit: its own posterior, and the weights of that and of the atoms.
+    ///
+    /// # Errors
+    /// A group that was not in training.
+    pub fn group(&self, name: &str) -> Result<&ActiveUser<TaskAtom>, HbrecError> {
+        let found = self.names.iter().position(|group| group == name);
+        let found = found.ok_or_else(|| HbrecError::NoSuchGroup {
+            group: name.to_owned(),
+        })?;
+        Ok(&self.groups[found])
+    }
+
+    /// What is believed of a group that was not in training, given its labelled rows, of which there may be none. Nothing else changes. Cost: one fit.
+    ///
+    /// # Errors
+    /// Other columns or classes than those of the fit; a row without a label or with a missing cell; numerical trouble.
+    pub fn fold_in(
+        &self,
+        table: &Table,
+        labels: &Labels,
+    ) -> Result<ActiveUser<TaskAtom>, HbrecError> {
+        if labels.classes() != self.classes {
+            return Err(HbrecError::State {
+                what: format!(
+                    "the classes are {:?}, in training they were {:?}",
+                    labels.classes(),
+                    self.classes
+                ),
+            });
+        }
+        let rows = Rows::new(&self.scale, table, labels)?;
+        posterior(&self.mixture, &rows.task(0..table.n_rows())?, None)
+    }
+
+    /// Probability of the second class for rows of a group.
+    ///
+    /// # Errors
+    /// Other columns than those of training; a missing cell; a group of another fit.
+    pub fn predict(
+        &self,
+        group: &ActiveUser<TaskAtom>,
+        table: &Table,
+    ) -> Result<Vec<f64>, HbrecError> {
+        self.ask(group, table, |parts| {
+            let term = |&(weight, mean, sd): &Part| weight * normal_cdf(mean / 1f64.hypot(sd));
+            parts.iter().map(term).sum()
+        })
+    }
+
+    /// Central intervals that hold `level` of what is believed of the probability of the second class: lower and upper ends.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict); a level that is not between 0 and 1.
+    pub fn predict_interval(
+        &self,
+        group: &ActiveUser<TaskAtom>,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<[f64; 2]>, HbrecError> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(OutOfRange::new("level", level, "between 0 and 1 (both excluded)").into());
+        }
+        self.ask(group, table, |parts| {
+            [0.5 - 0.5 * level, 0.5 + 0.5 * level].map(|p| normal_cdf(quantile(parts, p)))
+        })
+    }
+
+    /// Answers a question to the utility of each row, a mixture of normals.
+    fn ask<T: Send>(
+        &self,
+        group: &ActiveUser<TaskAtom>,
+        table: &Table,
+        question: impl Fn(&[Part]) -> T + Sync,
+    ) -> Result<Vec<T>, HbrecError> {
+        let rows = standard_rows(&self.scale, table)?;
+        let (width, atoms) = (table.n_cols() + 1, self.mixture.atoms());
+        if group.weights.len() != atoms.len() || !self.mixture.model().is_valid(&group.alone) {
+            let what = "weights of a group (of another fit?)";
+            return Err(size(what, group.weights.len(), atoms.len()));
+        }
+        let all = atoms.iter().zip(group.weights.iter().copied());
+        let all = all.chain([(&group.alone, group.own_weight)]);
+        let weighted: Vec<(&TaskAtom, f64)> = all.filter(|(_, weight)| *weight > 0.0).collect();
+        let answer = |row: &[f64]| {
+            let part = |&(atom, weight): &(&TaskAtom, f64)| {
+                let (mean, variance) = atom.utility(row);
+                (weight, mean, variance.sqrt())
+            };
+            question(&weighted.iter().map(part).collect::<Vec<_>>())
+        };
+        Ok(rows.par_chunks_exact(width).map(answer).collect())
+    }
+}
+
+/// Where this share of a mixture of normals lies below: between the least and the largest such place of its parts.
+fn quantile(parts: &[Part], p: f64) -> f64 {
+    let z = normal_quantile(p);
+    let places = parts.iter().map(|(_, mean, sd)| mean + z * sd);
+    let (mut low, mut high) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
+        (low.min(at), high.max(at))
+    });
+    // A part without spread is all on one side.
+    let below = |x: f64, mean: f64, sd: f64| match sd > 0.0 {
+        true => normal_cdf((x - mean) / sd),
+        false => f64::from(x >= mean),
+    };
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        let share: f64 = parts
+            .iter()
+            .map(|&(w, mean, sd)| w * below(middle, mean, sd))
+            .sum();
+        if share < p {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
