@@ -1,6 +1,6 @@
 //! NumPy arrays and dicts to and from the crates' types.
 
-use npb_data::{Features, Rating, Ratings, Table};
+use npb_data::{Features, Labels, Rating, Ratings, Table};
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_infer::{SweepPlan, Trace};
 use numpy::ndarray::ArrayD;
@@ -41,6 +41,14 @@ pub(crate) fn table(x: &Matrix<'_>, names: &[String]) -> PyResult<Table> {
         true => Ok(table),
         false => table.with_column_names(names).map_err(error),
     }
+}
+
+/// Classes of rows from codes, of which negative ones are no class.
+pub(crate) fn labels(codes: &Vector<'_, i64>, classes: Vec<String>) -> PyResult<Labels> {
+    let codes = vector(codes)?
+        .iter()
+        .map(|&code| usize::try_from(code).ok());
+    Labels::from_codes(classes, codes.collect()).map_err(error)
 }
 
 /// An array with NaN where the table has none.

@@ -1,11 +1,14 @@
-//! npb-hbrec: recommendations from few ratings for each user and the contents of items.
+//! npb-hbrec: recommendations from few ratings for each user and the contents of items; classifiers of many groups.
 
+use npb_data::Table;
 use npb_hbrec::{
-    Content, ContentKernel, HbrecError, Likes, Profile, Recommender, RecommenderConfig,
+    ActiveUser, Content, ContentKernel, GroupedConfig, GroupedFit, HbrecError, Likes, Profile,
+    Recommender, RecommenderConfig, TaskAtom, fit_groups_watched,
 };
+use npb_infer::Stop;
 use pyo3::prelude::*;
 
-use crate::arrays::{Array, Matrix, Vector, array, config, dict, features, ratings};
+use crate::arrays::{Array, Matrix, Vector, array, config, dict, features, labels, ratings, table};
 use crate::run::{How, ask, error, saved};
 
 /// Item, probability of a like, its standard deviation.
@@ -101,5 +104,128 @@ impl Hbrec {
         })?;
         let one = |r: &npb_hbrec::Recommendation| (r.item, r.chance.probability, r.chance.sd);
         Ok(found.iter().map(one).collect())
+    }
+}
+
+/// A fit of `npb_hbrec::fit_groups`.
+#[pyclass(module = "npb._native", frozen)]
+pub(crate) struct Grouped(GroupedFit);
+
+saved!(Grouped, GroupedFit);
+
+/// A group of the fit by name, or a new one by its rows and their classes.
+#[derive(FromPyObject)]
+enum Group<'py> {
+    Known(String),
+    New(Matrix<'py>, Vector<'py, i64>),
+}
+
+impl Grouped {
+    fn table(&self, x: &Matrix<'_>) -> PyResult<Table> {
+        table(x, self.0.column_names())
+    }
+
+    /// An answer for the rows of a group.
+    fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        group: &Group<'_>,
+        threads: usize,
+        question: impl FnOnce(&ActiveUser<TaskAtom>) -> Result<T, HbrecError> + Send,
+    ) -> PyResult<T> {
+        match group {
+            Group::Known(name) => ask(py, threads, || question(self.0.group(name)?)),
+            Group::New(x, codes) => {
+                let table = self.table(x)?;
+                let labels = labels(codes, self.0.classes().to_vec())?;
+                ask(py, threads, || question(&self.0.fold_in(&table, &labels)?))
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Grouped {
+    /// `codes`, `group_of`: class and group of each row.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "one for each argument of Python")]
+    fn fit(
+        py: Python<'_>,
+        x: Matrix<'_>,
+        codes: Vector<'_, i64>,
+        classes: Vec<String>,
+        group_of: Vector<'_, i64>,
+        groups: Vec<String>,
+        names: Vec<String>,
+        settings: &Bound<'_, PyAny>,
+        how: How,
+    ) -> PyResult<Self> {
+        let config: GroupedConfig = config(settings)?;
+        let table = table(&x, &names)?;
+        let (labels, groups) = (labels(&codes, classes)?, labels(&group_of, groups)?);
+        how.fit(py, |watch| {
+            fit_groups_watched(&table, &labels, &groups, &config, watch)
+        })
+        .map(Self)
+    }
+
+    #[staticmethod]
+    fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        dict(py, &GroupedConfig::default())
+    }
+
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        dict(py, self.0.config())
+    }
+
+    fn classes(&self) -> Vec<String> {
+        self.0.classes().to_vec()
+    }
+
+    fn groups(&self) -> Vec<String> {
+        self.0.groups().to_vec()
+    }
+
+    fn column_names(&self) -> Vec<String> {
+        self.0.column_names().to_vec()
+    }
+
+    /// The objective of the base distribution, iteration by iteration.
+    fn trace<'py>(&self, py: Python<'py>) -> PyResult<Array<'py>> {
+        let objective: Vec<f64> = self.0.trace().iter().map(|report| report.elbo).collect();
+        array(py, &[objective.len()], objective)
+    }
+
+    fn has_converged(&self) -> bool {
+        matches!(self.0.stop(), Stop::Converged { .. })
+    }
+
+    /// Probability of the second class.
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        group: Group<'_>,
+        x: Matrix<'_>,
+        threads: usize,
+    ) -> PyResult<Array<'py>> {
+        let table = self.table(&x)?;
+        let found = self.ask(py, &group, threads, |group| self.0.predict(group, &table))?;
+        array(py, &[found.len()], found)
+    }
+
+    /// Row, lower and upper end for the second class.
+    fn predict_interval<'py>(
+        &self,
+        py: Python<'py>,
+        group: Group<'_>,
+        x: Matrix<'_>,
+        level: f64,
+        threads: usize,
+    ) -> PyResult<Array<'py>> {
+        let table = self.table(&x)?;
+        let found = self.ask(py, &group, threads, |group| {
+            self.0.predict_interval(group, &table, level)
+        })?;
+        array(py, &[found.len(), 2], found.concat())
     }
 }

@@ -10,17 +10,9 @@ use pyo3::prelude::*;
 use rayon::prelude::*;
 
 use crate::arrays::{
-    Array, Matrix, Vector, array, config, dict, nan_coded, of_table, table, vector,
+    Array, Matrix, Vector, array, config, dict, labels, nan_coded, of_table, table, vector,
 };
-use crate::run::{How, ask, error, saved};
-
-/// Classes of rows from codes, of which negative ones are no class.
-fn labels(codes: &Vector<'_, i64>, classes: Vec<String>) -> PyResult<Labels> {
-    let codes = vector(codes)?
-        .iter()
-        .map(|&code| usize::try_from(code).ok());
-    Labels::from_codes(classes, codes.collect()).map_err(error)
-}
+use crate::run::{How, ask, saved};
 
 fn rows<'py>(py: Python<'py>, rows: Vec<Vec<f64>>, width: usize) -> PyResult<Array<'py>> {
     array(py, &[rows.len(), width], rows.concat())

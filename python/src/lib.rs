@@ -20,7 +20,7 @@ mod _native {
     #[pymodule_export]
     use crate::bsvd::Bsvd;
     #[pymodule_export]
-    use crate::hbrec::Hbrec;
+    use crate::hbrec::{Grouped, Hbrec};
     #[pymodule_export]
     use crate::iqgme::{Iqgme, Tasks};
     #[pymodule_export]
