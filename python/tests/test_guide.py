@@ -93,8 +93,10 @@ def test_dependence(run):
     pairs = {frozenset((pair["a"], pair["b"])): pair for pair in found["pairs"]}
     assert len(pairs) == 6 * 5 // 2 and all(pair["information"] >= 0 for pair in pairs.values())
     together = {"income", "rooms", "owns"}
-    assert all(pair["dependent"] for names, pair in pairs.items() if names < together)
-    assert not any(pair["dependent"] for names, pair in pairs.items() if names & {"children", "mood"})
+    strong = [pair for names, pair in pairs.items() if names < together]
+    none = [pair for names, pair in pairs.items() if names & {"children", "mood"}]
+    assert all(pair["dependent"] for pair in strong) and not any(pair["dependent"] for pair in none)
+    assert min(pair["information"] for pair in strong) > 2 * max(pair["information"] for pair in none)
     assert Path("dependence.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -117,6 +119,8 @@ def test_labels(run):
     predicted, margins = found["predicted"], found["margins"]
     assert predicted.shape == (10, 3) and predicted.columns.tolist() == ["sport", "politics", "spam"]
     assert (predicted == (margins > 0)).all(axis=None)
+    given = found["labels"].loc[found["documents"].index]
+    assert ((found["Y"] == 1) == (given == "yes")).all(axis=None)
     right = found["model"].predict(found["documents"]) == found["Y"]
     # What is most frequent of each label is right less often.
     assert (right.mean() > np.maximum(found["Y"].mean(), 1 - found["Y"].mean()) + 0.1).all()
@@ -141,6 +145,9 @@ def test_images(run):
 
     assert error(found["clean"]) < 0.5 * error(found["noisy"])
     assert error(found["whole"]) < 10 / 255
+    # What was seen is restored better than what was not.
+    wrong, hole = np.abs(found["whole"] - picture), found["holes"] > 0.5
+    assert wrong[~hole].mean() < 0.8 * wrong[hole].mean()
     assert found["sd"].shape == picture.shape and (found["sd"] > 0).all()
     assert 0.5 < found["noise"][0] / (found["noisy"] - picture).std() < 1.5
     from matplotlib.image import imread
