@@ -102,16 +102,18 @@ def test_dependence(run):
 
 def test_recommend(run):
     found = run("recommend")
-    stars, top, mean, sd = found["stars"], found["top"], found["mean"], found["sd"]
-    assert len(top) == 5 and stars.loc["u3"].iloc[top["column"]].isna().all()
+    ratings, top, mean, model = found["ratings"], found["top"], found["mean"], found["model"]
+    rated = set(ratings["film"][ratings["user"] == "u3"])
+    assert len(top) == 5 and not set(top["column"]) & rated
     assert top["mean"].is_monotonic_decreasing and top["in_top"].between(0, 1).all()
-    assert len(mean) == stars.isna().sum().sum() and (sd > 0).all()
+    np.testing.assert_allclose(mean, top["mean"])
+    assert (found["sd"] > top["sd"]).all()
     assert ((found["lower"] < mean) & (mean < found["upper"])).all()
-    of_user = dict(zip(found["films"][found["users"] == found["user"]], mean[found["users"] == found["user"]], strict=True))
-    assert top["column"].tolist() == sorted(of_user, key=of_user.get, reverse=True)[:5]
-    known = stars.notna().to_numpy()
-    error = (found["model"].complete() - stars.to_numpy())[known]
-    assert np.mean(error**2) < 0.5 * np.var(stars.to_numpy()[known])
+    rest = sorted(set(ratings["film"]) - rated)
+    assert mean[0] == model.predict(["u3"] * len(rest), rest).max()
+    stars = ratings["stars"]
+    error = model.predict(ratings["user"], ratings["film"]) - stars
+    assert np.mean(error**2) < 0.5 * np.var(stars)
 
 
 def test_labels(run):
@@ -128,10 +130,10 @@ def test_labels(run):
 
 def test_few_ratings(run):
     found = run("few-ratings")
-    names = found["stars"].columns[found["top"]["item"]]
-    assert len(names) == 5 and not set(names) & set(found["mine"].index)
-    probability = found["top"]["probability"]
-    assert probability.is_monotonic_decreasing and probability.between(0, 1).all()
+    best = found["model"].recommend(liked=found["liked"], disliked=found["disliked"], n=5)
+    names = [one["item"] for one in best]
+    assert len(names) == 5 and not set(names) & set(found["mine"]["film"])
+    assert all(0 <= one["probability"] <= 1 for one in best)
     # Who likes three comedies and no drama is recommended comedies.
     assert all(name.startswith("comedy") for name in names)
 
