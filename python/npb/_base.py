@@ -1,9 +1,11 @@
 """What all estimators share: settings, seeds, threads, progress, files."""
 
 import numbers
+import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -126,9 +128,16 @@ class Base(BaseEstimator):
             "every": float(self.checkpoint_every),
         }
         try:
-            return self._native.fit(*arguments, self._settings() if settings is None else settings, how)
+            fit = self._native.fit(*arguments, self._settings() if settings is None else settings, how)
         finally:
             close()
+        if trouble := self._trouble(fit):
+            warnings.warn(f"{type(self).__name__}: {trouble}", ConvergenceWarning, stacklevel=3)
+        return fit
+
+    def _trouble(self, fit):
+        """Why a fit has not settled, or None if it has or cannot be judged."""
+        return None if fit.has_converged() else "the bound was still rising after the last iteration; raise max_iter"
 
     def _threads(self):
         return threads(self.n_jobs)
@@ -161,6 +170,22 @@ class Base(BaseEstimator):
         return tags
 
 
+def differ(models):
+    """Raises ValueError if two fits that are to be pooled have the same draws: they would pass for twice as many."""
+    models = list(models)
+    if not models:
+        raise ValueError("models: there is none")
+    for model in models:
+        check_is_fitted(model)
+    seen = {}
+    for k, model in enumerate(models):
+        config = model._fit.config()
+        before = seen.setdefault((config["seed"], config.get("chain")), k)
+        if before != k:
+            raise ValueError(f"models {before} and {k} have the same seed and chain, so the same draws")
+    return models
+
+
 def _put(config, place, value):
     for key in place[:-1]:
         config = config.setdefault(key, {})
@@ -179,14 +204,15 @@ class TableBase(Base):
 
         Missing: NaN, None, pd.NA. Infinite values are errors that name row and column.
         """
-        X = _numbers(X)
-        if reset:
-            X = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=False, **options)
-        else:
+        if not reset:
             check_is_fitted(self)
-            X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False, **options)
-        self._check_infinite(X)
-        return X
+        X = _numbers(X)
+        try:
+            table = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, **options)
+        except ValueError as error:
+            raise first_text(X) or error from None
+        self._check_infinite(table)
+        return table
 
     def _check_infinite(self, X):
         # A sum is infinite or NaN if a cell is, or if there are holes; only then is there something to look for.
@@ -218,8 +244,62 @@ class TableBase(Base):
                 self.feature_names_in_ = np.array(names, dtype=object)
 
 
+def frame(X):
+    """A table of Arrow (of pyarrow, DuckDB, any stream of record batches) as a frame of pandas or polars; everything else as it is."""
+    if _package(X) in ("pandas", "polars") or not hasattr(X, "__arrow_c_stream__"):
+        return X
+    try:
+        import pandas  # noqa: F401
+        import pyarrow
+
+        return pyarrow.table(X).to_pandas()
+    except ImportError:
+        pass
+    try:
+        import polars
+    except ImportError:
+        raise ImportError("a table of Arrow needs pyarrow and pandas, or polars") from None
+    return polars.DataFrame(X)
+
+
+def unmasked(X):
+    """A masked array with NaN for what is masked; everything else as it is."""
+    return X.astype(float).filled(np.nan) if np.ma.isMaskedArray(X) else X
+
+
+def _package(X):
+    return type(X).__module__.partition(".")[0]
+
+
+def first_text(X):
+    """An error that names the first cell that is a text and no number, or None."""
+    if hasattr(X, "columns"):
+        columns = [(str(name), X[name]) for name in X.columns]
+    else:
+        columns = list(enumerate(np.asarray(X, dtype=object).T)) if np.ndim(X) == 2 else []
+    for name, column in columns:
+        for row, value in enumerate(column):
+            if isinstance(value, str) and not _is_number(value):
+                return ValueError(
+                    f"row {row}, column {name!r}: could not convert string to float: {value!r}; encode categories as numbers "
+                    "(scikit-learn's OneHotEncoder, OrdinalEncoder), or use MixedTableModel, which knows categories"
+                )
+    return None
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _numbers(X):
-    """Objects with None or pd.NA as floats with NaN; everything else as it is."""
+    """Objects with None or pd.NA as floats with NaN, masked cells as NaN, tables of Arrow as frames; everything else as it is."""
+    X = unmasked(frame(X))
+    if _package(X) == "pandas" and getattr(X, "ndim", 0) == 2:
+        return X.where(X.notna(), np.nan) if (X.dtypes == object).any() else X
     if isinstance(X, (list, tuple)):
         # None in lists of numbers.
         array = np.asarray(X, dtype=object) if _has_none(X) else None

@@ -7,11 +7,8 @@ from sklearn.utils.validation import column_or_1d
 from npb._base import is_missing
 
 
-def encoded(y):
-    """Classes in order and the code of each row, -1 for a row without a label (NaN, None, pd.NA).
-
-    Raises ValueError for infinite or continuous labels, and for fewer than two classes.
-    """
+def labelled(y):
+    """Labels as an array, and which rows have one (not NaN, None or pd.NA)."""
     y = np.asarray(y) if not hasattr(y, "to_numpy") else y.to_numpy()
     y = column_or_1d(y, warn=True)
     known = np.ones(len(y), dtype=bool)
@@ -22,6 +19,15 @@ def encoded(y):
             raise ValueError(f"Input y contains infinity: row {row} is {y[row]}")
     elif y.dtype.kind == "O":
         known = ~np.frompyfunc(is_missing, 1, 1)(y).astype(bool)
+    return y, known
+
+
+def encoded(y):
+    """Classes in order and the code of each row, -1 for a row without a label.
+
+    Raises ValueError for infinite or continuous labels, and for fewer than two classes.
+    """
+    y, known = labelled(y)
     labels = y[known]
     if labels.dtype.kind == "O" and len(labels):
         # Labels that were objects only because some are missing.

@@ -1,11 +1,12 @@
 """Images with noise and holes, and factor analysis of tables (crate npb-bpfa)."""
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, TableBase, with_running_doc
+from npb._base import Base, TableBase, unmasked, with_running_doc
 from npb._posterior import Sampled
 
 _MODEL_DOC = """
@@ -30,7 +31,7 @@ class BetaProcessDenoiser(Sampled, Base):
     ----------
     Those that are None are chosen to suit the image, as the command `npb denoise` does.
 
-    patch, step : (int, int), optional
+    patch, step : int or (int, int), optional
         Height and width of patches, and how far they are apart.
     bounds : (float, float), optional
         Between which all values are known to lie.
@@ -85,17 +86,29 @@ class BetaProcessDenoiser(Sampled, Base):
 
     def fit(self, X, y=None):
         """Restores an image of shape (height, width) or (height, width, channels); NaN marks missing pixels."""
-        X = np.asarray(X)
+        if sparse.issparse(X):
+            raise TypeError("Sparse data was passed, but a dense image is required: use X.toarray()")
+        X = np.asarray(unmasked(X))
+        if X.dtype.kind == "c":
+            raise ValueError("Complex data not supported: an image holds real numbers")
         if X.ndim not in (2, 3) or 0 in X.shape:
             raise ValueError(f"an image has shape (height, width) or (height, width, channels), found {X.shape}")
         if X.dtype.kind not in "buif":
             raise ValueError(f"an image holds numbers, found {X.dtype}")
         channels = 1 if X.ndim == 2 else X.shape[2]
         flat = np.ascontiguousarray(X, dtype=np.float64).reshape(X.shape[0], -1)
-        config = self._native.suited_to(flat, channels)
-        fit = self._fit_native(flat, channels, settings=self._settings(config=config))
+        settings = self._settings(config=self._native.suited_to(flat, channels))
+        for name in ("patch", "step"):
+            # A number is both height and width.
+            if isinstance(settings[name], int):
+                settings[name] = [settings[name]] * 2
+        fit = self._fit_native(flat, channels, settings=settings)
         self._take(fit, X.shape)
         return self
+
+    def _trouble(self, fit):
+        """Not judged: an image is a mean over few sweeps by design, its chain need not have forgotten its start."""
+        return None
 
     def _take(self, fit, shape=None):
         super()._take(fit)
@@ -175,6 +188,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
         X = self._table(X, reset=True)
         self._take(self._fit_native(X, self._names()))
         return self
+
+    def _trouble(self, fit):
+        return None
 
     def _take(self, fit):
         Base._take(self, fit)

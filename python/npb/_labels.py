@@ -5,7 +5,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
-from npb._base import Base, TableBase, _numbers, with_running_doc
+from npb._base import Base, TableBase, _numbers, first_text, with_running_doc
 from npb._classes import encoded
 from npb._matrix import entries
 
@@ -95,11 +95,19 @@ class MultiLabelLatentFeatures(TableBase):
         """
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        X = self._table(X, reset=True)
+        if hasattr(X, "index") and hasattr(Y, "index") and not X.index.equals(Y.index):
+            raise ValueError("X and Y have different indexes: put their rows in the same order, Y.loc[X.index]")
+        X = self._table(X, reset=True, ensure_min_samples=2)
         names = [str(name) for name in getattr(Y, "columns", ())]
-        Y = np.asarray(_numbers(Y))
+        Y = _numbers(Y)
+        if text := first_text(Y):
+            raise text
+        Y = np.asarray(Y)
         self._flat = Y.ndim == 1
-        Y = check_array(Y.reshape(len(Y), -1), dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="y")
+        try:
+            Y = check_array(Y.reshape(len(Y), -1), dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="y")
+        except TypeError as error:
+            raise ValueError(f"Unknown label type: labels are 0 or 1; {error}") from None
         if len(Y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(Y)]}")
         names = names or [f"y{j}" for j in range(Y.shape[1])]
@@ -111,6 +119,11 @@ class MultiLabelLatentFeatures(TableBase):
         settings = self._settings(leave_out=("numbers",))
         self._take(self._fit_native(X, Y, names, real, self._names(), settings=settings))
         return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        return tags
 
     def _take(self, fit):
         Base._take(self, fit)
@@ -232,6 +245,12 @@ class MaxMarginTopics(TransformerMixin, Base):
         self._take(self._fit_native(shape, *cells, classes, targets))
         return self
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.input_tags.allow_nan = False
+        return tags
+
     def _take(self, fit):
         super()._take(fit)
         self.n_features_in_ = fit.n_words()
@@ -279,4 +298,6 @@ def _counts(X):
         X = check_array(X, dtype=np.float64, input_name="X")
         rows, columns = (index.astype(np.uint32) for index in np.nonzero(X))
         shape, values = X.shape, X[rows, columns]
+    for k in np.flatnonzero(values < 0)[:1]:
+        raise ValueError(f"Negative values in data: document {rows[k]}, word {columns[k]} is {values[k]}, which is no count")
     return shape, rows, columns, values

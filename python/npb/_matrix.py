@@ -5,44 +5,99 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
-from npb._base import Base, _numbers, with_running_doc
+from npb._base import Base, _numbers, differ, first_text, with_running_doc
 from npb._posterior import Sampled
+
+
+class Side:
+    """The rows, or the columns, of a matrix: known by their names where X has names, else by their numbers from 0."""
+
+    def __init__(self, what, names=None):
+        self.what = what
+        self.names = None if names is None else list(names)
+        self._place = {} if names is None else {str(name): k for k, name in enumerate(names)} | {name: k for k, name in enumerate(names)}
+        if names is not None and len(set(map(str, names))) < len(self.names):
+            raise ValueError(f"{what}: a name occurs twice")
+
+    def texts(self):
+        return [] if self.names is None else [str(name) for name in self.names]
+
+    def places(self, keys):
+        """Numbers of these rows or columns."""
+        if self.names is None:
+            return _indices(self.what, keys)
+        return np.array([self.place(key) for key in keys], dtype=np.uint32)
+
+    def place(self, key):
+        if self.names is None:
+            return int(_indices(self.what, [key])[0])
+        for name in (key, str(key)):
+            if name in self._place:
+                return self._place[name]
+        raise ValueError(f"{self.what}: there is no {key!r}")
+
+    def name(self, place):
+        return place if self.names is None else self.names[place]
 
 
 def entries(X):
     """Shape, rows, columns and values of the observed entries.
 
-    X: an array with NaN where nothing is known, a SciPy sparse matrix whose stored entries (zeros too) are the observed ones, or a tuple
-    (rows, columns, values) or (rows, columns, values, shape).
+    X: an array or frame with NaN where nothing is known, a SciPy sparse matrix whose stored entries (zeros too) are the observed ones, or a tuple
+    (rows, columns, values) or (rows, columns, values, shape), whose rows and columns may be names.
     """
+    return named_entries(X)[0]
+
+
+def named_entries(X):
+    """The entries, and the sides of the matrix."""
+    sides = (Side("rows"), Side("columns"))
     if isinstance(X, tuple) and len(X) in (3, 4):
-        rows, columns = (_indices(name, index) for name, index in zip(("rows", "columns"), X[:2], strict=True))
+        (rows, sides[0].names), (columns, sides[1].names) = (_keys(side.what, keys) for side, keys in zip(sides, X[:2], strict=True))
+        sides = tuple(Side(side.what, side.names) for side in sides)
         values = np.ascontiguousarray(X[2], dtype=np.float64)
         if not len(rows) == len(columns) == len(values):
             raise ValueError(f"{len(rows)} rows, {len(columns)} columns, {len(values)} values: there must be one of each for every entry")
-        shape = X[3] if len(X) == 4 else (rows.max(initial=0) + 1, columns.max(initial=0) + 1)
+        shape = X[3] if len(X) == 4 else tuple(int(index.max()) + 1 if len(index) else 0 for index in (rows, columns))
         shape = (int(shape[0]), int(shape[1]))
     elif sparse.issparse(X):
         coo = X.tocoo()
         rows, columns = coo.row.astype(np.uint32), coo.col.astype(np.uint32)
         values, shape = np.ascontiguousarray(coo.data, dtype=np.float64), coo.shape
     else:
-        X = check_array(_numbers(X), dtype=np.float64, ensure_all_finite=False)
+        X = _numbers(X)
+        if hasattr(X, "columns"):
+            # The index of pandas that only counts the rows is no name.
+            index = getattr(X, "index", None)
+            sides = (Side("rows", None if index is None or index.equals(type(index)(range(len(X)))) else index), Side("columns", X.columns))
+        try:
+            X = check_array(X, dtype=np.float64, ensure_all_finite=False)
+        except ValueError as error:
+            raise first_text(X) or error from None
         rows, columns = np.nonzero(~np.isnan(X))
         values, shape = X[rows, columns], X.shape
         rows, columns = rows.astype(np.uint32), columns.astype(np.uint32)
     if not np.isfinite(values).all():
         k = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(f"Input X contains infinity or NaN: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
-    return shape, rows, columns, values
+    return (shape, rows, columns, values), sides
 
 
-def _indices(name, index):
+def _keys(what, keys):
+    """Places from numbers from 0, or from names, which are then sorted."""
+    array = np.asarray(keys)
+    if array.ndim != 1 or array.dtype.kind not in "OUST":
+        return _indices(what, array), None
+    names, places = np.unique(array.astype(str), return_inverse=True)
+    return places.astype(np.uint32), names.tolist()
+
+
+def _indices(what, index):
     index = np.asarray(index)
     if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
-        raise ValueError(f"{name}: must be a list of whole numbers from 0")
+        raise ValueError(f"{what}: must be a list of whole numbers from 0")
     if index.size and not 0 <= index.min() <= index.max() < 2**32:
-        raise ValueError(f"{name}: must be between 0 and 2^32, found {index.min()} and {index.max()}")
+        raise ValueError(f"{what}: must be between 0 and 2^32, found {index.min()} and {index.max()}")
     return np.ascontiguousarray(index, dtype=np.uint32)
 
 
@@ -56,8 +111,17 @@ def _features(features, n, what):
     return features
 
 
+class _Entries(Base):
+    """An estimator of observed entries, which may be sparse."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
 @with_running_doc
-class BayesianMatrixCompletion(Sampled, Base):
+class BayesianMatrixCompletion(Sampled, _Entries):
     """Predicts the missing entries of a matrix by a Bayesian singular value decomposition whose rank is inferred.
 
     Parameters
@@ -65,7 +129,7 @@ class BayesianMatrixCompletion(Sampled, Base):
     Those that are None have the default of the Rust crate: see `default_config()`.
 
     likelihood : str or dict, optional
-        "gaussian", "binary" (entries 0 and 1) or {"ordinal": {"levels": L}} (entries 1, ..., L).
+        "gaussian", "binary" (entries 0 and 1), "ordinal" (entries 1, ..., L, where L is the largest) or {"ordinal": {"levels": L}}.
     candidates, max_candidates : int, optional
         Candidate components at the start, and at most.
     rank_a, rank_b : float, optional
@@ -94,6 +158,8 @@ class BayesianMatrixCompletion(Sampled, Base):
     """
 
     _native = _native.Bsvd
+    # As the command has it: scalars of components are theirs, and components come and go.
+    _rhat, _judged = 1.1, "noise"
 
     def __init__(
         self,
@@ -143,39 +209,49 @@ class BayesianMatrixCompletion(Sampled, Base):
 
         Parameters
         ----------
-        X : array of shape (n, p) with NaN where nothing is known; or a sparse matrix whose stored entries are the observed ones; or a tuple
-            (rows, columns, values) or (rows, columns, values, shape)
+        X : array or frame of shape (n, p) with NaN where nothing is known; or a sparse matrix whose stored entries are the observed ones; or a tuple
+            (rows, columns, values) or (rows, columns, values, shape), where rows and columns are numbers from 0 or names
         row_features, column_features : arrays of shapes (n, q) and (p, r), complete, of like scales
         """
-        shape, *cells = entries(X)
+        (shape, *cells), sides = named_entries(X)
         rows = _features(row_features, shape[0], "row_features")
         columns = _features(column_features, shape[1], "column_features")
-        self._take(self._fit_native(shape, *cells, rows, columns))
+        settings = self._settings()
+        if self.likelihood == "ordinal":
+            settings["likelihood"] = {"ordinal": {"levels": int(cells[2].max(initial=0))}}
+        names = tuple(side.texts() for side in sides)
+        self._take(self._fit_native(shape, *cells, rows, columns, names, settings=settings))
+        self._rows, self._columns = sides
+        self._seen = sparse.csr_array((np.ones(len(cells[2]), dtype=bool), (cells[0], cells[1])), shape=shape)
         return self
 
     @classmethod
     def pooled(cls, models):
         """One fitted model of several of the same data and settings that differ in `chain` alone, run apart: the bits of one fit of all their chains."""
-        models = list(models)
-        for model in models:
-            check_is_fitted(model)
-        pooled = cls(**models[0].get_params(deep=False)) if models else cls()
+        models = differ(models)
+        pooled = cls(**models[0].get_params(deep=False))
         pooled._take(cls._native.pooled([model._fit for model in models]))
+        pooled._rows, pooled._columns, pooled._seen = models[0]._rows, models[0]._columns, models[0]._seen
         return pooled
 
     def _take(self, fit):
         super()._take(fit)
         self.shape_ = fit.shape()
+        self.n_features_in_ = self.shape_[1]
         self.diagnostics_ = fit.diagnostics()
         self.rank_distribution_ = fit.rank_distribution()
+        self._rows, self._columns = (Side(what, names or None) for what, names in zip(("rows", "columns"), fit.names(), strict=True))
+        # A file does not hold the entries.
+        self._seen = None
 
     def _cells(self, rows, columns, level=0.9):
         check_is_fitted(self)
-        rows, columns = _indices("rows", rows), _indices("columns", columns)
-        return self._fit.predict(rows, columns, level, self._threads())
+        return self._fit.predict(self._rows.places(rows), self._columns.places(columns), level, self._threads())
 
     def predict(self, rows, columns, return_sd=False):
-        """Posterior means of the cells at `rows` and `columns` (lists of equal lengths), and the standard deviations of new entries there if asked."""
+        """Posterior means of the cells at `rows` and `columns` (lists of equal lengths: numbers from 0, or names if X had them), and the standard deviations
+        of new entries there if asked.
+        """
         found = self._cells(rows, columns)
         return (found[:, 0], found[:, 4]) if return_sd else found[:, 0]
 
@@ -187,24 +263,31 @@ class BayesianMatrixCompletion(Sampled, Base):
     def complete(self):
         """Posterior means of all cells: array of shape (n, p)."""
         check_is_fitted(self)
-        rows, columns = np.indices(self.shape_).reshape(2, -1)
-        return self.predict(rows, columns).reshape(self.shape_)
+        rows, columns = np.indices(self.shape_, dtype=np.uint32).reshape(2, -1)
+        return self._fit.predict(rows, columns, 0.9, self._threads())[:, 0].reshape(self.shape_)
 
     def draws(self, rows, columns):
         """Noise-free values of cells in every stored draw: array of shape (n_draws, n_cells), single precision."""
         check_is_fitted(self)
-        return self._fit.draws(_indices("rows", rows), _indices("columns", columns), self._threads())
+        return self._fit.draws(self._rows.places(rows), self._columns.places(columns), self._threads())
 
-    def recommend(self, row, n=10, exclude=()):
-        """The n columns with the largest posterior means in a row, without those in `exclude`.
+    def recommend(self, row, n=10, exclude=None):
+        """The n columns with the largest posterior means in a row, without those in `exclude` (None: those observed in the row).
 
         Returns
         -------
-        list of dict with `column`, `mean`, `sd` and `in_top`, the probability of being among the n best
+        list of dict with `column`, `mean`, `sd` (of the mean) and `in_top`, the probability of being among the n best
         """
         check_is_fitted(self)
-        found = self._fit.top(int(row), n, [int(j) for j in exclude], self._threads())
-        return [dict(zip(("column", "mean", "sd", "in_top"), one, strict=True)) for one in found]
+        row = self._rows.place(row)
+        if exclude is not None:
+            left_out = self._columns.places(exclude)
+        elif self._seen is not None and row < self.shape_[0]:
+            left_out = self._seen.indices[self._seen.indptr[row] : self._seen.indptr[row + 1]]
+        else:
+            raise ValueError("exclude: say which columns to leave out (perhaps none); a fit from a file does not know what was observed")
+        found = self._fit.top(row, n, left_out.tolist(), self._threads())
+        return [dict(zip(("column", "mean", "sd", "in_top"), (self._columns.name(j), *rest), strict=True)) for j, *rest in found]
 
     def fold_in(self, columns, values, features=(), level=0.9):
         """What is believed of a new row, by its entries at `columns`, without a new fit.
@@ -214,13 +297,13 @@ class BayesianMatrixCompletion(Sampled, Base):
         mean, lower, upper : arrays of shape (p,); the intervals are of new entries
         """
         check_is_fitted(self)
-        pairs = [(int(j), float(v)) for j, v in zip(columns, values, strict=True)]
+        pairs = [(self._columns.place(j), float(v)) for j, v in zip(columns, values, strict=True)]
         found = self._fit.fold_in(pairs, [float(x) for x in features], level, self._threads())
         return found[:, 0], found[:, 5], found[:, 6]
 
 
 @with_running_doc
-class HybridRecommender(Base):
+class HybridRecommender(_Entries):
     """Recommends items to users with few ratings, by other users and by the contents of items: nonparametric hierarchical Bayes.
 
     Parameters
@@ -285,27 +368,35 @@ class HybridRecommender(Base):
         X : ratings of users (rows) for items (columns), as in :meth:`BayesianMatrixCompletion.fit`
         item_features : array of shape (n_items, q), complete
         """
-        shape, *cells = entries(X)
+        (shape, *cells), sides = named_entries(X)
         features = _features(item_features, shape[1], "item_features")
         self._take(self._fit_native(shape, *cells, features))
+        self._users, self._items = sides
         return self
+
+    def _trouble(self, fit):
+        """Not judged: the base distribution is learned by few iterations by design."""
+        return None
 
     def _take(self, fit):
         super()._take(fit)
+        # A file does not hold the names.
+        self._users, self._items = Side("users"), Side("items")
         self.shape_ = fit.shape()
+        self.n_features_in_ = self.shape_[1]
 
     def _user(self, user, liked, disliked):
         check_is_fitted(self)
         if user is not None:
-            return int(user)
-        return [(int(j), True) for j in liked] + [(int(j), False) for j in disliked]
+            return self._users.place(user)
+        return [(self._items.place(j), True) for j in liked] + [(self._items.place(j), False) for j in disliked]
 
     def predict_proba(self, user=None, *, liked=(), disliked=()):
         """Probabilities that a user likes the items: array of shape (n_items,).
 
         Parameters
         ----------
-        user : int, a user of the fit; or None for a new one, by what it likes and does not like
+        user : a user of the fit (number from 0, or name if X had names); or None for a new one, by what it likes and does not like
         """
         user = self._user(user, liked, disliked)
         return self._fit.probabilities(user, self._threads())
@@ -319,4 +410,4 @@ class HybridRecommender(Base):
         """
         user = self._user(user, liked, disliked)
         found = self._fit.top(user, n, explore, self._threads())
-        return [dict(zip(("item", "probability", "sd"), one, strict=True)) for one in found]
+        return [{"item": self._items.name(j), "probability": p, "sd": sd} for j, p, sd in found]

@@ -2,11 +2,12 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin, ClusterMixin, DensityMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
 from npb._base import TableBase, with_running_doc
-from npb._classes import encoded, named
+from npb._classes import encoded, labelled, named
 
 _SETTINGS_DOC = """
     truncation : int, optional
@@ -217,6 +218,12 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    def score(self, X, y, sample_weight=None):
+        """Accuracy over the rows that have a label."""
+        y, known = labelled(y)
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return accuracy_score(np.array(y[known].tolist()), self.predict(X)[known], sample_weight=weight)
+
     def predict_interval(self, X, level=0.9, n_draws=200):
         """Central intervals that hold `level` of the posterior of each probability, by draws of all parameters.
 
@@ -301,7 +308,7 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
     def fit(self, X, y=None):
         """Fits the mixture to X, of shape (n, n_features); y is not used."""
         X = self._unlabelled(X)
-        self.labels_ = self.predict(X)
+        self.labels_ = self._fit.responsibilities(X, self._threads()).argmax(axis=1)
         return self
 
     def _take(self, fit):

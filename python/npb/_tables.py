@@ -1,42 +1,102 @@
 """Tables of columns of mixed kinds (crate npb-itf)."""
 
+import json
+import tomllib
+from datetime import date, datetime, timezone
+
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, is_missing, plain, with_running_doc
+from npb._base import Base, differ, frame, is_missing, plain, unmasked, with_running_doc
+from npb._classes import named
 from npb._posterior import Sampled
 
-_NUMBERS = {"real", "positive", "angle"}
+_NUMBERS = {"real", "positive", "angle", "date", "count"}
 _LEVELS = {"binary", "categorical", "ordinal"}
+_EPOCH, _DAY = np.datetime64("1970-01-01", "us"), np.timedelta64(1, "D")
 
 
 class _Column:
-    """What a column measures, and its levels in order."""
+    """What a column measures, its levels in order, and how dates are written."""
 
-    def __init__(self, name, values, measure):
-        self.name = name
+    def __init__(self, name, measure, levels=None, moment=None):
+        self.name, self.measure, self.levels = name, measure, levels
+        self.kind = next(iter(measure)) if isinstance(measure, dict) and measure else measure
+        if self.kind not in _NUMBERS | _LEVELS:
+            raise ValueError(f"measures: column {name!r} is {self.kind!r}; known are {', '.join(sorted(_NUMBERS | _LEVELS))}")
+        # The kind of Python's dates, and their zone.
+        self.moment = moment
+        # The same levels by their texts: a file of the command holds texts alone.
+        self._place = {str(level): k for k, level in enumerate(levels or ())} | {level: k for k, level in enumerate(levels or ())}
+
+    @classmethod
+    def seen(cls, name, values, measure):
+        """A column of training: of `measure`, or of what its values are."""
         known = [v for v in values if not is_missing(v)]
-        self.measure = measure or _guess(known)
-        self.kind = next(iter(self.measure)) if isinstance(self.measure, dict) else self.measure
-        if self.kind not in _NUMBERS | _LEVELS | {"count"}:
-            raise ValueError(f"measures: column {name!r} is {self.kind!r}; known are real, positive, angle, count, binary, categorical, ordinal")
-        categories = getattr(getattr(values, "dtype", None), "categories", None)
-        self.levels = None
-        if self.kind in _LEVELS:
-            self.levels = list(categories) if categories is not None and hasattr(categories, "tolist") else sorted(set(known))
-            if self.kind == "categorical" and len(self.levels) == 2:
-                self.kind = self.measure = "binary"
-            if self.kind == "binary" and len(self.levels) != 2:
-                raise ValueError(f"column {name!r} is binary, but has {len(self.levels)} levels")
+        measure = measure or _guess(name, known, len(values))
+        given = None
+        if isinstance(measure, dict) and next(iter(measure), None) in _LEVELS:
+            # {"ordinal": [levels from the lowest]}
+            ((measure, given),) = measure.items()
+        column = cls(name, measure)
+        if column.kind == "date":
+            return cls(name, measure, moment=_moment(known))
+        if column.kind not in _LEVELS:
+            return column
+        levels = given or getattr(getattr(values, "dtype", None), "categories", None)
+        if not hasattr(levels, "__len__"):
+            levels = sorted(set(known))
+            if measure == "ordinal" and any(isinstance(level, str) for level in levels):
+                raise ValueError(
+                    f"measures: column {name!r}: the order of {levels} is not known; "
+                    'say it by {"ordinal": [levels from the lowest]}, or make it an ordered category of pandas or an Enum of polars'
+                )
+        levels = list(levels)
+        if measure == "categorical" and len(levels) == 2:
+            measure = "binary"
+        if measure == "binary" and len(levels) != 2:
+            raise ValueError(f"column {name!r} is binary, but has {len(levels)} levels")
+        return cls(name, measure, levels)
+
+    @classmethod
+    def of_schema(cls, column):
+        """A column of a schema, whose levels are texts (integers or truth values if all of them are)."""
+        name, kind, levels = column["name"], column["kind"], column.get("levels")
+        if kind == "angle":
+            return cls(name, {"angle": {"period": column["period"]}})
+        if kind == "date":
+            if column.get("date", {}).keys() & {"unit", "since"}:
+                raise ValueError(f"schema: column {name!r}: only dates in days since 1970-01-01 are read here")
+            return cls(name, kind, moment=(datetime, None))
+        if kind in _LEVELS and levels is None:
+            raise ValueError(f"schema: column {name!r} has no levels; write them, or take the schema of the model file (npb export MODEL --part schema)")
+        truths = {"false": False, "true": True, "False": False, "True": True}
+        if levels is not None:
+            levels = [truths[text] for text in levels] if set(levels) <= truths.keys() else named(levels).tolist()
+        return cls(name, kind, levels)
+
+    def schema(self):
+        """The line of the schema."""
+        text = lambda value: json.dumps(str(value), ensure_ascii=False)
+        line = f"name = {text(self.name)}, kind = {text(self.kind)}"
+        if self.kind == "angle":
+            line += f", period = {float(self.measure['angle']['period'])!r}"
+        if self.levels is not None:
+            line += f", levels = [{', '.join(map(text, self.levels))}]"
+        return f"  {{ {line} }},"
+
+    def field(self, j):
+        """What `npb_data::Field` says of the column."""
+        return {"name": self.name, "measure": "real" if self.kind == "date" else self.measure, "columns": [j]}
 
     def read(self, values):
         """The values in the shape of `npb_data::MixedColumn`."""
         if self.levels is None:
             kind = "Count" if self.kind == "count" else "Real"
             return {kind: [None if is_missing(v) else self._number(row, v) for row, v in enumerate(values)]}
-        place = {level: k for k, level in enumerate(self.levels)}
-        codes = [None if is_missing(v) else self._code(row, v, place) for row, v in enumerate(values)]
+        codes = [None if is_missing(v) else self._code(row, v) for row, v in enumerate(values)]
         names = [str(level) for level in self.levels]
         if self.kind == "binary":
             return {"Binary": {"levels": names, "values": [None if c is None else c == 1 for c in codes]}}
@@ -44,9 +104,10 @@ class _Column:
 
     def _number(self, row, value):
         try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"row {row}, column {self.name!r}: {value!r} is not a number") from None
+            number = _days(value) if self.kind == "date" else float(value)
+        except (TypeError, ValueError) as error:
+            what = "a date" if self.kind == "date" else "a number (the argument must be a string or a real number)"
+            raise type(error)(f"row {row}, column {self.name!r}: {value!r} is not {what}") from None
         if not np.isfinite(number):
             raise ValueError(f"row {row}, column {self.name!r} is {number}; mark the cell as missing or correct it")
         if self.kind != "count":
@@ -55,37 +116,89 @@ class _Column:
             raise ValueError(f"row {row}, column {self.name!r}: {value!r} is not a count")
         return int(number)
 
-    def _code(self, row, value, place):
-        try:
-            return place[value]
-        except KeyError:
-            raise ValueError(f"row {row}, column {self.name!r}: the category {value!r} was not in training; there are {self.levels}") from None
+    def _code(self, row, value):
+        for key in (value, str(value)):
+            try:
+                return self._place[key]
+            except (KeyError, TypeError):
+                pass
+        raise ValueError(f"row {row}, column {self.name!r}: the category {value!r} was not in training; there are {self.levels}")
+
+    def number(self, number):
+        """A number of the model as Python's value."""
+        if number is None or self.kind != "date":
+            return number
+        kind, zone = self.moment
+        moment = (_EPOCH + np.timedelta64(round(number * 86_400), "s")).item()
+        if zone is not None:
+            moment = moment.replace(tzinfo=timezone.utc).astimezone(zone)
+        return moment.date() if kind is date else moment
 
     def write(self, column):
         """Python's values from those of `npb_data::MixedColumn`."""
         ((_, values),) = column.items()
         if self.levels is None:
-            return values
+            return [self.number(value) for value in values]
         codes = values.get("codes", values.get("values"))
         return [None if c is None else self.levels[int(c)] for c in codes]
 
 
-def _guess(known):
+def _days(value):
+    """Days since 1970-01-01, in UTC for dates with a zone."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(timezone.utc).replace(tzinfo=None)
+    if not isinstance(value, (date, np.datetime64)):
+        raise ValueError
+    return float((np.datetime64(value, "us") - _EPOCH) / _DAY)
+
+
+def _moment(known):
+    first = known[0] if known else None
+    only_days = isinstance(first, date) and not isinstance(first, datetime)
+    return date if only_days else datetime, getattr(first, "tzinfo", None)
+
+
+def _guess(name, known, n_rows):
+    if known and all(isinstance(v, (date, np.datetime64)) for v in known):
+        return "date"
     kinds = {bool if isinstance(v, (bool, np.bool_)) else str if isinstance(v, str) else int if isinstance(v, (int, np.integer)) else float for v in known}
     if kinds == {bool}:
         return "binary" if len(set(known)) == 2 else "categorical"
-    if kinds == {int} and min(known) >= 0:
-        return "count"
-    return "categorical" if str in kinds or bool in kinds else "real"
+    if str in kinds or bool in kinds:
+        _check_identifier(name, known, len(set(known)))
+        return "categorical"
+    if kinds == {float} and len(known) < n_rows and all(v == int(v) for v in known if np.isfinite(v)):
+        # Whole numbers, which pandas keeps as floats when some are missing.
+        kinds = {int}
+    if kinds != {int} or min(known) < 0:
+        return "real"
+    if len(known) == n_rows >= 20 and len(set(known)) == n_rows == max(known) - min(known) + 1:
+        _check_identifier(name, known, n_rows)
+    return "count"
+
+
+def _check_identifier(name, known, levels):
+    """A column that names the rows says nothing of others; as in the schemas of the command."""
+    n = len(known)
+    if (levels == n >= 20) or (levels > 50 and levels > 0.9 * n):
+        raise ValueError(f"column {name!r} has {levels} different values in {n} rows, as identifiers have: leave it out, or say in `measures` what it is")
 
 
 def _columns(X):
     """Names and values of the columns of a frame or an array."""
+    X = unmasked(X)
+    if sparse.issparse(X):
+        raise TypeError("Sparse data was passed, but a dense table is required: use X.toarray()")
     if hasattr(X, "columns"):
         return [str(name) for name in X.columns], [X[name] for name in X.columns]
     X = np.asarray(X, dtype=object if not isinstance(X, np.ndarray) else None)
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead")
+    for size, name in zip(X.shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(f"Found array with 0 {name}(s) (shape={X.shape}) while a minimum of 1 is required.")
     return [f"x{j}" for j in range(X.shape[1])], list(X.T)
 
 
@@ -98,8 +211,9 @@ class MixedTableModel(Sampled, Base):
     Those that are None have the default of the Rust crate: see `default_config()`.
 
     measures : dict, optional
-        What columns measure, by name: "real", "positive", {"angle": {"period": p}}, "count", "binary", "categorical", "ordinal". Others are taken for what
-        their values are: whole numbers from 0 are counts, other numbers real, everything else categories.
+        What columns measure, by name: "real", "positive", {"angle": {"period": p}}, "count", "date", "binary", "categorical", "ordinal", or
+        {"ordinal": [levels from the lowest]}. Others are taken for what their values are: whole numbers from 0 are counts, other numbers real, dates dates,
+        everything else categories.
     structure : str, optional
         Which clusterings the columns have.
     burn_in, keep, thin : int, optional
@@ -145,39 +259,88 @@ class MixedTableModel(Sampled, Base):
 
     def fit(self, X, y=None):
         """Fits the table: a pandas or polars frame, or an array of shape (n, n_features); None, NaN and pd.NA are missing."""
+        X = frame(X)
         names, values = _columns(X)
         measures = dict(self.measures or {})
         for name in measures:
             if name not in names:
                 raise ValueError(f"measures: there is no column {name!r}")
-        self._columns = [_Column(name, v, plain(measures.get(name))) for name, v in zip(names, values, strict=True)]
+        self._columns = [_Column.seen(name, v, plain(measures.get(name))) for name, v in zip(names, values, strict=True)]
         self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
         settings = self._settings(leave_out=("measures",))
         self._take(self._fit_native(*self._table(X), settings=settings))
         return self
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
     def _take(self, fit):
         super()._take(fit)
         self.diagnostics_ = fit.diagnostics()
 
+    @classmethod
+    def pooled(cls, models):
+        """One fitted model of several of the same table and settings that differ in `random_state` alone, run apart."""
+        models = differ(models)
+        if any(model.schema() != models[0].schema() for model in models):
+            raise ValueError("models: must be fits of one table")
+        pooled = cls(**models[0].get_params(deep=False))
+        pooled._of(models[0]._columns, cls._native.pooled([model._fit for model in models]))
+        return pooled
+
+    def schema(self):
+        """What the columns are, as the workspace's schema (TOML): `npb import FIT --schema` makes a model file of it and what `save` writes."""
+        check_is_fitted(self)
+        return "\n".join(["columns = [", *(column.schema() for column in self._columns), "]", ""])
+
     def save(self, path):
-        """Writes the fit for the Rust crate. What the columns are is not in that file: to keep the estimator, pickle it."""
+        """Writes the fit to a file that the Rust crate reads, and beside it what the columns are, `path` + ".toml"."""
         super().save(path)
+        with open(f"{path}.toml", "w", encoding="utf-8") as file:
+            file.write(self.schema())
 
     @classmethod
-    def load(cls, path):
-        """Not possible: the file of the Rust crate does not hold what the columns are. Pickle the estimator."""
-        raise NotImplementedError("files of this model do not hold the levels of categories: pickle the estimator")
+    def load(cls, path, schema=None):
+        """A fitted estimator from the two files that `save` has written, or that `npb export` makes of a model file (`--part model`, `--part schema`).
+
+        Parameters
+        ----------
+        path : file of the fit
+        schema : file of the schema; None for `path` + ".toml"
+
+        The levels of categories come back as texts, or as integers or truth values if all are.
+        """
+        with open(schema or f"{path}.toml", "rb") as file:
+            found = tomllib.load(file)
+        if found.get("blocks"):
+            raise ValueError("schema: has blocks of columns, which are for Rust and the command alone")
+        used = [column for column in found["columns"] if column.get("role", "feature") == "feature" and column["kind"] != "identifier"]
+        fit = cls._native.load(path)
+        columns = [_Column.of_schema(column) for column in used]
+        if [column.name for column in columns] != fit.column_names():
+            raise ValueError(f"schema: has the columns {[column.name for column in columns]}, the fit {fit.column_names()}")
+        self = cls()
+        self._of(columns, fit)
+        return self
+
+    def _of(self, columns, fit):
+        self._columns = columns
+        self.feature_names_in_, self.n_features_in_ = np.array([column.name for column in columns], dtype=object), len(columns)
+        self._take(fit)
 
     def _table(self, X):
         names, values = _columns(X)
+        if len(names) != self.n_features_in_:
+            raise ValueError(f"X has {len(names)} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
         if names != list(self.feature_names_in_):
             raise ValueError(
                 "The feature names should match those that were passed during fit: "
                 f"found {names}, expected {list(self.feature_names_in_)}, in this order"
             )
         table = {"column_names": names, "columns": [c.read(v) for c, v in zip(self._columns, values, strict=True)]}
-        return table, [{"name": c.name, "measure": c.measure, "columns": [j]} for j, c in enumerate(self._columns)]
+        return table, [column.field(j) for j, column in enumerate(self._columns)]
 
     def _like(self, X, table):
         """A table in the kind of X."""
@@ -185,24 +348,26 @@ class MixedTableModel(Sampled, Base):
         if type(X).__module__.startswith("pandas"):
             import pandas
 
-            return pandas.DataFrame(columns, index=X.index).astype({c: t for c, t in X.dtypes.items() if t.kind == "O" or t.name == "category"})
+            return pandas.DataFrame(columns, index=X.index).astype({c: t for c, t in X.dtypes.items() if t.kind in "OM" or t.name == "category"})
         if type(X).__module__.startswith("polars"):
             import polars
 
-            return polars.DataFrame(columns)
+            return polars.DataFrame(columns, schema_overrides={c: t for c, t in X.schema.items() if t.is_temporal() or t == polars.Categorical})
         done = np.array(list(columns.values()), dtype=object).T
-        return done.astype(float) if all(c.levels is None for c in self._columns) else done
+        return done.astype(float) if all(c.levels is None and c.kind != "date" for c in self._columns) else done
 
     def _ask(self, X):
+        """The question as a frame or array, and for the native side."""
         check_is_fitted(self)
-        return self._table(X)
+        X = frame(X)
+        return X, *self._table(X)
 
     def impute(self, X, training=False):
         """X with missing cells filled in: means, rounded means of counts, most probable categories; in the kind of X.
 
-        `training` says that X is the table of the fit: its rows are then seen as they were clustered there.
+        `training` says that X is the whole table of the fit, its rows in the same order: they are then seen as they were clustered there.
         """
-        table, fields = self._ask(X)
+        X, table, fields = self._ask(X)
         return self._like(X, self._fit.impute(table, fields, 0.9, training, self._threads())[0])
 
     def predict_cells(self, X, level=0.9, training=False):
@@ -212,7 +377,7 @@ class MixedTableModel(Sampled, Base):
         -------
         list of dict with `row`, `column` and, for numbers, `mean`, `lower`, `upper` (central intervals); for categories `probabilities` by category
         """
-        table, fields = self._ask(X)
+        X, table, fields = self._ask(X)
         cells = self._fit.impute(table, fields, level, training, self._threads())[1]
         return [self._cell(*cell) for cell in cells]
 
@@ -220,26 +385,27 @@ class MixedTableModel(Sampled, Base):
         column = self._columns[j]
         cell = {"row": row, "column": column.name}
         if column.levels is None:
-            return cell | {"mean": expected[0], "lower": lower[0], "upper": upper[0]}
+            return cell | {name: column.number(ends[0]) for name, ends in (("mean", expected), ("lower", lower), ("upper", upper))}
         if len(expected) == 1:
             expected = [1 - expected[0], expected[0]]
         return cell | {"probabilities": dict(zip(column.levels, expected, strict=True))}
 
     def sample_missing(self, X, n_draws=10, training=False):
         """Completed tables, each a joint draw of the missing cells, in the kind of X: a list."""
-        table, fields = self._ask(X)
+        X, table, fields = self._ask(X)
         drawn = self._fit.impute_draws(table, fields, n_draws, training, self._threads())
         return [self._like(X, one) for one in drawn]
 
     def score_samples(self, X, training=False):
         """Log predictive density of the observed cells of each row: array of shape (n,)."""
-        table, fields = self._ask(X)
+        X, table, fields = self._ask(X)
         return self._fit.ln_density(table, fields, training, self._threads())
 
-    def dependence(self, X, level=0.05, training=True):
-        """Which columns depend on each other: list of dict with `a`, `b`, `information` (mutual, in nats), `sd`, `same_block`, `p_value`, `adjusted_p_value`, `dependent`.
+    def dependence(self, X, level=0.01, training=True):
+        """Which columns depend on each other: list of dict with `a`, `b`, `rows` (where both are known), `information` (mutual, in nats) with its `sd` and 90%
+        interval (`lower`, `upper`), `same_block`, `p_value`, `adjusted_p_value`, `dependent`.
 
         X: the table of the fit (or, with `training=False`, another one).
         """
-        table, fields = self._ask(X)
+        X, table, fields = self._ask(X)
         return self._fit.dependence(table, fields, level, training, self._threads())

@@ -106,12 +106,28 @@ pub(crate) fn ratings(
 pub(crate) fn config<C: DeserializeOwned>(settings: &Bound<'_, PyAny>) -> PyResult<C> {
     let mut source = Depythonizer::from_object(settings);
     serde_path_to_error::deserialize(&mut source).map_err(|e| {
+        let reason = in_words_of_python(&e.inner().to_string());
         let message = match e.path().to_string().as_str() {
-            "." => e.inner().to_string(),
-            path => format!("{path}: {}", e.inner()),
+            "." => reason,
+            path => format!("{path}: {reason}"),
         };
         PyValueError::new_err(message)
     })
+}
+
+/// What is said of a value of the wrong type speaks of Rust's types and Python's abstract ones.
+fn in_words_of_python(reason: &str) -> String {
+    let known = [
+        ("instance of 'Mapping'", "must be a dict"),
+        ("instance of 'Sequence'", "must be a list"),
+        ("negative int to unsigned", "must not be negative"),
+        (
+            "unit variant, expected",
+            "has settings of its own: give a dict of its name and these, {name: {...}}",
+        ),
+    ];
+    let words = known.iter().find(|(rust, _)| reason.contains(rust));
+    words.map_or_else(|| reason.to_owned(), |(_, python)| (*python).to_owned())
 }
 
 pub(crate) fn dict<'py, C: Serialize>(py: Python<'py>, value: &C) -> PyResult<Bound<'py, PyAny>> {

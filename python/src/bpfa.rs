@@ -6,9 +6,7 @@ use npb_infer::Trace;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrays::{
-    Array, Matrix, array, config, dict, matrix, of_table, scalars, table,
-};
+use crate::arrays::{Array, Matrix, array, config, dict, matrix, of_table, scalars, table};
 use crate::run::{How, ask, error, saved};
 
 /// Height x (width * channels) values, NaN where missing.

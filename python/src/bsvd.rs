@@ -60,6 +60,7 @@ impl Bsvd {
         values: Vector<'_>,
         row_features: Option<Matrix<'_>>,
         column_features: Option<Matrix<'_>>,
+        names: (Vec<String>, Vec<String>),
         settings: &Bound<'_, PyAny>,
         how: How,
     ) -> PyResult<Self> {
@@ -71,9 +72,14 @@ impl Bsvd {
         };
         let none = Cells::default();
         how.fit(py, |watch| {
-            fit_watched(&entries, side, &none, &config, watch)
+            fit_watched(&entries, side, &none, &config, watch)?.with_names(&names.0, &names.1)
         })
         .map(Self)
+    }
+
+    /// Names of rows and columns; empty without.
+    fn names(&self) -> (Vec<String>, Vec<String>) {
+        (self.0.row_names().to_vec(), self.0.column_names().to_vec())
     }
 
     #[staticmethod]

@@ -46,6 +46,18 @@ impl Itf {
         dict(py, self.0.config())
     }
 
+    fn column_names(&self) -> Vec<String> {
+        let columns = self.0.columns().iter();
+        columns.map(|column| column.name.clone()).collect()
+    }
+
+    /// One fit of several with other seeds.
+    #[staticmethod]
+    fn pooled(py: Python<'_>, fits: Vec<Py<Self>>) -> PyResult<Self> {
+        let fits = fits.iter().map(|fit| fit.get().0.clone()).collect();
+        py.detach(|| ItfFit::pooled(fits)).map(Self).map_err(error)
+    }
+
     fn diagnostics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         diagnostics(py, &self.0.diagnostics())
     }
@@ -143,7 +155,10 @@ fn pair<'py>(
     let dict = PyDict::new(py);
     dict.set_item("a", &found.names()[one.a])?;
     dict.set_item("b", &found.names()[one.b])?;
+    dict.set_item("rows", one.n_rows)?;
     dict.set_item("information", one.information.mean)?;
+    dict.set_item("lower", one.information.quantiles.first())?;
+    dict.set_item("upper", one.information.quantiles.get(2))?;
     dict.set_item("sd", one.information.sd)?;
     dict.set_item("same_block", one.same_block)?;
     dict.set_item("p_value", one.p_value)?;

@@ -474,6 +474,7 @@ impl BpfaFit {
     }
 
     /// Posterior mean scores of new rows on the atoms of the last stored draw, one row of K numbers each; atoms of different draws need not be the same ones.
+    /// Each row's answer depends on its own cells alone; 0 for a row without any.
     ///
     /// # Errors
     /// Other columns; no observed cell; no stored draw.
@@ -481,13 +482,11 @@ impl BpfaFit {
         let last = self.draws.len().checked_sub(1).ok_or_else(no_draws)?;
         let k = self.draws[last].n_atoms();
         let mut mean = vec![0.0; table.n_rows() * k];
-        self.encode(table, last, |state, share| {
-            for (i, own) in mean.chunks_exact_mut(k).enumerate() {
-                let scores = state.scores.row(i);
-                scores
-                    .iter()
-                    .for_each(|(k, s)| own[k] += share * f64::from(s));
-            }
+        self.encode(table, last, &mut mean, |state, share, own| {
+            let scores = state.scores.row(0);
+            scores
+                .iter()
+                .for_each(|(k, s)| own[k] += share * f64::from(s));
         })?;
         Ok(Table::complete(table.n_rows(), k, mean)?)
     }
@@ -503,11 +502,11 @@ impl BpfaFit {
         let (n, p) = (table.n_rows(), table.n_cols());
         let units = self.units.of_new_rows(table);
         let mut mean = vec![0.0; n * p];
+        let weight = 1.0 / self.draws.len() as f64;
         for draw in 0..self.draws.len() {
-            let weight = 1.0 / self.draws.len() as f64;
-            self.encode(table, draw, |state, share| {
-                for (at, sum) in mean.iter_mut().enumerate() {
-                    *sum += weight * share * fitted(state, at / p, at % p);
+            self.encode(table, draw, &mut mean, |state, share, own| {
+                for (j, sum) in own.iter_mut().enumerate() {
+                    *sum += weight * share * fitted(state, 0, j);
                 }
             })?;
         }
@@ -522,25 +521,46 @@ impl BpfaFit {
         Ok(Table::from_parts((0..n * p).map(value).collect(), known)?)
     }
 
-    /// Draws scores of new rows given what rows share in a stored draw; `each(state, share)` sees the kept ones.
+    /// Draws scores of new rows given what rows share in a stored draw; `add(state, share, own)` sees the kept ones of a row, as row 0, and its part of `out`.
+    ///
+    /// Rows are drawn one by one, with random numbers that their cells decide: answers do not depend on which rows are asked together.
     fn encode(
         &self,
         table: &Table,
         draw: usize,
-        mut each: impl FnMut(&BpfaState, f64),
+        out: &mut [f64],
+        add: impl Fn(&BpfaState, f64, &mut [f64]) + Sync,
     ) -> Result<(), BpfaError> {
         self.check_columns(table)?;
+        let (n, p) = (table.n_rows(), table.n_cols());
         let units = self.units.of_new_rows(table);
-        let entries = entries_of(table);
-        let rows = in_units(table.n_rows(), table.n_cols(), &units, &entries)?;
-        let mut sampler = BpfaSampler::encoder(&rows, &self.config, &self.draws[draw].shared)?;
-        for sweep in 0..ENCODE_BURN_IN + ENCODE_KEEP {
-            sampler.sweep()?;
-            if sweep >= ENCODE_BURN_IN {
-                each(sampler.state(), 1.0 / ENCODE_KEEP as f64);
+        let rows = in_units(n, p, &units, &entries_of(table))?;
+        let width = (out.len() / n).max(1);
+        let encode_row = |(i, own): (usize, &mut [f64])| {
+            let values = rows.values(i).to_vec();
+            if values.is_empty() {
+                return Ok(());
             }
-        }
-        Ok(())
+            let columns = match rows.columns(i) {
+                Some(columns) => columns.to_vec(),
+                None => (0..p as u32).collect(),
+            };
+            let config = BpfaConfig {
+                seed: fingerprint(&(self.config.seed, &columns, &values))?,
+                ..self.config.clone()
+            };
+            let row = BpfaRows::new(p, &[0, values.len()], columns, values)?;
+            let mut sampler = BpfaSampler::encoder(&row, &config, &self.draws[draw].shared)?;
+            for sweep in 0..ENCODE_BURN_IN + ENCODE_KEEP {
+                sampler.sweep()?;
+                if sweep >= ENCODE_BURN_IN {
+                    add(sampler.state(), 1.0 / ENCODE_KEEP as f64, own);
+                }
+            }
+            Ok(())
+        };
+        let parts = out.par_chunks_exact_mut(width).enumerate();
+        parts.try_for_each(encode_row)
     }
 
     /// ln of the predictive density of each of these entries of the matrix, `(row, column, value)`, over the stored draws.

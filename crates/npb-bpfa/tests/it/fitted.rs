@@ -3,8 +3,8 @@
 use npb_bpfa::npb_data::{Rating, Ratings, Table};
 use npb_bpfa::npb_infer::Watch;
 use npb_bpfa::{
-    BpfaConfig, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, Cells, ScorePrior, SlabPrior,
-    SpikePrior, compare_atoms, fit, fit_ratings,
+    BpfaConfig, BpfaFit, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, Cells, ScorePrior,
+    SlabPrior, SpikePrior, compare_atoms, fit, fit_ratings,
 };
 
 use crate::simulated::{Simulated, config, simulated};
@@ -271,5 +271,34 @@ fn atoms_grow_when_all_are_used_and_unused_ones_go() {
         sampler.state().n_atoms() < 50,
         "{}",
         sampler.state().n_atoms()
+    );
+}
+
+/// Answers for new rows do not depend on which rows are asked with them; a row without cells has what is expected of any row.
+#[test]
+fn new_rows_are_answered_one_by_one() {
+    let data = simulated(80, 6, 2, 0.1, 0.3, 12);
+    let table = data.table();
+    let model = fit(&table, &config(5, 60, 20)).unwrap();
+    let backwards: Vec<usize> = (0..80).rev().collect();
+    let turned = table.select_rows(&backwards);
+    for ask in [BpfaFit::transform, BpfaFit::impute_new] {
+        let all = ask(&model, &table).unwrap();
+        assert_eq!(ask(&model, &turned).unwrap(), all.select_rows(&backwards));
+        let few = ask(&model, &table.select_rows(&[7, 3])).unwrap();
+        assert_eq!(few, all.select_rows(&[7, 3]));
+    }
+    let mut values = table.select_rows(&[0, 1]).values().to_vec();
+    values[..6].fill(f64::NAN);
+    let empty = Table::from_nan_coded(2, 6, &values).unwrap();
+    let scores = model.transform(&empty).unwrap();
+    assert!(scores.row(0).iter().all(|&s| s == 0.0));
+    assert!(
+        model
+            .impute_new(&empty)
+            .unwrap()
+            .row(0)
+            .iter()
+            .all(|x| x.is_finite())
     );
 }

@@ -1,0 +1,240 @@
+"""Bad input of every kind, to every estimator: the exceptions that scikit-learn's users expect, which name row and column."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from conftest import QUICK
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import npb
+
+SHORT = {"burn_in": 10, "keep": 10, "thin": 1}
+TABLES = {
+    "IncompleteClassifier": (QUICK, True),
+    "IncompleteMixture": (dict(unlabelled_starts=[{"k_means": 2}], max_iter=60), False),
+    "IncompleteImputer": (dict(unlabelled_starts=[{"k_means": 2}], max_iter=60), False),
+    "MultiTaskClassifier": (dict(folds=0, starts=[{"separate_per_class": 1}]), True),
+    "MultiLabelLatentFeatures": (dict(max_iter=40), True),
+    "FactorAnalysis": (dict(atoms=3, sweeps=SHORT), False),
+    "MixedTableModel": (dict(burn_in=10, keep=5, thin=1, chains=1), False),
+}
+ASK = {"IncompleteImputer": "transform", "FactorAnalysis": "transform", "MixedTableModel": "impute"}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def fitted(name, X, y):
+    settings, with_y = TABLES[name]
+    model = getattr(npb, name)(**settings)
+    return model.fit(X, (y == "flat").astype(float)) if with_y else model.fit(X)
+
+
+def with_cell(frame, row, column, value):
+    frame = frame.astype({column: object})
+    frame.loc[row, column] = value
+    return frame
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name, moons):
+    X, y, full = moons
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    model = fitted(name, frame, y)
+    ask = getattr(model, ASK.get(name, "predict"))
+    assert len(ask(frame)) == len(X)
+    with pytest.raises(ValueError, match="feature names should match"):
+        ask(frame[["b", "a", "c"]])
+    with pytest.raises(ValueError, match="feature names should match|2 features"):
+        ask(frame[["a", "b"]])
+    for broken, message in (
+        (with_cell(frame, 4, "a", np.inf), r"row 4, column 'a' is inf"),
+        (with_cell(frame, 5, "b", "tall"), r"row 5, column 'b'.*'tall'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask(broken)
+    plain = fitted(name, X, y)
+    with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3 features as input"):
+        getattr(plain, ASK.get(name, "predict"))(X[:, :2])
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        getattr(plain, ASK.get(name, "predict"))(X[:, 0])
+    with pytest.raises(NotFittedError):
+        getattr(getattr(npb, name)(), ASK.get(name, "predict"))(X)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_kinds_of_tables_give_the_same_bits(name, moons):
+    pandas, polars, pyarrow = (pytest.importorskip(package) for package in ("pandas", "polars", "pyarrow"))
+    X, y, _ = moons
+    names = ["a", "b", "c"]
+    frame = pandas.DataFrame(X, columns=names)
+    holes = [[None if np.isnan(v) else float(v) for v in row] for row in X]
+    kinds = {
+        "pandas": frame,
+        "nullable": frame.convert_dtypes(),
+        "pd.NA": frame.astype(object).mask(frame.isna(), pandas.NA),
+        "polars": polars.DataFrame(holes, schema=names, orient="row"),
+        "arrow": pyarrow.Table.from_pylist([dict(zip(names, row, strict=True)) for row in holes]),
+        "stream": pyarrow.Table.from_pylist([dict(zip(names, row, strict=True)) for row in holes]).to_reader,
+        "lists": holes,
+        "masked": np.ma.masked_invalid(X),
+        "fortran": np.asfortranarray(X),
+    }
+    answers = {}
+    for kind, table in kinds.items():
+        # A stream can be read once.
+        read = table if callable(table) else lambda table=table: table
+        model = fitted(name, read(), y)
+        answers[kind] = np.asarray(getattr(model, ASK.get(name, "predict"))(read()), dtype=object)
+    model = fitted(name, X, y)
+    array = np.asarray(getattr(model, ASK.get(name, "predict"))(X), dtype=object)
+    for kind, found in answers.items():
+        assert found.tolist() == array.tolist(), kind
+
+
+def test_a_contiguous_matrix_is_not_copied(moons):
+    X = np.ascontiguousarray(moons[0])
+    model = npb.IncompleteImputer(unlabelled_starts=[{"k_means": 2}])
+    assert np.shares_memory(model._table(X, reset=True), X)
+    before = X.copy()
+    model.fit(X).transform(X)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_images():
+    image = np.random.default_rng(0).random((20, 20))
+    model = npb.BetaProcessDenoiser(sweeps=SHORT, patch=6)
+    holes = np.ma.masked_array(image, mask=np.zeros(image.shape, dtype=bool))
+    holes[3, 4] = np.ma.masked
+    with_nan = image.copy()
+    with_nan[3, 4] = np.nan
+    np.testing.assert_array_equal(model.fit_transform(holes), model.fit_transform(with_nan))
+    assert model.dictionary_.shape[1:3] == (6, 6)
+    image[2, 5] = np.inf
+    with pytest.raises(ValueError, match="row 2, column 5"):
+        model.fit(image)
+    for wrong, message in ((np.zeros(5), "shape"), (np.full((20, 20), "a"), "numbers"), (np.full((20, 20), np.nan), "no entry is observed")):
+        with pytest.raises(ValueError, match=message):
+            model.fit(wrong)
+    with pytest.raises(NotFittedError):
+        npb.BetaProcessDenoiser().predict_interval()
+
+
+def test_topics():
+    counts = np.random.default_rng(0).poisson(1.0, size=(30, 6)).astype(float)
+    y = np.arange(30) % 2
+    model = npb.MaxMarginTopics(topics=2, max_iter=5).fit(counts, y)
+    for value, message in ((-1, "document 3, word 2 is -1"), (np.nan, "NaN"), (np.inf, "infinity")):
+        broken = counts.copy()
+        broken[3, 2] = value
+        for use in (model.transform, lambda X: npb.MaxMarginTopics().fit(X, y)):
+            with pytest.raises(ValueError, match=message):
+                use(broken)
+    with pytest.raises(ValueError, match="expecting 6 features"):
+        model.predict(counts[:, :5])
+    with pytest.raises(ValueError, match="row 7; every document needs a class"):
+        npb.MaxMarginTopics().fit(counts, np.where(np.arange(30) == 7, np.nan, y))
+    with pytest.raises(NotFittedError):
+        npb.MaxMarginTopics().transform(counts)
+
+
+def test_matrices_and_recommenders_by_name(low_rank):
+    pandas = pytest.importorskip("pandas")
+    X = low_rank[0]
+    users, items = [f"u{k}" for k in range(40)], [f"i{k}" for k in range(25)]
+    frame = pandas.DataFrame(X, index=users, columns=items)
+    settings = dict(sweeps={"burn_in": 60, "keep": 60, "thin": 1}, chains=1)
+    model = npb.BayesianMatrixCompletion(**settings).fit(frame)
+    plain = npb.BayesianMatrixCompletion(**settings).fit(X)
+    np.testing.assert_array_equal(model.complete(), plain.complete())
+    best = model.recommend("u3", 4)
+    assert [one["column"] for one in best] == [items[one["column"]] for one in plain.recommend(3, 4)]
+    assert all(np.isnan(frame.at["u3", one["column"]]) for one in best)
+    assert model.predict(["u3"], ["i7"])[0] == plain.predict([3], [7])[0]
+    assert len(model.recommend("u3", 25, exclude=[])) == 25
+    with pytest.raises(ValueError, match="rows: there is no 'u99'"):
+        model.recommend("u99")
+    rows, columns = np.nonzero(~np.isnan(X))
+    long = (np.array(users)[rows], np.array(items)[columns], X[rows, columns])
+    by_pairs = npb.BayesianMatrixCompletion(**settings).fit(long)
+    assert by_pairs.predict(["u3"], ["i7"]).shape == (1,) and by_pairs._rows.names == sorted(users)
+    stars = (long[0], long[1], (long[2] > 0).astype(float))
+    recommender = npb.HybridRecommender(like_from=1).fit(stars)
+    seen = set(long[1][long[0] == "u3"])
+    assert all(one["item"] in items and one["item"] not in seen for one in recommender.recommend("u3", 4))
+    assert recommender.recommend(liked=["i1"], n=2)[0]["item"] in items
+    with pytest.raises(ValueError, match="items: there is no 'i99'|columns: there is no 'i99'"):
+        recommender.recommend(liked=["i99"])
+    for broken, message in (
+        ((rows, columns, np.full(len(rows), np.inf)), "infinity or NaN: row 0"),
+        ((rows, columns[:-1], X[rows, columns]), "one of each"),
+        ((np.append(rows, rows[0]), np.append(columns, columns[0]), np.append(X[rows, columns], 1.0)), "row 0"),
+        (frame.astype(object).replace(frame.at["u0", items[columns[0]]], "good"), "'good'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            npb.BayesianMatrixCompletion(**settings).fit(broken)
+
+
+def test_names_and_files_of_matrices(tmp_path, low_rank):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(low_rank[0], index=[f"u{k}" for k in range(40)])
+    model = npb.BayesianMatrixCompletion(sweeps=SHORT, chains=1).fit(frame)
+    model.save(tmp_path / "m")
+    loaded = npb.BayesianMatrixCompletion.load(tmp_path / "m")
+    assert loaded.predict(["u3"], [4])[0] == model.predict(["u3"], [4])[0]
+    with pytest.raises(ValueError, match="exclude: say which"):
+        loaded.recommend("u3")
+
+
+def test_ordinal_levels_are_those_of_the_data():
+    stars = np.random.default_rng(0).integers(1, 6, size=(20, 10)).astype(float)
+    model = npb.BayesianMatrixCompletion(likelihood="ordinal", sweeps=SHORT, chains=1).fit(stars)
+    assert model._fit.config()["likelihood"] == {"ordinal": {"levels": 5}}
+
+
+def test_labels_are_matched_by_index(moons):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(moons[0])
+    Y = pandas.DataFrame({"flat": (moons[1] == "flat") * 1.0})
+    with pytest.raises(ValueError, match="different indexes"):
+        npb.MultiLabelLatentFeatures().fit(X, Y[::-1])
+    with pytest.raises(ValueError, match="row 2, column 'flat': could not convert string to float: 'no'"):
+        npb.MultiLabelLatentFeatures().fit(X, with_cell(Y, 2, "flat", "no"))
+
+
+def test_settings_of_the_wrong_type_are_named(low_rank):
+    for settings, message in (
+        (dict(sweeps=200), "sweeps: must be a dict"),
+        (dict(chains=-1), "chains: must not be negative"),
+        (dict(likelihood="poisson"), "likelihood: unknown variant `poisson`"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            npb.BayesianMatrixCompletion(**settings).fit(low_rank[0])
+
+
+def test_fits_that_have_not_settled_warn(moons, low_rank):
+    X, y, _ = moons
+    with pytest.warns(ConvergenceWarning, match="IncompleteClassifier: the bound was still rising.*max_iter"):
+        npb.IncompleteClassifier(**{**QUICK, "max_iter": 2}).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="the chains have not met"):
+        npb.BayesianMatrixCompletion(sweeps={"burn_in": 0, "keep": 6, "thin": 1}).fit(low_rank[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        npb.IncompleteMixture().fit(X)
+
+
+def test_accuracy_is_over_rows_with_labels(moons):
+    X, y, _ = moons
+    model = npb.IncompleteClassifier(**QUICK).fit(X, y)
+    some = y.astype(object)
+    some[::2] = None
+    assert model.score(X, some) == np.mean(model.predict(X)[1::2] == y[1::2])
+
+
+def test_sparse_tables_are_refused():
+    X = sparse.csr_array(np.eye(5))
+    for name in TABLES:
+        with pytest.raises(TypeError, match="[Ss]parse"):
+            getattr(npb, name)().fit(X, np.arange(5) % 2)
