@@ -3,6 +3,7 @@
 Missing is NaN (or None, or pd.NA). Long fits release the interpreter, end at Ctrl-C, show their progress and keep checkpoints.
 """
 
+from npb._grouped import GroupedClassifier
 from npb._images import BetaProcessDenoiser, FactorAnalysis
 from npb._labels import MaxMarginTopics, MultiLabelLatentFeatures
 from npb._matrix import BayesianMatrixCompletion, HybridRecommender
@@ -14,6 +15,7 @@ __all__ = [
     "BayesianMatrixCompletion",
     "BetaProcessDenoiser",
     "FactorAnalysis",
+    "GroupedClassifier",
     "HybridRecommender",
     "IncompleteClassifier",
     "IncompleteImputer",

@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import TableBase, with_running_doc
+from npb._base import TableBase, is_missing, with_running_doc
 from npb._classes import encoded, labelled, named
 
 _SETTINGS_DOC = """
@@ -33,7 +33,7 @@ def _documented(cls):
     return with_running_doc(cls)
 
 
-class _Variational(TableBase):
+class Variational(TableBase):
     def _take(self, fit):
         super()._take(fit)
         self.elbo_ = fit.trace()
@@ -41,7 +41,7 @@ class _Variational(TableBase):
         self.converged_ = fit.has_converged()
 
 
-class _Iqgme(_Variational):
+class _Iqgme(Variational):
     _native = _native.Iqgme
     _inside = (("limits",),)
 
@@ -73,7 +73,7 @@ class _Iqgme(_Variational):
         -------
         lower, upper : arrays of shape (n, n_features); observed cells hold their values in both.
         """
-        _check_level(level)
+        check_level(level)
         tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
         lower, upper = self._fit_of(X, lambda fit, X: fit.impute_quantiles(X, tails, self._threads()))
         return lower, upper
@@ -91,7 +91,7 @@ class _Iqgme(_Variational):
         return question(self._fit, X)
 
 
-def _check_level(level):
+def check_level(level):
     if not 0.0 < level < 1.0:
         raise ValueError(f"level={level!r}: must be between 0 and 1")
 
@@ -196,7 +196,7 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
             raise ValueError("requires y to be passed, but the target y is None")
         X = self._table(X, reset=True)
         classes, codes = encoded(y)
-        _check_lengths(X, codes)
+        check_lengths(X, codes)
         fit = self._fit_native(X, codes, [str(c) for c in classes], self._names())
         self.classes_ = classes
         self._take(fit)
@@ -231,12 +231,12 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
         -------
         lower, upper : arrays of shape (n, n_classes)
         """
-        _check_level(level)
+        check_level(level)
         ends = self._fit_of(X, lambda fit, X: fit.predict_interval(X, level, n_draws, self._threads()))
         return ends[:, :, 0], ends[:, :, 1]
 
 
-def _check_lengths(X, y):
+def check_lengths(X, y):
     if len(X) != len(y):
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(y)]}")
 
@@ -372,7 +372,7 @@ class IncompleteImputer(OneToOneFeatureMixin, TransformerMixin, _Unlabelled):
 
 
 @_documented
-class MultiTaskClassifier(ClassifierMixin, _Variational):
+class MultiTaskClassifier(ClassifierMixin, Variational):
     """Classification in many tasks that share clusters and classifiers as far as the data say: a hierarchical Dirichlet process mixture of experts.
 
     Parameters
@@ -454,8 +454,8 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
             raise ValueError("requires y to be passed, but the target y is None")
         X = self._table(X, reset=True)
         classes, codes = encoded(y)
-        _check_lengths(X, codes)
-        tasks, of_row = np.unique(_tasks(tasks, X), return_inverse=True)
+        check_lengths(X, codes)
+        tasks, of_row = np.unique(parts_of("task", tasks, X), return_inverse=True)
         names = [str(task) for task in tasks]
         arguments = (X, codes, [str(c) for c in classes], of_row.astype(np.int64), names, self._names())
         fit = self._fit_native(*arguments)
@@ -471,17 +471,7 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
     def _by_task(self, X, tasks, question):
         """An array of answers by row, asked task by task."""
         X = self._table(X)
-        tasks = _tasks(tasks, X)
-        answers = None
-        for task in np.unique(tasks):
-            if task not in self.tasks_:
-                raise ValueError(f"tasks: row {np.flatnonzero(tasks == task)[0]} is of task {task}, which was not in training")
-            rows = tasks == task
-            found = question(str(task), np.ascontiguousarray(X[rows]))
-            if answers is None:
-                answers = np.empty((len(X), *found.shape[1:]))
-            answers[rows] = found
-        return answers
+        return by_part("task", self.tasks_, parts_of("task", tasks, X), X, question)
 
     def predict_proba(self, X, tasks=None):
         """Probabilities of the classes, in the order of `classes_`: array of shape (n, n_classes)."""
@@ -494,7 +484,7 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
 
     def predict_interval(self, X, tasks=None, level=0.9, n_draws=200):
         """Central intervals that hold `level` of the posterior of each probability: lower and upper ends, arrays of shape (n, n_classes)."""
-        _check_level(level)
+        check_level(level)
         ends = self._by_task(X, tasks, lambda task, X: self._fit.predict_interval(task, X, level, n_draws, self._threads()))
         return ends[:, :, 0], ends[:, :, 1]
 
@@ -504,9 +494,27 @@ class MultiTaskClassifier(ClassifierMixin, _Variational):
         return self._fit.similarity()
 
 
-def _tasks(tasks, X):
-    if tasks is None:
+def parts_of(what, parts, X):
+    """The part (task, group) of each row as an array; None for one part."""
+    if parts is None:
         return np.full(len(X), "all")
-    tasks = np.asarray(tasks)
-    _check_lengths(X, tasks)
-    return tasks
+    parts = np.asarray(parts)
+    check_lengths(X, parts)
+    missing = np.frompyfunc(is_missing, 1, 1)(parts).astype(bool)
+    if missing.any():
+        raise ValueError(f"{what}s: row {np.flatnonzero(missing)[0]} is of no {what}; name one for every row")
+    return np.array(parts.tolist()) if parts.dtype == object else parts
+
+
+def by_part(what, known, parts, X, question):
+    """An array of answers by row, asked of one part after the other, by its name as a text."""
+    answers = None
+    for part in np.unique(parts):
+        if part not in known:
+            raise ValueError(f"{what}s: row {np.flatnonzero(parts == part)[0]} is of {what} {part}, which was not in training")
+        rows = parts == part
+        found = question(str(part), np.ascontiguousarray(X[rows]))
+        if answers is None:
+            answers = np.empty((len(X), *found.shape[1:]))
+        answers[rows] = found
+    return answers
