@@ -295,16 +295,10 @@ fn damaged_files_are_refused_or_valid() {
     let (few, labels) = world.rows(1);
     let exercise = |fit: &GroupedFit| {
         let folded = fit.fold_in(&few, &labels).ok();
-        for group in fit
-            .groups()
-            .iter()
-            .map(|name| fit.group(name).ok())
-            .chain([folded.as_ref()])
-        {
-            if let Some(group) = group {
-                let _ = fit.predict(group, &few);
-                let _ = fit.predict_interval(group, &few, 0.9);
-            }
+        let known = fit.groups().iter().map(|name| fit.group(name).ok());
+        for group in known.chain([folded.as_ref()]).flatten() {
+            let _ = fit.predict(group, &few);
+            let _ = fit.predict_interval(group, &few, 0.9);
         }
         fit.to_bytes().unwrap();
     };
