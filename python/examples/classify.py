@@ -1,16 +1,17 @@
 """Hepatitis (155 patients, 19 findings, 6% of them missing): who dies, how sure is that, and what the missing findings may be.
 
-Usage: NPB_DATA_DIR=... python classify.py
+Usage: NPB_DATA_DIR=... python classify.py [FOLDER] (figures are written there)
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-from npb import IncompleteClassifier, IncompleteImputer
+from npb import IncompleteClassifier, IncompleteImputer, plots
 
 file = Path(os.environ["NPB_DATA_DIR"]) / "hepatitis" / "hepatitis.data"
 table = np.genfromtxt(file, delimiter=",", missing_values="?", filling_values=np.nan)
@@ -30,3 +31,9 @@ imputer = IncompleteImputer().fit(X)
 mean, sd = imputer.impute(X)
 row, column = np.argwhere(np.isnan(X))[0]
 print(f"row {row}, column {column} is missing: {mean[row, column]:.3g}, give or take {sd[row, column]:.2g}")
+if len(sys.argv) > 1:
+    out = Path(sys.argv[1])
+    plots.calibration(y == "dies", proba[:, 0], bins=6).figure.savefig(out / "classify-calibration.png", dpi=100)
+    ax = plots.imputed_cell(imputer.sample_missing(X[[row]], 500)[:, 0, column])
+    ax.set_xlabel(f"finding {column} of patient {row}, which is missing")
+    ax.figure.savefig(out / "classify-cell.png", dpi=100)

@@ -1,6 +1,6 @@
 """An image with noise and half of its pixels gone.
 
-Usage: NPB_DATA_DIR=... python denoise.py [OUT.png] (needs Pillow or matplotlib to read PNG)
+Usage: NPB_DATA_DIR=... python denoise.py [FOLDER] (figures are written there)
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib import image as files
 
-from npb import BetaProcessDenoiser
+from npb import BetaProcessDenoiser, plots
 
 clean = 255 * files.imread(Path(os.environ["NPB_DATA_DIR"]) / "images" / "house256.png")[64:192, 64:192]
 rng = np.random.default_rng(0)
@@ -24,5 +24,7 @@ lower, upper = model.predict_interval(0.9)
 print(f"half of the pixels, noise of sd 15: restored to {psnr:.1f} dB; noise estimated as {model.noise_sd_[0]:.1f}; "
       f"{np.mean((lower <= clean) & (clean <= upper)):.1%} of the pixels within their 90% intervals")
 if len(sys.argv) > 1:
+    out = Path(sys.argv[1])
     shown = np.hstack([np.nan_to_num(noisy), restored, clean])
-    files.imsave(sys.argv[1], np.clip(shown, 0, 255), cmap="gray", vmin=0, vmax=255)
+    files.imsave(out / "denoise.png", np.clip(shown, 0, 255), cmap="gray", vmin=0, vmax=255)
+    plots.dictionary(model).figure.savefig(out / "denoise-dictionary.png", dpi=100)

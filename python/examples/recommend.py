@@ -1,14 +1,15 @@
 """MovieLens 100k: ratings completed, films recommended.
 
-Usage: NPB_DATA_DIR=... python recommend.py
+Usage: NPB_DATA_DIR=... python recommend.py [FOLDER] (figures are written there)
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from npb import BayesianMatrixCompletion, HybridRecommender
+from npb import BayesianMatrixCompletion, HybridRecommender, plots
 
 folder = Path(os.environ["NPB_DATA_DIR"]) / "movielens-100k"
 user, film, rating = np.loadtxt(folder / "u.data", dtype=int, usecols=(0, 1, 2)).T
@@ -35,3 +36,8 @@ print("who likes Star Wars and not Scream may like")
 liked, disliked = titles.index("Star Wars (1977)"), titles.index("Scream (1996)")
 for best in recommender.recommend(liked=[liked], disliked=[disliked], n=5):
     print(f"  {titles[best['item']]}: {best['probability']:.2f} +- {best['sd']:.2f}")
+if len(sys.argv) > 1:
+    out = Path(sys.argv[1])
+    ax = plots.recommendations(recommender.recommend(0, 10), titles)
+    ax.figure.savefig(out / "recommend.png", dpi=100)
+    plots.trace(model, "noise_sd").figure.savefig(out / "recommend-trace.png", dpi=100)

@@ -26,7 +26,7 @@ kinds |= dict.fromkeys(["slope", "vessels", "disease"], "ordinal")
 rng = np.random.default_rng(0)
 held_out = table.notna().to_numpy() & (rng.random(table.shape) < 0.1)
 seen = table.mask(held_out)
-model = MixedTableModel(measures=kinds, burn_in=150, keep=30, thin=5, chains=2).fit(seen)
+model = MixedTableModel(measures=kinds, burn_in=400, keep=50, thin=5, chains=2).fit(seen)
 
 inside, right, common, errors, plain = [], [], [], {}, {}
 for cell in model.predict_cells(seen, training=True):
@@ -46,6 +46,8 @@ for name in errors:
     print(f"  {name}: error {np.sqrt(np.mean(errors[name])):.3g} ({np.sqrt(np.mean(plain[name])):.3g} of the mean)")
 print(f"{np.mean(inside):.1%} of {len(inside)} held-out numbers within their 90% intervals")
 
+print(f"R-hat of the log likelihood: {model.diagnostics_['ln_likelihood']['rhat']:.2f}")
+
 pairs = model.dependence(seen)
 best = sorted((pair for pair in pairs if pair["dependent"]), key=lambda pair: -pair["information"])
 print(f"{len(best)} of {len(pairs)} pairs of columns depend on each other, most of all")
@@ -60,5 +62,4 @@ if len(sys.argv) > 1:
     ax.axvline(table.at[row, "heart_rate"], color="black", linestyle=":")
     ax.set_xlabel(f"heart rate of patient {row} (dotted: what was held out)")
     ax.figure.savefig(out / "table-cell.png", dpi=100)
-    scalar = next(iter(model.scalars()))
-    plots.rank(model, scalar, bins=10).figure.savefig(out / "table-rank.png", dpi=100)
+    plots.rank(model, "ln_likelihood", bins=10).figure.savefig(out / "table-rank.png", dpi=100)
