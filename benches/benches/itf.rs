@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use npb_data::{MixedColumn, MixedTable};
-use npb_infer::stream;
+use npb_infer::{SweepPlan, stream};
 use npb_itf::{ItfConfig, ItfData, ItfMove, ItfSampler, Structure, fit};
 use rand::RngExt;
 use rand_distr::{Distribution, Poisson, StandardNormal};
@@ -142,9 +142,11 @@ fn prediction(c: &mut Criterion) {
     let table = table(1_000, 20);
     let config = ItfConfig {
         chains: 1,
-        burn_in: 100,
-        keep: 50,
-        thin: 1,
+        sweeps: SweepPlan {
+            burn_in: 100,
+            keep: 50,
+            thin: 1,
+        },
         ..ItfConfig::default()
     };
     let model = fit(&table, &config).expect("a good table");

@@ -26,7 +26,7 @@ kinds |= dict.fromkeys(["slope", "vessels", "disease"], "ordinal")
 rng = np.random.default_rng(0)
 held_out = table.notna().to_numpy() & (rng.random(table.shape) < 0.1)
 seen = table.mask(held_out)
-model = MixedTableModel(measures=kinds, burn_in=400, keep=50, thin=5, chains=2).fit(seen)
+model = MixedTableModel(measures=kinds, sweeps={"burn_in": 400, "keep": 50, "thin": 5}, chains=2).fit(seen)
 
 inside, right, common, errors, plain = [], [], [], {}, {}
 for cell in model.predict_cells(seen, training=True):

@@ -216,8 +216,8 @@ class MixedTableModel(Sampled, Base):
         everything else categories.
     structure : str, optional
         Which clusterings the columns have.
-    burn_in, keep, thin : int, optional
-        Sweeps before the first draw, draws kept of each chain, sweeps between them.
+    sweeps : dict, optional
+        {"burn_in": b, "keep": k, "thin": t}: sweeps before the first draw, draws kept of each chain, sweeps between them.
     chains : int, optional
     {running}
 
@@ -235,9 +235,7 @@ class MixedTableModel(Sampled, Base):
         *,
         measures=None,
         structure=None,
-        burn_in=None,
-        keep=None,
-        thin=None,
+        sweeps=None,
         chains=None,
         random_state=0,
         n_jobs=None,
@@ -247,9 +245,7 @@ class MixedTableModel(Sampled, Base):
     ):
         self.measures = measures
         self.structure = structure
-        self.burn_in = burn_in
-        self.keep = keep
-        self.thin = thin
+        self.sweeps = sweeps
         self.chains = chains
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -64,7 +64,7 @@ impl Itf {
 
     fn scalars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let traces: Vec<&Trace> = self.0.chains().iter().map(|chain| &chain.trace).collect();
-        scalars(py, &traces, &self.0.config().plan())
+        scalars(py, &traces, &self.0.config().sweeps)
     }
 
     /// Completed table, and the cells that were missing.

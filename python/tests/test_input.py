@@ -19,7 +19,7 @@ TABLES = {
     "MultiTaskClassifier": (dict(folds=0, starts=[{"separate_per_class": 1}]), True),
     "MultiLabelLatentFeatures": (dict(max_iter=40), True),
     "FactorAnalysis": (dict(atoms=3, sweeps=SHORT), False),
-    "MixedTableModel": (dict(burn_in=10, keep=5, thin=1, chains=1), False),
+    "MixedTableModel": (dict(sweeps={"burn_in": 10, "keep": 5, "thin": 1}, chains=1), False),
 }
 ASK = {"IncompleteImputer": "transform", "FactorAnalysis": "transform", "MixedTableModel": "impute"}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -175,7 +175,7 @@ def test_mixed_tables(kind):
     else:
         X = pytest.importorskip(kind).DataFrame(columns)
     names = list(columns)
-    model = MixedTableModel(burn_in=100, keep=20, thin=2, chains=2).fit(X)
+    model = MixedTableModel(sweeps={"burn_in": 100, "keep": 20, "thin": 2}, chains=2).fit(X)
     done = model.impute(X, training=True)
     assert type(done) is type(X) and done.shape == X.shape
     cells = model.predict_cells(X, training=True)

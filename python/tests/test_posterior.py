@@ -26,7 +26,7 @@ def mixed():
     rng = np.random.default_rng(1)
     a = rng.normal(size=60)
     X = np.column_stack([a, a + 0.1 * rng.normal(size=60), rng.normal(size=60)])
-    return MixedTableModel(burn_in=40, keep=20, thin=1, chains=2).fit(X), X
+    return MixedTableModel(sweeps={"burn_in": 40, "keep": 20, "thin": 1}, chains=2).fit(X), X
 
 
 def test_scalars_are_by_chain_and_draw(completion, mixed, denoiser):

@@ -40,8 +40,7 @@ def test_a_classifier_of_the_command_has_the_same_bits(tmp_path, moons):
     table, model, fit = (tmp_path / name for name in ("table.csv", "model", "fit.npb"))
     table.write_text("\n".join(lines) + "\n")
     settings = {"folds": 0, "normal_scores": "false", "starts": "[{per_class = 2}]", "limits.max_iterations": 60}
-    chosen = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
-    npb("fit", "classifier", table, "--label", "class", "--quiet", "--out", model, *chosen)
+    npb("fit", "classifier", table, "--label", "class", "--quiet", "--out", model, *chosen(settings))
     npb("export", model, "--part", "model", "--out", fit)
     of_command = IncompleteClassifier.load(fit)
     here = IncompleteClassifier(**QUICK).fit(pandas.DataFrame(X, columns=NAMES), y)
@@ -50,6 +49,12 @@ def test_a_classifier_of_the_command_has_the_same_bits(tmp_path, moons):
     assert of_command.classes_.tolist() == ["flat", "tall"] and of_command.feature_names_in_.tolist() == NAMES
     with pytest.raises(ValueError, match="iqgme"):
         MultiTaskClassifier.load(fit)
+
+
+def chosen(settings):
+    lists = {f"{key}.{part}": value for key, group in settings.items() if isinstance(group, dict) for part, value in group.items()}
+    lists |= {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    return [argument for key, value in lists.items() for argument in ("--set", f"{key}={value}")]
 
 
 def exported(model, folder):
@@ -74,9 +79,8 @@ def test_a_mixed_table_goes_both_ways(tmp_path):
     table = table.astype({"seats": "Int64"}).mask(rng.random(table.shape) < 0.15)
     file, model = tmp_path / "table.csv", tmp_path / "model"
     table.to_csv(file, index=False)
-    settings = dict(burn_in=20, keep=10, thin=1, chains=1)
-    chosen = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
-    npb("fit", "table", file, "--quiet", "--out", model, *chosen)
+    settings = dict(sweeps={"burn_in": 20, "keep": 10, "thin": 1}, chains=1)
+    npb("fit", "table", file, "--quiet", "--out", model, *chosen(settings))
     fit, schema = exported(model, tmp_path)
     of_command = MixedTableModel.load(fit, schema)
     here = MixedTableModel(**settings).fit(table)
@@ -101,18 +105,13 @@ def test_ratings_have_the_same_bits(tmp_path, low_rank):
     file, model = tmp_path / "ratings.csv", tmp_path / "model"
     file.write_text("user,film,stars\n" + "".join(f"{users[k]},{films[k]},{float(stars[k])!r}\n" for k in order))
     sweeps = {"burn_in": 20, "keep": 10, "thin": 1}
-    chosen = [argument for key, value in sweeps.items() for argument in ("--set", f"sweeps.{key}={value}")]
-    npb("fit", "ratings", file, "--row", "user", "--column", "film", "--value", "stars", "--quiet", "--out", model, *chosen)
+    npb("fit", "ratings", file, "--row", "user", "--column", "film", "--value", "stars", "--quiet", "--out", model, *chosen({"sweeps": sweeps}))
     npb("export", model, "--part", "model", "--out", tmp_path / "fit")
     of_command = BayesianMatrixCompletion.load(tmp_path / "fit")
     here = BayesianMatrixCompletion(sweeps=sweeps).fit((users, films, stars))
     assert of_command._rows.names == here._rows.names and of_command._columns.names == here._columns.names
     assert of_command._fit.to_bytes() == here._fit.to_bytes()
     assert of_command.predict(["u03"], ["f20"])[0] == here.predict(["u03"], ["f20"])[0]
-
-
-def chosen(settings):
-    return [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
 
 
 def csv(path, names, X, *more):
@@ -191,7 +190,7 @@ def test_images_are_the_same(tmp_path):
     picture = np.clip(np.add.outer(np.arange(24) % 12 * 15, np.arange(24) * 3) + rng.normal(scale=10, size=(24, 24)), 0, 255).astype(np.uint8)
     files.fromarray(picture).save(tmp_path / "noisy.png")
     sweeps = {"burn_in": 10, "keep": 5, "thin": 1}
-    npb("denoise", tmp_path / "noisy.png", "--quiet", "--out", tmp_path / "clean.png", "--seed", 4, *chosen({f"model.sweeps.{k}": v for k, v in sweeps.items()}))
+    npb("denoise", tmp_path / "noisy.png", "--quiet", "--out", tmp_path / "clean.png", "--seed", 4, *chosen({"model.sweeps": sweeps}))
     clean = np.asarray(files.open(tmp_path / "clean.png"), dtype=float)
     here = BetaProcessDenoiser(sweeps=sweeps, random_state=4).fit_transform(picture)
     # The command rounds.

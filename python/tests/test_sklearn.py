@@ -108,7 +108,7 @@ FAIL = {
         FactorAnalysis(atoms=6, sweeps=SHORT, stored_draws=5),
         LabelsOfTwo(max_iter=5),
         MaxMarginTopics(topics=2, max_iter=5),
-        MixedTableModel(burn_in=10, keep=5, thin=1, chains=1),
+        MixedTableModel(sweeps={"burn_in": 10, "keep": 5, "thin": 1}, chains=1),
         BayesianMatrixCompletion(sweeps=SHORT, chains=1),
         HybridRecommender(),
         BetaProcessDenoiser(sweeps=SHORT),

@@ -9,7 +9,7 @@ from npb import MixedTableModel
 
 pandas = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-SHORT = dict(burn_in=30, keep=8, thin=1, chains=1)
+SHORT = dict(sweeps={"burn_in": 30, "keep": 8, "thin": 1}, chains=1)
 MOODS = ["low", "middle", "high"]
 
 

@@ -6,6 +6,7 @@
 use std::error::Error;
 
 use npb_itf::npb_data::{MixedColumn, MixedTable};
+use npb_itf::npb_infer::SweepPlan;
 use npb_itf::{DependenceConfig, Grouping, ItfConfig, fit};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +36,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = ItfConfig {
         groups: Grouping::Found,
         chains: 2,
-        burn_in: 200,
+        sweeps: SweepPlan {
+            burn_in: 200,
+            ..ItfConfig::default().sweeps
+        },
         ..ItfConfig::default()
     };
     let model = fit(&table, &config)?;

@@ -67,7 +67,7 @@ impl<'d> ItfRun<'d> {
             stop,
         } = checkpoint;
         let sweep = trace.n_sweeps() as u64;
-        let kept = (1..=sweep).filter(|&s| config.plan().is_kept(s)).count();
+        let kept = (1..=sweep).filter(|&s| config.sweeps.is_kept(s)).count();
         if trace.names() != SCALARS || draws.len() != kept {
             return Err(ItfError::saved("trace or number of draws of a checkpoint"));
         }
@@ -89,7 +89,7 @@ impl<'d> ItfRun<'d> {
         &mut self,
         mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
     ) -> Stop {
-        let plan = self.sampler.config().plan();
+        let plan = self.sampler.config().sweeps;
         // What a checkpoint taken by the watcher says; else two runs to the same sweep would differ.
         self.stop = Stop::Cancelled;
         for number in self.trace.n_sweeps() as u64 + 1..=plan.total() {

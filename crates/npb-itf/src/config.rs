@@ -132,12 +132,8 @@ pub struct ItfConfig {
     pub moves: Vec<ItfMove>,
     /// Independent chains, run in parallel.
     pub chains: usize,
-    /// Sweeps of a chain before the first that can be kept.
-    pub burn_in: u64,
-    /// Draws kept of each chain.
-    pub keep: u64,
-    /// Every `thin`-th sweep after the burn-in is kept.
-    pub thin: u64,
+    /// Sweeps of a chain, and which of them are kept.
+    pub sweeps: SweepPlan,
     /// Whether kept draws hold the labels of all rows: co-clustering, row similarity and cluster summaries need them. They take 4
     /// bytes for each row, column and draw.
     pub keep_labels: bool,
@@ -160,9 +156,11 @@ impl Default for ItfConfig {
             column_concentration: unit,
             moves: ItfMove::ALL.to_vec(),
             chains: 4,
-            burn_in: 500,
-            keep: 100,
-            thin: 5,
+            sweeps: SweepPlan {
+                burn_in: 500,
+                keep: 100,
+                thin: 5,
+            },
             keep_labels: true,
             seed: 0,
         }
@@ -191,17 +189,8 @@ impl ItfConfig {
         }
         at_least("moves (number of)", self.moves.len() as u64, 1)?;
         up_to("chains", self.chains, MOST_CHAINS)?;
-        at_least("keep", self.keep, 1)?;
-        Ok(at_least("thin", self.thin, 1)?)
-    }
-
-    /// Sweeps of a chain and which of them are kept.
-    pub fn plan(&self) -> SweepPlan {
-        SweepPlan {
-            burn_in: self.burn_in,
-            keep: self.keep,
-            thin: self.thin,
-        }
+        at_least("sweeps.keep", self.sweeps.keep, 1)?;
+        Ok(at_least("sweeps.thin", self.sweeps.thin, 1)?)
     }
 
     pub(crate) fn per_top_cluster(&self) -> bool {

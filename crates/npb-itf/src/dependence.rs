@@ -21,7 +21,7 @@
 
 use npb_infer::diagnostics::quantile;
 use npb_infer::ranges::OutOfRange;
-use npb_infer::stream;
+use npb_infer::{SweepPlan, stream};
 use npb_linalg::faer::{Mat, Side};
 use npb_priors::special::normal_quantile;
 use rayon::prelude::*;
@@ -61,12 +61,8 @@ pub struct DependenceConfig {
     pub level: f64,
     /// Permutations behind a verdict; no p-value is below 1 / (permutations + 1).
     pub permutations: usize,
-    /// Sweeps of the mixture of one column before its first draw is used.
-    pub burn_in: u64,
-    /// Draws of it that are used.
-    pub keep: u64,
-    /// Sweeps from one to the next.
-    pub thin: u64,
+    /// Sweeps of the mixture of one column, and which draws of it are used.
+    pub sweeps: SweepPlan,
     /// Which quantiles of the mutual information are reported.
     pub quantiles: Vec<f64>,
     /// Seed of all random numbers.
@@ -78,9 +74,11 @@ impl Default for DependenceConfig {
         Self {
             level: 0.01,
             permutations: 999,
-            burn_in: 100,
-            keep: 20,
-            thin: 5,
+            sweeps: SweepPlan {
+                burn_in: 100,
+                keep: 20,
+                thin: 5,
+            },
             quantiles: vec![0.05, 0.5, 0.95],
             seed: 0,
         }
@@ -106,11 +104,12 @@ impl DependenceConfig {
                 "at least 1 / level - 1 (or no verdict can be reached) and at most a billion";
             return bad("permutations", self.permutations.to_string(), rule);
         }
-        if self.keep == 0 || self.keep > 1000 {
-            return bad("keep", self.keep.to_string(), "from 1 to 1000");
+        let (keep, thin) = (self.sweeps.keep, self.sweeps.thin);
+        if keep == 0 || keep > 1000 {
+            return bad("sweeps.keep", keep.to_string(), "from 1 to 1000");
         }
-        if self.thin == 0 {
-            return bad("thin", self.thin.to_string(), "at least 1");
+        if thin == 0 {
+            return bad("sweeps.thin", thin.to_string(), "at least 1");
         }
         match self.quantiles.iter().find(|&&q| !(0.0..=1.0).contains(&q)) {
             Some(q) => bad("quantiles", q.to_string(), "from 0 to 1"),
@@ -169,6 +168,7 @@ pub struct PairDependence {
 ///
 /// ```
 /// use npb_itf::npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_infer::SweepPlan;
 /// use npb_itf::{DependenceConfig, ItfConfig, fit};
 ///
 /// let real = |f: &dyn Fn(u32) -> f64| MixedColumn::Real((0..80).map(|i| Some(f(i))).collect());
@@ -178,7 +178,7 @@ pub struct PairDependence {
 ///     real(&|i| f64::from(i * 37 % 80)),
 /// ];
 /// let table = MixedTable::new(["x", "y", "z"].map(String::from).to_vec(), columns)?;
-/// let model = fit(&table, &ItfConfig { chains: 1, burn_in: 50, keep: 20, thin: 1, ..ItfConfig::default() })?;
+/// let model = fit(&table, &ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() })?;
 /// let dependence = model.dependence(&model.training_rows(&table)?, &DependenceConfig::default())?;
 /// assert!(dependence.pair("x", "y")?.dependent);
 /// assert!(dependence.pair("x", "z")?.information.mean < dependence.pair("x", "y")?.information.mean);
@@ -555,9 +555,9 @@ fn own_clusterings(
     };
     // A chain of its own for every column: their random numbers must be independent.
     let mut sampler = ItfSampler::new(&data, settings, key)?;
-    (0..config.burn_in).for_each(|_| sampler.sweep());
-    let draws = (0..config.keep).map(|_| {
-        (0..config.thin).for_each(|_| sampler.sweep());
+    (0..config.sweeps.burn_in).for_each(|_| sampler.sweep());
+    let draws = (0..config.sweeps.keep).map(|_| {
+        (0..config.sweeps.thin).for_each(|_| sampler.sweep());
         sampler.state().labels(0).to_vec()
     });
     Ok(draws.collect())
@@ -776,8 +776,11 @@ mod tests {
         let values = (0..60).map(|i| Some(f64::from(i * 37 % 60) * 0.1));
         let (law, cells) = Column::for_table_column(&MixedColumn::Real(values.collect())).unwrap();
         let config = DependenceConfig {
-            burn_in: 20,
-            keep: 20,
+            sweeps: SweepPlan {
+                burn_in: 20,
+                keep: 20,
+                ..DependenceConfig::default().sweeps
+            },
             ..DependenceConfig::default()
         };
         let labels = |key| own_clusterings("x", &law, &cells, &config, key).unwrap();

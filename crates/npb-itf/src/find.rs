@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use npb_infer::watch::Part;
-use npb_infer::{Stop, Watch, stream};
+use npb_infer::{Stop, SweepPlan, Watch, stream};
 use rand::RngExt;
 use rayon::prelude::*;
 
@@ -186,9 +186,11 @@ pub(crate) fn find_groups(
         whole,
         config: ItfConfig {
             chains: 1,
-            burn_in: 60,
-            keep: 10,
-            thin: 4,
+            sweeps: SweepPlan {
+                burn_in: 60,
+                keep: 10,
+                thin: 4,
+            },
             keep_labels: data.laws().iter().any(Column::is_coupled),
             groups: Grouping::Off,
             ..config.clone()
@@ -243,7 +245,7 @@ impl Search<'_, '_, '_> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let (sweeps, part) = &mut *told;
         *sweeps += 1;
-        let all = self.n_fits as u64 * self.config.plan().total();
+        let all = self.n_fits as u64 * self.config.sweeps.total();
         part.report(*sweeps, *sweeps as f64 / all as f64, &[], &[])
     }
 

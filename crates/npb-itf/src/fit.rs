@@ -39,12 +39,13 @@ pub struct Wire {
 ///
 /// ```
 /// use npb_itf::npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_infer::SweepPlan;
 /// use npb_itf::{ItfConfig, fit};
 ///
 /// let x = MixedColumn::Real((0..60).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
 /// let y = MixedColumn::Binary { levels: ["low".into(), "high".into()], values: (0..60).map(|i| Some(i % 2 == 1)).collect() };
 /// let table = MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?;
-/// let config = ItfConfig { chains: 1, burn_in: 50, keep: 20, thin: 1, ..ItfConfig::default() };
+/// let config = ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() };
 /// let model = fit(&table, &config)?;
 ///
 /// // A new row with x observed: what is y?
@@ -219,7 +220,7 @@ impl ItfFit {
     /// both levels (summed over blocks, and over columns), mean mutual information over pairs of columns.
     pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
         let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
-        summarise(&traces, &self.wire.config.plan())
+        summarise(&traces, &self.wire.config.sweeps)
     }
 }
 

@@ -33,6 +33,7 @@ impl ItfData {
     ///
     /// ```
     /// use npb_itf::npb_data::{MixedColumn, MixedTable};
+    /// use npb_itf::npb_infer::SweepPlan;
     /// use npb_itf::{ItfConfig, ItfData, fit_data};
     ///
     /// // The second column is about twice the first; one cell is missing.
@@ -41,7 +42,7 @@ impl ItfData {
     /// let columns = vec![MixedColumn::Real((0..80).map(|i| Some(x(i))).collect()), MixedColumn::Real(y.collect())];
     /// let table = MixedTable::new(vec!["x".into(), "y".into()], columns)?;
     /// let data = ItfData::from_table(&table)?.with_groups(&[vec!["x".into(), "y".into()]])?;
-    /// let fit = fit_data(&data, &ItfConfig { chains: 1, burn_in: 50, keep: 20, ..ItfConfig::default() })?;
+    /// let fit = fit_data(&data, &ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 5 }, ..ItfConfig::default() })?;
     /// let filled = fit.impute_training(&table, 0.9)?;
     /// assert!((filled.completed.column(1).number(7).unwrap() - 2.0 * x(7)).abs() < 6.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -84,6 +84,7 @@ impl ItfFit {
     ///
     /// ```
     /// use npb_itf::npb_data::{Field, Measure, MixedColumn, MixedTable};
+    /// use npb_itf::npb_infer::SweepPlan;
     /// use npb_itf::{ItfConfig, ItfData, fit_data};
     ///
     /// // North is twice east; one north is missing.
@@ -92,7 +93,7 @@ impl ItfFit {
     /// let columns = vec![MixedColumn::Real(east.clone()), MixedColumn::Real(north.collect())];
     /// let table = MixedTable::new(vec!["east".into(), "north".into()], columns)?;
     /// let fields = [Field::new("place", Measure::Vector, vec![0, 1])];
-    /// let config = ItfConfig { chains: 1, burn_in: 50, keep: 20, ..ItfConfig::default() };
+    /// let config = ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 5 }, ..ItfConfig::default() };
     /// let fit = fit_data(&ItfData::from_fields(&table, &fields)?, &config)?;
     ///
     /// let filled = fit.impute_fields(&table, &fields, 0.9, true)?;
@@ -163,7 +164,8 @@ impl ItfFit {
             let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
             let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
             let weights = draw_weights(&asked, rows.training);
-            let mut rng = self.question_stream(INTERVAL, row);
+            // The same random numbers for every row: an interval depends on the row's own cells, not on where it stands in the question.
+            let mut rng = self.question_stream(INTERVAL, 0);
             let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
             for sample in 0..SAMPLES {
                 let draw = systematic(&weights, sample, SAMPLES);

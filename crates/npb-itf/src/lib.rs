@@ -16,6 +16,7 @@
 //!
 //! ```
 //! use npb_itf::npb_data::{MixedColumn, MixedTable};
+//! use npb_itf::npb_infer::SweepPlan;
 //! use npb_itf::{ItfConfig, fit};
 //!
 //! // Weight depends on the animal, the day of the week on nothing.
@@ -31,7 +32,7 @@
 //!         MixedColumn::Categorical { levels: levels(&["mo", "tu", "we", "th", "fr", "sa", "su"]), codes: day.collect() },
 //!     ],
 //! )?;
-//! let model = fit(&table, &ItfConfig { chains: 1, burn_in: 100, keep: 20, thin: 2, ..ItfConfig::default() })?;
+//! let model = fit(&table, &ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 100, keep: 20, thin: 2 }, ..ItfConfig::default() })?;
 //!
 //! let filled = model.impute_training(&table, 0.9)?;
 //! let MixedColumn::Real(weights) = filled.completed.column(0) else { unreachable!() };

@@ -147,7 +147,7 @@ fn run_chain(
         None => ItfRun::new(data, config.clone(), chain)?,
         Some(reached) => ItfRun::resume(data, config.clone(), reached)?,
     };
-    let total = config.plan().total().max(1) as f64;
+    let total = config.sweeps.total().max(1) as f64;
     let mut failed = None;
     let mut tell = |step: u64, trace: &Trace| {
         let last = trace.n_sweeps().checked_sub(1);

@@ -2,7 +2,7 @@
 
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::testing::JointModel;
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_itf::kernels::Column;
 use npb_itf::{
     Dependence, DependenceConfig, ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, Structure,
@@ -321,9 +321,11 @@ fn independent(n_rows: usize, seed: u64) -> Result<ItfData> {
 fn ask(data: &ItfData, config: &DependenceConfig) -> Result<Dependence> {
     let hardly = ItfConfig {
         chains: 1,
-        burn_in: 0,
-        keep: 1,
-        thin: 1,
+        sweeps: SweepPlan {
+            burn_in: 0,
+            keep: 1,
+            thin: 1,
+        },
         ..Default::default()
     };
     let fit = fit_data(data, &hardly)?;
@@ -337,7 +339,10 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
     };
     let config = |seed| DependenceConfig {
         seed,
-        burn_in: 50,
+        sweeps: SweepPlan {
+            burn_in: 50,
+            ..DependenceConfig::default().sweeps
+        },
         ..Default::default()
     };
     let (mut p_values, mut found, mut wrong) = (Vec::new(), Vec::new(), Vec::new());

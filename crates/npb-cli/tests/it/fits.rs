@@ -266,7 +266,8 @@ fn mixtures_score_and_fill() {
     );
 }
 
-pub(crate) const TABLE: &str = "--set chains=1 --set burn_in=60 --set keep=20 --set thin=1";
+pub(crate) const TABLE: &str =
+    "--set chains=1 --set sweeps.burn_in=60 --set sweeps.keep=20 --set sweeps.thin=1";
 
 #[test]
 fn tables_say_what_depends_on_what() {
@@ -419,7 +420,7 @@ fn an_interrupted_fit_goes_on_to_the_same_bits() {
     let long = "--set limits.tolerance=0 --set limits.max_iterations=300";
     let cases = [
         format!("{RATINGS} --chains 2 --set sweeps.burn_in=400"),
-        "fit table p.csv --id id --set chains=2 --set burn_in=600 --set keep=100 --set thin=1"
+        "fit table p.csv --id id --set chains=2 --set sweeps.burn_in=600 --set sweeps.keep=100 --set sweeps.thin=1"
             .to_owned(),
         format!("fit labels p.csv --labels y.csv --id id {long}"),
         "fit groups r.csv --group user --item film --value stars --liked 4 --set weights.limits.tolerance=0 --set weights.limits.max_iterations=1000 --set base.learned.limits.max_iterations=100 --set base.learned.limits.tolerance=0".to_owned(),

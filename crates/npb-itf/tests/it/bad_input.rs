@@ -1,6 +1,7 @@
 //! Odd tables and bad input: a finite answer, or an error that says where.
 
 use npb_data::{MixedColumn, MixedTable};
+use npb_infer::SweepPlan;
 use npb_itf::kernels::{Cells, Network, NetworkData, PoissonData, Series, SeriesData};
 use npb_itf::{ItfConfig, ItfData, ItfError, ItfFit, Structure, fit, fit_data};
 use rand::RngExt;
@@ -76,7 +77,10 @@ fn bad_input_is_an_error_that_says_where() {
     let bad = |config: ItfConfig| fit(&real(&[1.0, 2.0]), &config);
     says(
         bad(ItfConfig {
-            keep: 0,
+            sweeps: SweepPlan {
+                keep: 0,
+                ..ItfConfig::default().sweeps
+            },
             ..config.clone()
         }),
         &["keep", "at least 1"],

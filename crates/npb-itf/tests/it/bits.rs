@@ -82,3 +82,20 @@ fn every_schedule_is_traced() {
         assert!(run.trace().column(0).all(|ln| ln.is_finite() && ln < 0.0));
     }
 }
+
+/// What is said of a row does not depend on which rows are asked with it.
+#[test]
+fn of_answers_to_single_rows() {
+    let table = grouped(30, 1, 3);
+    for structure in ALL {
+        let model = fit(&table, &short(structure)).unwrap();
+        let whole = model.impute(&table, 0.9).unwrap();
+        assert!(whole.cells.len() > 3);
+        for cell in &whole.cells {
+            let alone = model.impute(&table.select_rows(&[cell.row]), 0.9).unwrap();
+            let own = alone.cells.iter().find(|own| own.column == cell.column);
+            let own = own.map(|own| (&own.expected, &own.lower, &own.upper));
+            assert_eq!(own, Some((&cell.expected, &cell.lower, &cell.upper)));
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! Which rows belong together, and what they have in common.
 
 use npb_data::{MixedColumn, MixedTable};
-use npb_infer::stream;
 use npb_infer::testing::partitions;
+use npb_infer::{SweepPlan, stream};
 use npb_itf::{
     CellSummary, ClusteringLoss, ItfConfig, ItfError, ItfFit, fit, point_clustering,
     summarise_clusters,
@@ -153,9 +153,11 @@ fn table() -> MixedTable {
 fn fitted(keep_labels: bool) -> ItfFit {
     let config = ItfConfig {
         chains: 2,
-        burn_in: 60,
-        keep: 30,
-        thin: 2,
+        sweeps: SweepPlan {
+            burn_in: 60,
+            keep: 30,
+            thin: 2,
+        },
         keep_labels,
         ..ItfConfig::default()
     };

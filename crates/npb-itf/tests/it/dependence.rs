@@ -1,8 +1,8 @@
 //! What depends on what: levels, power, information.
 
 use npb_data::{MixedColumn, MixedTable};
-use npb_infer::stream;
 use npb_infer::testing::same_bits_on_threads;
+use npb_infer::{SweepPlan, stream};
 use npb_itf::kernels::{DiagonalNormal, DiagonalNormalData, Series, SeriesData};
 use npb_itf::{
     Dependence, DependenceConfig, ItfConfig, ItfData, ItfError, ItfFit, Structure, fit, fit_data,
@@ -19,9 +19,11 @@ fn hardly_fitted(structure: Structure, burn_in: u64) -> ItfConfig {
     ItfConfig {
         structure,
         chains: 1,
-        burn_in,
-        keep: 2,
-        thin: 1,
+        sweeps: SweepPlan {
+            burn_in,
+            keep: 2,
+            thin: 1,
+        },
         ..ItfConfig::default()
     }
 }
@@ -127,9 +129,11 @@ fn independent(n: usize, seed: u64) -> ItfData {
 fn quick(permutations: usize) -> DependenceConfig {
     DependenceConfig {
         permutations,
-        burn_in: 20,
-        keep: 5,
-        thin: 2,
+        sweeps: SweepPlan {
+            burn_in: 20,
+            keep: 5,
+            thin: 2,
+        },
         ..DependenceConfig::default()
     }
 }
@@ -234,9 +238,11 @@ fn dependent_objects(n: usize, seed: u64) -> ItfData {
 #[test]
 fn clusters_of_objects_that_depend_are_found() {
     let config = DependenceConfig {
-        burn_in: 30,
-        keep: 10,
-        thin: 2,
+        sweeps: SweepPlan {
+            burn_in: 30,
+            keep: 10,
+            thin: 2,
+        },
         ..DependenceConfig::default()
     };
     let dependent = |seed: &u64| {
@@ -432,14 +438,20 @@ fn odd_questions() {
         (
             "keep",
             DependenceConfig {
-                keep: 0,
+                sweeps: SweepPlan {
+                    keep: 0,
+                    ..DependenceConfig::default().sweeps
+                },
                 ..default()
             },
         ),
         (
             "thin",
             DependenceConfig {
-                thin: 0,
+                sweeps: SweepPlan {
+                    thin: 0,
+                    ..DependenceConfig::default().sweeps
+                },
                 ..default()
             },
         ),

@@ -1,6 +1,7 @@
 //! Data from fields of a table: every measure gets a kernel, a fit runs, new rows are read by the kernels of training.
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
+use npb_infer::SweepPlan;
 use npb_itf::kernels::Column;
 use npb_itf::{ItfConfig, ItfData, ItfError, fit_data};
 
@@ -91,8 +92,11 @@ fn every_measure_has_its_kernel() {
     assert_eq!(data.infos()[5].levels, ["low", "mid", "high"]);
     let config = ItfConfig {
         chains: 1,
-        burn_in: 20,
-        keep: 3,
+        sweeps: SweepPlan {
+            burn_in: 20,
+            keep: 3,
+            ..ItfConfig::default().sweeps
+        },
         ..ItfConfig::default()
     };
     let fit = fit_data(&data, &config).expect("a fit of all kernels at once");
@@ -209,8 +213,11 @@ fn tables_are_completed_in_their_own_columns() {
     let data = ItfData::from_fields(&table, &fields).expect("fits");
     let config = ItfConfig {
         chains: 1,
-        burn_in: 20,
-        keep: 3,
+        sweeps: SweepPlan {
+            burn_in: 20,
+            keep: 3,
+            ..ItfConfig::default().sweeps
+        },
         ..ItfConfig::default()
     };
     let fit = fit_data(&data, &config).expect("a fit");
@@ -283,8 +290,11 @@ fn positive_counts_are_at_least_one() {
     let fields = [Field::new("k", Measure::Positive, vec![0])];
     let config = ItfConfig {
         chains: 1,
-        burn_in: 20,
-        keep: 3,
+        sweeps: SweepPlan {
+            burn_in: 20,
+            keep: 3,
+            ..ItfConfig::default().sweeps
+        },
         ..ItfConfig::default()
     };
     let fit = fit_data(

@@ -2,7 +2,7 @@
 //! conditional law given the parts that are left, and returns observed parts as they were given.
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
-use npb_infer::Xoshiro256PlusPlus;
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus};
 use npb_itf::kernels::{
     Bernoulli, BernoulliData, Cells, Column, Curve, CurveData, DiagonalNormal, DiagonalNormalData,
     FullNormal, FullNormalData, Network, NetworkData, Series, SeriesData, Wavelet,
@@ -265,9 +265,11 @@ impl Law {
         let config = ItfConfig {
             structure,
             chains: 1,
-            burn_in: 120,
-            keep: 30,
-            thin: 2,
+            sweeps: SweepPlan {
+                burn_in: 120,
+                keep: 30,
+                thin: 2,
+            },
             ..ItfConfig::default()
         };
         (fit_data(&data, &config).unwrap(), data)
@@ -492,8 +494,11 @@ fn unknown_links_are_found() {
         let data = network_data(&kernel, &links, &unknown);
         let config = ItfConfig {
             chains: 1,
-            burn_in: 500,
-            keep: 1,
+            sweeps: SweepPlan {
+                burn_in: 500,
+                keep: 1,
+                ..ItfConfig::default().sweeps
+            },
             ..ItfConfig::default()
         };
         let fit = fit_data(&data, &config).unwrap();
@@ -558,8 +563,11 @@ fn networks_need_labels() {
     let data = network_data(&kernel, &links, &unknown);
     let config = ItfConfig {
         chains: 1,
-        burn_in: 2,
-        keep: 1,
+        sweeps: SweepPlan {
+            burn_in: 2,
+            keep: 1,
+            ..ItfConfig::default().sweeps
+        },
         keep_labels: false,
         ..ItfConfig::default()
     };
@@ -589,9 +597,11 @@ fn columns_without_values_stay_missing() {
         let config = ItfConfig {
             groups,
             chains: 1,
-            burn_in: 20,
-            keep: 5,
-            thin: 1,
+            sweeps: SweepPlan {
+                burn_in: 20,
+                keep: 5,
+                thin: 1,
+            },
             ..ItfConfig::default()
         };
         let fitted = fit(&table, &config).unwrap();
@@ -623,8 +633,11 @@ fn long_vectors_are_listed() {
     let data = ItfData::from_fields(&table, &fields).unwrap();
     let config = ItfConfig {
         chains: 1,
-        burn_in: 2,
-        keep: 1,
+        sweeps: SweepPlan {
+            burn_in: 2,
+            keep: 1,
+            ..ItfConfig::default().sweeps
+        },
         ..ItfConfig::default()
     };
     let fitted = fit_data(&data, &config).unwrap();

@@ -1,8 +1,8 @@
 //! Columns that share a joint law: questions about single columns of a group, dependence inside it, groups found.
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
-use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus};
 use npb_itf::kernels::{Cells, Column, FullNormal};
 use npb_itf::{
     Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfRun, ItfSampler, Kernel,
@@ -56,8 +56,11 @@ fn xy() -> Vec<Vec<String>> {
 fn given() -> ItfConfig {
     ItfConfig {
         groups: Grouping::Given(xy()),
-        burn_in: 100,
-        keep: 30,
+        sweeps: SweepPlan {
+            burn_in: 100,
+            keep: 30,
+            ..ItfConfig::default().sweeps
+        },
         ..short(Structure::TensorBlocks)
     }
 }
@@ -176,8 +179,11 @@ fn dependence_in_a_group() {
     let grouped = fit(&shown, &given()).unwrap();
     let plain = fit(&shown, &short(Structure::TensorBlocks)).unwrap();
     let config = DependenceConfig {
-        burn_in: 20,
-        keep: 5,
+        sweeps: SweepPlan {
+            burn_in: 20,
+            keep: 5,
+            ..DependenceConfig::default().sweeps
+        },
         permutations: 199,
         ..DependenceConfig::default()
     };
@@ -347,8 +353,11 @@ fn threads_and_files_change_no_bit_of_groups() {
     let (small, _) = table(4, 8);
     let config = ItfConfig {
         chains: 1,
-        burn_in: 2,
-        keep: 1,
+        sweeps: SweepPlan {
+            burn_in: 2,
+            keep: 1,
+            ..ItfConfig::default().sweeps
+        },
         ..config
     };
     let bytes = fit(&small, &config).unwrap().to_bytes().unwrap();
@@ -470,8 +479,11 @@ fn positive_numbers_join_groups_by_their_logarithm() {
     let data = ItfData::from_fields(&shown, &fields).unwrap();
     let config = ItfConfig {
         groups: Grouping::Given(vec![["y", "x"].map(String::from).to_vec()]),
-        burn_in: 100,
-        keep: 30,
+        sweeps: SweepPlan {
+            burn_in: 100,
+            keep: 30,
+            ..ItfConfig::default().sweeps
+        },
         ..short(Structure::TensorBlocks)
     };
     let fitted = fit_data(&data, &config).unwrap();
@@ -515,8 +527,11 @@ fn positive_numbers_join_groups_by_their_logarithm() {
     };
     let plain = fit_data(&data, &plain).unwrap();
     let settings = DependenceConfig {
-        burn_in: 20,
-        keep: 5,
+        sweeps: SweepPlan {
+            burn_in: 20,
+            keep: 5,
+            ..DependenceConfig::default().sweeps
+        },
         permutations: 99,
         ..DependenceConfig::default()
     };

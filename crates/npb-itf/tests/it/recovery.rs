@@ -1,6 +1,7 @@
 //! What a fit finds in simulated tables.
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
+use npb_infer::SweepPlan;
 use npb_itf::{ItfConfig, ItfData, fit, fit_data};
 
 use crate::tables::grouped;
@@ -10,9 +11,11 @@ fn independent_groups_of_columns_are_found_and_cells_filled_in() {
     let whole = grouped(300, 2, 6);
     let config = ItfConfig {
         chains: 2,
-        burn_in: 150,
-        keep: 25,
-        thin: 2,
+        sweeps: SweepPlan {
+            burn_in: 150,
+            keep: 25,
+            thin: 2,
+        },
         ..ItfConfig::default()
     };
     let fitted = fit(&whole, &config).unwrap();
@@ -71,9 +74,11 @@ fn predictions_of_positive_numbers_stay_among_the_data() {
     let new = data.read_like(&table(vec![None]), &fields).unwrap();
     let config = ItfConfig {
         chains: 1,
-        burn_in: 50,
-        keep: 400,
-        thin: 1,
+        sweeps: SweepPlan {
+            burn_in: 50,
+            keep: 400,
+            thin: 1,
+        },
         ..ItfConfig::default()
     };
     let fitted = fit_data(&data, &config).unwrap();
@@ -92,9 +97,11 @@ fn predictions_of_counts_stay_among_the_data() {
         |counts| MixedTable::new(vec!["k".to_owned()], vec![MixedColumn::Count(counts)]).unwrap();
     let config = ItfConfig {
         chains: 1,
-        burn_in: 100,
-        keep: 1000,
-        thin: 1,
+        sweeps: SweepPlan {
+            burn_in: 100,
+            keep: 1000,
+            thin: 1,
+        },
         ..ItfConfig::default()
     };
     let fitted = fit(&table(counts), &config).unwrap();
@@ -120,9 +127,11 @@ fn a_prediction_does_not_look_at_its_own_cell() {
     let y = (0..40).map(|i| Some(high(i)));
     let config = ItfConfig {
         chains: 1,
-        burn_in: 50,
-        keep: 20,
-        thin: 1,
+        sweeps: SweepPlan {
+            burn_in: 50,
+            keep: 20,
+            thin: 1,
+        },
         ..ItfConfig::default()
     };
     let fitted = fit(&table(x.collect(), y.collect()), &config).unwrap();
@@ -157,8 +166,11 @@ fn a_spike_is_drawn_as_often_as_it_should() {
     let table = MixedTable::new(vec!["kind".into(), "rain".into()], vec![kind, rain]).unwrap();
     let config = ItfConfig {
         chains: 1,
-        burn_in: 100,
-        keep: 50,
+        sweeps: SweepPlan {
+            burn_in: 100,
+            keep: 50,
+            ..ItfConfig::default().sweeps
+        },
         ..ItfConfig::default()
     };
     let fitted = fit(&table, &config).unwrap();

@@ -1,6 +1,7 @@
 //! Fits in files: round trips, damage.
 
 use npb_data::MixedTable;
+use npb_infer::SweepPlan;
 use npb_infer::testing::attack_file;
 use npb_itf::{ItfConfig, ItfFit, Saved, Structure, fit};
 
@@ -22,9 +23,11 @@ fn damaged_files_are_errors_or_valid_fits() {
     for structure in [Structure::TensorBlocks, Structure::Joint] {
         let config = ItfConfig {
             chains: 1,
-            burn_in: 2,
-            keep: 1,
-            thin: 1,
+            sweeps: SweepPlan {
+                burn_in: 2,
+                keep: 1,
+                thin: 1,
+            },
             ..short(structure)
         };
         let fitted = fit(&table, &config).unwrap();

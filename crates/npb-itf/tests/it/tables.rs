@@ -1,6 +1,7 @@
 //! Tables and settings that several files of tests use.
 
 use npb_data::{MixedColumn, MixedTable};
+use npb_infer::SweepPlan;
 use npb_itf::{ItfConfig, Structure};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -44,9 +45,11 @@ pub(crate) fn short(structure: Structure) -> ItfConfig {
     ItfConfig {
         structure,
         chains: 2,
-        burn_in: 5,
-        keep: 3,
-        thin: 2,
+        sweeps: SweepPlan {
+            burn_in: 5,
+            keep: 3,
+            thin: 2,
+        },
         ..ItfConfig::default()
     }
 }

@@ -5,7 +5,7 @@ use npb_baselines::{
     marginal_cells,
 };
 use npb_data::{ColumnKind, Mask, MixedColumn, MixedTable, splits};
-use npb_infer::stream;
+use npb_infer::{SweepPlan, stream};
 use npb_itf::{Grouping, ImputedCell, ItfConfig, ItfData, Structure, fit_data};
 
 use super::mixed_sets::{self, Mixed};
@@ -192,15 +192,20 @@ fn mixture(scale: Scale, structure: Structure, groups: Grouping, seed: u64) -> I
     match scale {
         Scale::Smoke => ItfConfig {
             chains: 1,
-            burn_in: 20,
-            keep: 5,
-            thin: 1,
+            sweeps: SweepPlan {
+                burn_in: 20,
+                keep: 5,
+                thin: 1,
+            },
             ..config
         },
         Scale::Quick => ItfConfig {
             chains: 2,
-            burn_in: 300,
-            thin: 2,
+            sweeps: SweepPlan {
+                burn_in: 300,
+                thin: 2,
+                ..ItfConfig::default().sweeps
+            },
             ..config
         },
         Scale::Paper => config,

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 use std::fs;
 
 use npb_data::{metrics, splits};
-use npb_infer::stream;
+use npb_infer::{SweepPlan, stream};
 use npb_itf::{ClusteringLoss, DependenceConfig, ItfConfig, fit_data};
 use plotters::style::RGBColor;
 
@@ -62,9 +62,11 @@ fn config(scale: Scale, seed: u64) -> ItfConfig {
     };
     ItfConfig {
         chains,
-        burn_in,
-        keep,
-        thin,
+        sweeps: SweepPlan {
+            burn_in,
+            keep,
+            thin,
+        },
         seed,
         ..Default::default()
     }
@@ -473,9 +475,11 @@ fn recovery(scale: Scale, seed: u64) -> ItfConfig {
     };
     ItfConfig {
         chains,
-        burn_in,
-        keep,
-        thin,
+        sweeps: SweepPlan {
+            burn_in,
+            keep,
+            thin,
+        },
         ..config(scale, seed)
     }
 }

@@ -1,7 +1,7 @@
 //! Tables whose columns fall into independent groups, each with clusters of its own: are the groups found, are hidden cells predicted?
 
 use npb_data::{Mask, MixedColumn, MixedTable};
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_itf::{ImputedCell, ItfConfig, ItfData, Structure, fit_data};
 use npb_priors::dist::Normal;
 use npb_priors::special::{ln_gamma, ln_normal_pdf, ln_normalize};
@@ -92,9 +92,11 @@ fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
     ItfConfig {
         structure,
         chains,
-        burn_in,
-        keep,
-        thin: 2,
+        sweeps: SweepPlan {
+            burn_in,
+            keep,
+            thin: 2,
+        },
         keep_labels: false,
         seed,
         ..Default::default()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use npb_infer::SweepPlan;
 use npb_itf::{
     DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfFit, ItfRows, Structure, fit_data,
 };
@@ -103,15 +104,20 @@ fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
     match scale {
         Scale::Smoke => ItfConfig {
             chains: 1,
-            burn_in: 50,
-            keep: 20,
-            thin: 1,
+            sweeps: SweepPlan {
+                burn_in: 50,
+                keep: 20,
+                thin: 1,
+            },
             ..config
         },
         Scale::Quick => ItfConfig {
             chains: 2,
-            burn_in: 300,
-            thin: 2,
+            sweeps: SweepPlan {
+                burn_in: 300,
+                thin: 2,
+                ..ItfConfig::default().sweeps
+            },
             ..config
         },
         Scale::Paper => config,
@@ -172,8 +178,11 @@ fn dependence(scale: Scale, seed: u64) -> DependenceConfig {
     };
     match scale {
         Scale::Smoke => DependenceConfig {
-            burn_in: 20,
-            thin: 1,
+            sweeps: SweepPlan {
+                burn_in: 20,
+                thin: 1,
+                ..DependenceConfig::default().sweeps
+            },
             permutations: 199,
             ..config
         },
