@@ -27,6 +27,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CHOICE: u64 = 31;
 /// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
 const FOLDS: usize = 5;
+/// Whoever watches hears after so many groups.
+const CHUNK: usize = 16;
 /// Precision of the mean of the base distribution: coefficients are of standard units.
 const MEAN_PRECISION: f64 = 1.0;
 /// Standard deviations from the mean of training beyond which nothing can be computed.
@@ -90,8 +92,8 @@ pub fn fit_groups(
     fit_groups_watched(table, labels, groups, config, &Watch::none())
 }
 
-/// As [`fit_groups`], watched, stopped or checkpointed by the caller. Stopped, the base is what the iterations so far have made and the atoms have equal
-/// weights.
+/// As [`fit_groups`], watched, stopped or checkpointed by the caller. Stopped, the base is what the iterations so far have made, and groups that were not reached
+/// are alone under it.
 ///
 /// # Errors
 /// As [`fit_groups`]; a checkpoint that cannot be read or written, or is of another fit.
@@ -124,8 +126,8 @@ pub fn fit_groups_watched(
     }
     let data: Vec<&Task<bool>> = tasks.iter().collect();
     let infers_tau = config.weights.tau == Concentration::Inferred && data.len() > 1;
-    let share = if infers_tau { 0.5 } else { 0.8 };
-    let (model, outcome) = base(&data, config, share, watch)?;
+    let share = if infers_tau { 0.4 } else { 0.7 };
+    let (model, mut outcome) = base(&data, config, share, watch)?;
     let mut settings = config.weights;
     if settings.tau == Concentration::Inferred {
         settings.tau = Concentration::Given(data.len() as f64);
@@ -135,12 +137,13 @@ pub fn fit_groups_watched(
     if infers_tau && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
         mixture.set_tau(tau);
     }
-    let posterior = |(group, task): (usize, &&Task<bool>)| posterior(&mixture, task, Some(group));
-    let posteriors = data.par_iter().enumerate().map(posterior);
-    let mut posteriors: Vec<ActiveUser<TaskAtom>> = posteriors.collect::<Result<_, _>>()?;
+    let mut posteriors = posteriors(&mut mixture, &data, watch)?;
     let kept = mixture.drop_idle_atoms();
     for group in &mut posteriors {
         group.weights = kept.iter().map(|&atom| group.weights[atom]).collect();
+    }
+    if watch.is_stopped() {
+        outcome.stop = Stop::Cancelled;
     }
     Ok(GroupedFit {
         config: *config,
@@ -348,16 +351,44 @@ fn left_out_tau(
             let alone = model.fit(data[group])?;
             Ok((row, Some(group), model.ln_evidence(&alone)))
         };
-        let found: Result<Vec<_>, HbrecError> = asked.par_iter().map(ask).collect();
-        for (row, group, evidence) in found? {
-            rows.push(row);
-            own.push(group);
-            ln_evidence.push(evidence);
+        for (at, chunk) in asked.chunks(CHUNK).enumerate() {
+            let found: Result<Vec<_>, HbrecError> = chunk.par_iter().map(ask).collect();
+            for (row, group, evidence) in found? {
+                rows.push(row);
+                own.push(group);
+                ln_evidence.push(evidence);
+            }
+            let done = (at * CHUNK + chunk.len()) as f64 / asked.len() as f64;
+            let share = (fold as f64 + 0.8 + 0.2 * done) / folds as f64;
+            if part.report(step, share, &[], &[]).is_break() {
+                return Ok(None);
+            }
         }
-        let _ = part.report(step, (fold + 1) as f64 / folds as f64, &[], &[]);
     }
     let table = LikelihoodTable::new(xi.len(), &rows, &own)?;
     infer_tau(&table, mixture.weights(), &ln_evidence).map(Some)
+}
+
+/// What is believed of each group. Stopped, those that are still to come are alone, and so are new ones: atoms cost most of the time.
+fn posteriors(
+    mixture: &mut Mixture<ProbitTask>,
+    data: &[&Task<bool>],
+    watch: &Watch<'_>,
+) -> Result<Vec<ActiveUser<TaskAtom>>, HbrecError> {
+    let mut part = watch.part("groups", 0.1);
+    let mut all = Vec::with_capacity(data.len());
+    while all.len() < data.len() {
+        if watch.is_stopped() {
+            mixture.set_tau(f64::INFINITY);
+        }
+        let next = all.len()..(all.len() + CHUNK).min(data.len());
+        let next = next.into_par_iter();
+        let found = next.map(|group| posterior(mixture, data[group], Some(group)));
+        all.extend(found.collect::<Result<Vec<_>, _>>()?);
+        let done = all.len() as f64 / data.len() as f64;
+        let _ = part.report(all.len() as u64, done, &[], &[]);
+    }
+    Ok(all)
 }
 
 /// A group of the fit by its number, without its own atom, or a new one.
@@ -414,10 +445,7 @@ impl GroupedFit {
 
     /// Cancelled if the caller stopped the fit; otherwise how the iterations of the base ended.
     pub fn stop(&self) -> Stop {
-        match self.mixture.weights().stop {
-            Stop::Cancelled => Stop::Cancelled,
-            _ => self.base.stop,
-        }
+        self.base.stop
     }
 
     /// What is believed of a group of the fit: its own posterior, and the weights of that and of the atoms.

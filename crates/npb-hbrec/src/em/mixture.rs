@@ -185,7 +185,8 @@ impl<U: UserModel> Mixture<U> {
     ) -> Result<ActiveUser<U::Posterior>, HbrecError> {
         let alone = self.model.fit(data)?;
         // Atoms without weight have no part in it, whatever they would say.
-        let likelihood = |(atom, xi): (&U::Parameter, &f64)| match *xi > 0.0 {
+        let counts = |xi: f64| xi > 0.0 && self.weights.tau < f64::INFINITY;
+        let likelihood = |(atom, xi): (&U::Parameter, &f64)| match counts(*xi) {
             true => self.model.ln_likelihood(atom, data),
             false => f64::NEG_INFINITY,
         };
