@@ -289,6 +289,44 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         found = self._fit.top(row, n, left_out.tolist(), self._threads())
         return [dict(zip(("column", "mean", "sd", "in_top"), (self._columns.name(j), *rest), strict=True)) for j, *rest in found]
 
+    def next_cells(self, n=10, rows=None, columns=None, how="uncorrelated"):
+        """The cells whose values would teach most, in order: active learning.
+
+        Parameters
+        ----------
+        rows, columns : the candidates, lists of equal lengths; None for cells that were not observed, 5,000 of them at random if there are more
+        how : "uncorrelated", one after the other as if those before were known, or "largest_sd"
+
+        Returns
+        -------
+        list of dict with `row`, `column`, `sd` of the noise-free value, and `remaining_sd` if those before were known
+        """
+        check_is_fitted(self)
+        if (rows is None) != (columns is None):
+            raise ValueError("rows and columns of the candidates: give both or neither")
+        if rows is not None:
+            rows, columns = self._rows.places(rows), self._columns.places(columns)
+        elif self._seen is None:
+            raise ValueError("rows, columns: say which cells are candidates; a fit from a file does not know what was observed")
+        else:
+            rows, columns = self._unobserved(5_000)
+        found = self._fit.next_cells(rows, columns, n, how, self._threads())
+        return [{"row": self._rows.name(i), "column": self._columns.name(j), "sd": sd, "remaining_sd": rest} for i, j, sd, rest in found]
+
+    def _unobserved(self, most):
+        """Cells without an entry; so many at random if there are more."""
+        n, p = self.shape_
+        rng = np.random.default_rng(self._seed())
+        cells = np.arange(n * p) if n * p < 20_000_000 else np.unique(rng.integers(n * p, size=4 * most))
+        rows, columns = cells // p, cells % p
+        coo = self._seen.tocoo()
+        open_ = ~np.isin(cells, coo.row.astype(np.int64) * p + coo.col)
+        rows, columns = rows[open_], columns[open_]
+        if len(rows) > most:
+            chosen = np.sort(rng.choice(len(rows), most, replace=False))
+            rows, columns = rows[chosen], columns[chosen]
+        return rows.astype(np.uint32), columns.astype(np.uint32)
+
     def fold_in(self, columns, values, features=(), level=0.9):
         """What is believed of a new row, by its entries at `columns`, without a new fit.
 

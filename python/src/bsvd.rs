@@ -1,9 +1,11 @@
 //! npb-bsvd: matrices most of whose entries are missing.
 
 use npb_bsvd::{
-    BsvdConfig, BsvdError, BsvdFit, Cells, Prediction, Ranked, SideInformation, fit_watched,
+    Acquisition, BsvdConfig, BsvdError, BsvdFit, Cells, Prediction, Ranked, SideInformation,
+    Wanted, fit_watched,
 };
 use npb_infer::Trace;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -109,6 +111,34 @@ impl Bsvd {
     fn pooled(py: Python<'_>, fits: Vec<Py<Self>>) -> PyResult<Self> {
         let fits = fits.iter().map(|fit| fit.get().0.clone()).collect();
         py.detach(|| BsvdFit::pooled(fits)).map(Self).map_err(error)
+    }
+
+    /// Row, column, sd and remaining sd of the cells that are most worth asking for.
+    fn next_cells(
+        &self,
+        py: Python<'_>,
+        rows: Vector<'_, u32>,
+        columns: Vector<'_, u32>,
+        n: usize,
+        how: &str,
+        threads: usize,
+    ) -> PyResult<Vec<(u32, u32, f64, f64)>> {
+        let how = match how {
+            "uncorrelated" => Acquisition::Uncorrelated,
+            "largest_sd" => Acquisition::LargestSd,
+            _ => {
+                let message = format!("how={how:?}: must be \"uncorrelated\" or \"largest_sd\"");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let candidates = Cells {
+            rows: vector(&rows)?.to_vec(),
+            columns: vector(&columns)?.to_vec(),
+            values: Vec::new(),
+        };
+        let found = ask(py, threads, || self.0.next_cells(&candidates, n, how))?;
+        let one = |w: Wanted| (w.row, w.column, w.sd, w.remaining_sd);
+        Ok(found.into_iter().map(one).collect())
     }
 
     /// Posterior probabilities of ranks 0, 1, ...

@@ -188,6 +188,22 @@ def test_names_and_files_of_matrices(tmp_path, low_rank):
         loaded.recommend("u3")
 
 
+def test_the_next_cells_to_ask_for(low_rank):
+    X = low_rank[0].copy()
+    X[7, 3:] = np.nan
+    model = npb.BayesianMatrixCompletion(sweeps={"burn_in": 100, "keep": 100, "thin": 1}, chains=1).fit(X)
+    most = model.next_cells(5, how="largest_sd")
+    assert [one["row"] for one in most] == [7] * 5 and sorted((one["sd"] for one in most), reverse=True) == [one["sd"] for one in most]
+    apart = model.next_cells(5)
+    assert apart[0]["sd"] == most[0]["sd"] and all(one["remaining_sd"] <= one["sd"] for one in apart)
+    assert np.isnan([X[one["row"], one["column"]] for one in apart]).all()
+    assert [one["row"] for one in model.next_cells(9, [1, 2], [0, 0])] in ([1, 2], [2, 1])
+    with pytest.raises(ValueError, match="give both or neither"):
+        model.next_cells(2, rows=[1])
+    with pytest.raises(ValueError, match="how="):
+        model.next_cells(2, how="random")
+
+
 def test_ordinal_levels_are_those_of_the_data():
     stars = np.random.default_rng(0).integers(1, 6, size=(20, 10)).astype(float)
     model = npb.BayesianMatrixCompletion(likelihood="ordinal", sweeps=SHORT, chains=1).fit(stars)
