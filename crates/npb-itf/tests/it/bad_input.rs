@@ -83,7 +83,7 @@ fn bad_input_is_an_error_that_says_where() {
             },
             ..config.clone()
         }),
-        &["keep", "at least 1"],
+        &["sweeps.keep", "at least 1"],
     );
     let mut prior = config.clone();
     prior.lower_concentration.rate = f64::NAN;

@@ -436,7 +436,7 @@ fn odd_questions() {
             },
         ),
         (
-            "keep",
+            "sweeps.keep",
             DependenceConfig {
                 sweeps: SweepPlan {
                     keep: 0,
@@ -446,7 +446,7 @@ fn odd_questions() {
             },
         ),
         (
-            "thin",
+            "sweeps.thin",
             DependenceConfig {
                 sweeps: SweepPlan {
                     thin: 0,
