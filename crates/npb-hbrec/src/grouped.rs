@@ -568,3 +568,69 @@ fn quantile(parts: &[Part], p: f64) -> f64 {
     }
     0.5 * (low + high)
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+
+    /// tau is that of groups which the base has not seen, each without its own atom.
+    #[test]
+    fn tau_is_of_groups_left_out() {
+        let mut rng = stream(3, [0; 4]);
+        let task = |kind: usize| {
+            // Most groups are of two kinds; some are like none.
+            let spread = if kind % 5 == 0 { 6.0 } else { 0.1 };
+            let slope = [2.0, -2.0][kind % 2] + spread * (rng.random::<f64>() - 0.5);
+            let (mut rows, mut second) = (Vec::new(), Vec::new());
+            for _ in 0..60 {
+                let x = 4.0 * rng.random::<f64>() - 2.0;
+                rows.extend([1.0, x]);
+                second.push(rng.random::<f64>() < normal_cdf(slope * x));
+            }
+            Task::new(2, &rows, &second).unwrap()
+        };
+        const GROUPS: usize = 20;
+        let tasks: Vec<Task<bool>> = (0..GROUPS).map(task).collect();
+        let data: Vec<&Task<bool>> = tasks.iter().collect();
+        let config = GroupedConfig::default();
+        let watch = Watch::none();
+        let learned = |data: &[&Task<bool>]| {
+            let model = ProbitTask::new(start(2).unwrap());
+            let from = (model.prior().clone(), Vec::new());
+            let go_on = |_: &VbReport, _: &ProbitTask| ControlFlow::Continue(());
+            let limits = &config.limits;
+            learn_gaussian_watched(&model, from, data, MEAN_PRECISION, limits, go_on)
+                .unwrap()
+                .0
+        };
+        let settings = crate::WeightsConfig {
+            tau: Concentration::Given(GROUPS as f64),
+            ..config.weights
+        };
+        let mixture = Mixture::learn(learned(&data), &data, &settings).unwrap();
+        let found = left_out_tau(&data, &mixture, &config, &watch).unwrap();
+
+        let mut order: Vec<usize> = (0..GROUPS).collect();
+        order.shuffle(&mut stream(config.seed, [0, 0, CHOICE, 0]));
+        let fold = |group: usize| order.iter().position(|&g| g == group).unwrap() % FOLDS;
+        let (mut rows, mut evidence) = (Vec::new(), Vec::new());
+        for group in 0..GROUPS {
+            let others = (0..GROUPS).filter(|&other| fold(other) != fold(group));
+            let model = learned(&others.map(|other| data[other]).collect::<Vec<_>>());
+            let ln_likelihood = |k: usize| {
+                let atom = model.atom(&model.fit(data[k]).unwrap(), config.weights.atoms);
+                model.ln_likelihood(&atom, data[group])
+            };
+            rows.push((0..GROUPS).map(ln_likelihood).collect::<Vec<_>>());
+            evidence.push(model.ln_evidence(&model.fit(data[group]).unwrap()));
+        }
+        let own: Vec<Option<usize>> = (0..GROUPS).map(Some).collect();
+        let table = LikelihoodTable::new(GROUPS, &rows, &own).unwrap();
+        let expected = infer_tau(&table, mixture.weights(), &evidence).unwrap();
+        let found = found.unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
+        assert!(expected > 1e-3 && expected < 1e3, "{expected}");
+    }
+}

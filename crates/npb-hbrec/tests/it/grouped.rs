@@ -418,3 +418,67 @@ fn bad_input_is_named() {
             .contains("another fit")
     );
 }
+
+/// What is believed of a group of training does not count its own atom, which has seen its rows; as a new group the same rows would be more likely.
+#[test]
+fn a_group_is_no_witness_for_itself() {
+    let world = World::new(30, 12, 7);
+    let fit = world.fit(&given(5.0));
+    let mut gain = 0.0;
+    for group in 0..30 {
+        let (own, labels) = world.rows(group);
+        let as_new = fit.fold_in(&own, &labels).unwrap();
+        let known = fit.group(&format!("g{group:02}")).unwrap();
+        gain += as_new.ln_evidence - known.ln_evidence;
+    }
+    let active = fit.mixture().weights().n_active();
+    assert!(gain > 0.1 * active as f64, "{gain} with {active} atoms");
+}
+
+/// With all of a group's weight on one atom, probabilities and intervals are those of draws of its coefficients.
+#[test]
+fn uncertainty_is_that_of_draws() {
+    let world = World::new(6, 8, 8);
+    let fit = world.fit(&given(f64::INFINITY));
+    let group = fit.group("g02").unwrap();
+    let atom = &group.alone;
+    let q = atom.coefficients.len();
+    // Rows of the Cholesky factor of the covariance.
+    let mut factor = vec![vec![0.0; q]; q];
+    for i in 0..q {
+        for j in 0..=i {
+            let sum: f64 = (0..j).map(|k| factor[i][k] * factor[j][k]).sum();
+            let left = atom.covariance[i * q + j] - sum;
+            factor[i][j] = if i == j {
+                left.sqrt()
+            } else {
+                left / factor[j][j]
+            };
+        }
+    }
+    let rows = world.table.select_rows(&[1, 17, 40]);
+    let scale = npb_hbrec::npb_data::Standardiser::fit(&world.table);
+    let standard = scale.apply(&rows).unwrap();
+    let p = fit.predict(group, &rows).unwrap();
+    let ends = fit.predict_interval(group, &rows, 0.8).unwrap();
+    let mut rng = stream(9, [0; 4]);
+    const DRAWS: usize = 20_000;
+    let standard_normal = Normal::new(0.0, 1.0).unwrap();
+    let draw = |_| -> Vec<f64> {
+        let z: Vec<f64> = (0..q).map(|_| standard_normal.sample(&mut rng)).collect();
+        let of = |i: usize| (0..q).map(|k| factor[i][k] * z[k]).sum::<f64>();
+        (0..q).map(|i| atom.coefficients[i] + of(i)).collect()
+    };
+    let draws: Vec<Vec<f64>> = (0..DRAWS).map(draw).collect();
+    for row in 0..3 {
+        let x = standard.row(row);
+        let of = |w: &Vec<f64>| normal_cdf(w[0] + w[1] * x[0] + w[2] * x[1]);
+        let mut drawn: Vec<f64> = draws.iter().map(of).collect();
+        drawn.sort_by(f64::total_cmp);
+        let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
+        assert!((mean - p[row]).abs() < 0.01, "{mean} {}", p[row]);
+        for (end, at) in ends[row].iter().zip([DRAWS / 10, DRAWS - DRAWS / 10]) {
+            assert!((end - drawn[at]).abs() < 0.015, "{end} {}", drawn[at]);
+        }
+    }
+}
