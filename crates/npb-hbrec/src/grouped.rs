@@ -581,7 +581,7 @@ mod tests {
         let mut rng = stream(3, [0; 4]);
         let task = |kind: usize| {
             // Most groups are of two kinds; some are like none.
-            let spread = if kind % 5 == 0 { 6.0 } else { 0.1 };
+            let spread = if kind.is_multiple_of(5) { 6.0 } else { 0.1 };
             let slope = [2.0, -2.0][kind % 2] + spread * (rng.random::<f64>() - 0.5);
             let (mut rows, mut second) = (Vec::new(), Vec::new());
             for _ in 0..60 {

@@ -144,6 +144,31 @@ fn featured() -> (Ratings, SideInformation) {
     (Ratings::new(n, m, &entries).unwrap(), side)
 }
 
+/// A matrix of rank 1 whose rows' factors are what their features say, but for a little.
+fn linked() -> (Ratings, SideInformation) {
+    let (n, m) = (60, 40);
+    let mut rng = stream(12, [0; 4]);
+    let mut normals =
+        |count: usize| -> Vec<f64> { (0..count).map(|_| rng.sample(StandardNormal)).collect() };
+    let (rows, v, u, noise) = (normals(2 * n), normals(m), normals(n), normals(n * m));
+    let entry = |at: usize| {
+        let (i, j) = (at / m, at % m);
+        let factor = 1.5 * rows[2 * i] - rows[2 * i + 1] + 0.5 * u[i];
+        Rating {
+            row: i as u32,
+            column: j as u32,
+            value: 3.0 + factor * v[j] + 0.5 * noise[at],
+        }
+    };
+    let seen = (0..n * m).filter(|at| (3 * (at / m) + 5 * (at % m)) % 7 < 3);
+    let entries: Vec<Rating> = seen.map(entry).collect();
+    let side = SideInformation {
+        rows: Some(Features::dense(n, 2, &rows).unwrap()),
+        columns: None,
+    };
+    (Ratings::new(n, m, &entries).unwrap(), side)
+}
+
 #[test]
 fn a_new_row_has_its_exact_conditional_in_every_draw() {
     let (ratings, side) = featured();
@@ -181,52 +206,60 @@ fn a_new_row_has_its_exact_conditional_in_every_draw() {
     }
 }
 
-/// Against the mixture over its noise weight and its spread, summed on a grid; entries that fit together and entries that do not.
-#[test]
-fn a_new_row_finds_out_how_noisy_it_is() {
-    let (ratings, side) = featured();
-    let config = BsvdConfig {
+/// A new row against the mixture over its noise weight and its spread, summed on a grid; the variance of its noise.
+fn noise(fit: &BsvdFit, entries: &[(usize, f64)], features: &[f64]) -> f64 {
+    let (mut mean, mut square, mut variance) = (0.0, 0.0, 0.0);
+    for draw in fit.draws() {
+        let terms = (0..40 * 16).map(|n| {
+            let weight = 10f64.powf(0.12 * f64::from(n % 40) - 4.0);
+            let spread = 10f64.powf(0.15 * f64::from(n / 40) - 1.5);
+            let exact = exact(fit, draw, (weight, spread), entries, features, 4);
+            // Of the logarithms, in which the grid is even.
+            let ln_prior = |h: f64, w: f64| h * (w.ln() - w);
+            let ln_prior =
+                ln_prior(draw.rows.noise_shape, weight) + ln_prior(draw.rows.factor_shape, spread);
+            let density = (ln_prior + exact.ln_evidence + 20.0).exp();
+            let noise = (draw.noise_precision * weight).recip();
+            (density, exact.mean, exact.variance, noise)
+        });
+        let terms: Vec<(f64, f64, f64, f64)> = terms.collect();
+        let total = terms.iter().map(|t| t.0).sum::<f64>() * fit.draws().len() as f64;
+        for (density, of_mean, of_variance, of_noise) in terms {
+            mean += density * of_mean / total;
+            square += density * (of_mean * of_mean + of_variance) / total;
+            let column = f64::from(draw.columns.noise_weights[4]);
+            variance += density * of_noise / column / total * fit.units().1.powi(2);
+        }
+    }
+    let folded = fit.fold_in_row(entries, &features).unwrap();
+    let cell = folded.predict(4).unwrap();
+    let found = cell.predictive_sd.powi(2) - cell.sd.powi(2);
+    // Monte Carlo errors of 400 draws.
+    assert!(
+        (cell.mean - mean).abs() < 0.1 * cell.sd,
+        "{} {mean}",
+        cell.mean
+    );
+    assert!((found / variance - 1.0).abs() < 0.15, "{found} {variance}");
+    let sd = (square - mean * mean).sqrt();
+    assert!((cell.sd / sd - 1.0).abs() < 0.15, "{} {sd}", cell.sd);
+    found
+}
+
+fn with_own_weights() -> BsvdConfig {
+    BsvdConfig {
         stored_draws: 400,
         noise_shape_range: (2.0, 4.0),
         factor_precision_shape_range: (2.0, 4.0),
         ..config(100, 400)
-    };
-    let fit = fit(&ratings, side, &Cells::default(), &config).unwrap();
-    let features = [0.7, -1.2];
-    let noise = |entries: &[(usize, f64)]| {
-        let (mut mean, mut variance) = (0.0, 0.0);
-        for draw in fit.draws() {
-            let terms = (0..40 * 16).map(|n| {
-                let weight = 10f64.powf(0.12 * f64::from(n % 40) - 4.0);
-                let spread = 10f64.powf(0.15 * f64::from(n / 40) - 1.5);
-                let exact = exact(&fit, draw, (weight, spread), entries, &features, 4);
-                // Of the logarithms, in which the grid is even.
-                let ln_prior = |h: f64, w: f64| h * (w.ln() - w);
-                let ln_prior = ln_prior(draw.rows.noise_shape, weight)
-                    + ln_prior(draw.rows.factor_shape, spread);
-                let density = (ln_prior + exact.ln_evidence + 20.0).exp();
-                (density, exact.mean, (draw.noise_precision * weight).recip())
-            });
-            let terms: Vec<(f64, f64, f64)> = terms.collect();
-            let total = terms.iter().map(|t| t.0).sum::<f64>() * fit.draws().len() as f64;
-            for (density, of_mean, of_noise) in terms {
-                mean += density * of_mean / total;
-                let column = f64::from(draw.columns.noise_weights[4]);
-                variance += density * of_noise / column / total * fit.units().1.powi(2);
-            }
-        }
-        let folded = fit.fold_in_row(entries, &features).unwrap();
-        let cell = folded.predict(4).unwrap();
-        let found = cell.predictive_sd.powi(2) - cell.sd.powi(2);
-        // Monte Carlo errors of 400 draws.
-        assert!(
-            (cell.mean - mean).abs() < 0.1 * cell.sd,
-            "{} {mean}",
-            cell.mean
-        );
-        assert!((found / variance - 1.0).abs() < 0.15, "{found} {variance}");
-        found
-    };
+    }
+}
+
+/// Entries that fit together and entries that do not.
+#[test]
+fn a_new_row_finds_out_how_noisy_it_is() {
+    let (ratings, side) = featured();
+    let fit = fit(&ratings, side, &Cells::default(), &with_own_weights()).unwrap();
     let row: Vec<(usize, f64)> = ratings
         .row(8)
         .0
@@ -238,9 +271,21 @@ fn a_new_row_finds_out_how_noisy_it_is() {
         .iter()
         .map(|&(j, y)| (j, y + if j % 2 == 0 { 4.0 } else { -4.0 }))
         .collect();
-    assert!(noise(&shaken) > 2.0 * noise(&row));
+    let features = [0.7, -1.2];
+    assert!(noise(&fit, &shaken, &features) > 2.0 * noise(&fit, &row, &features));
     // A row of which nothing is known is as noisy as its prior says.
-    noise(&[]);
+    noise(&fit, &[], &features);
+}
+
+/// A row far out whose features say so, and whose entries agree with them: its factors are as near to their means as any.
+#[test]
+fn a_new_row_lies_about_what_its_features_say() {
+    let (ratings, side) = linked();
+    let fit = fit(&ratings, side, &Cells::default(), &with_own_weights()).unwrap();
+    let features = [2.0, -2.0];
+    let cold = fit.fold_in_row(&[], &features).unwrap();
+    let entries = [0, 9].map(|j| (j, cold.predict(j).unwrap().mean));
+    noise(&fit, &entries, &features);
 }
 
 /// Means and standard deviations of cells (row `i` of the fit, or the folded row) over some columns.
