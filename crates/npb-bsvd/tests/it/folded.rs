@@ -231,7 +231,7 @@ fn noise(fit: &BsvdFit, entries: &[(usize, f64)], features: &[f64]) -> f64 {
             variance += density * of_noise / column / total * fit.units().1.powi(2);
         }
     }
-    let folded = fit.fold_in_row(entries, &features).unwrap();
+    let folded = fit.fold_in_row(entries, features).unwrap();
     let cell = folded.predict(4).unwrap();
     let found = cell.predictive_sd.powi(2) - cell.sd.powi(2);
     // Monte Carlo errors of 400 draws.
