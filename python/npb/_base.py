@@ -52,8 +52,8 @@ def threads(n_jobs):
     """Threads of the native side; 0 for one on each core."""
     if n_jobs is None or n_jobs == -1:
         return 0
-    if not isinstance(n_jobs, numbers.Integral) or n_jobs < 1:
-        raise ValueError(f"n_jobs={n_jobs!r}: must be at least 1, or None (or -1) for one thread on each core")
+    if not isinstance(n_jobs, numbers.Integral) or not 1 <= n_jobs <= 4096:
+        raise ValueError(f"n_jobs={n_jobs!r}: must be from 1 to 4096, or None (or -1) for one thread on each core")
     return int(n_jobs)
 
 

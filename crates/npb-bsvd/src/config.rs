@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use npb_infer::SweepPlan;
-use npb_infer::ranges::{OutOfRange, above, at_least, gamma};
+use npb_infer::ranges::{OutOfRange, above, at_least, gamma, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,8 @@ use crate::likelihood::Likelihood;
 
 /// More levels than anyone rates with.
 const MOST_LEVELS: u32 = 1000;
+/// All chains are kept.
+const MOST_CHAINS: usize = 4096;
 
 /// Units in which the model works: `(y - centre) / scale`. Everything that a user sees is in units of the data. Without effect for probit likelihoods.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -239,7 +241,7 @@ impl BsvdConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), BsvdError> {
         at_least("candidates", self.candidates as u64, 2)?;
-        at_least("chains", self.chains as u64, 1)?;
+        up_to("chains", self.chains, MOST_CHAINS)?;
         at_least(
             "max_candidates",
             self.max_candidates as u64,

@@ -22,8 +22,8 @@ pub(crate) struct Npb {
     #[command(subcommand)]
     pub(crate) verb: Verb,
     /// Threads [default: all cores]; results do not depend on it.
-    #[arg(long, global = true, value_name = "N", hide_short_help = true)]
-    pub(crate) threads: Option<usize>,
+    #[arg(long, global = true, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u16).range(..=4096))]
+    pub(crate) threads: Option<u16>,
     /// Say nothing but errors.
     #[arg(long, short, global = true, hide_short_help = true)]
     pub(crate) quiet: bool,

@@ -23,7 +23,7 @@ use crate::output;
 pub(crate) fn run(command: Npb) -> Result<()> {
     if let Some(threads) = command.threads {
         let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
+            .num_threads(threads.into())
             .build_global();
         pool.map_err(|e| Failure::usage(format_args!("--threads {threads}: {e}")))?;
     }
