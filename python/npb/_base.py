@@ -106,7 +106,10 @@ class Base(BaseEstimator):
         config = self.default_config() if config is None else config
         for name, value in self.get_params(deep=False).items():
             if value is not None and name not in _RUNNING and name not in leave_out:
-                _put(config, self._place(name, config), plain(value))
+                place = self._place(name, config)
+                if isinstance(_at(config, place), bool) and not isinstance(value, (bool, np.bool_)):
+                    raise ValueError(f"{name}={value!r}: must be True or False")
+                _put(config, place, plain(value))
         _put(config, self._place("seed", config), self._seed())
         return config
 
@@ -120,6 +123,8 @@ class Base(BaseEstimator):
 
     def _fit_native(self, *arguments, settings=None):
         """Fits on a thread of its own, with a progress bar if asked."""
+        # A fit that does not end leaves nothing to ask: what is known of the data is of this fit already, not of the one before.
+        self.__dict__.pop("_fit", None)
         listen, close = _listener(self.progress)
         how = {
             "threads": threads(self.n_jobs),
@@ -204,9 +209,12 @@ class TableBase(Base):
 
         Missing: NaN, None, pd.NA. Infinite values are errors that name row and column.
         """
-        if not reset:
+        if reset:
+            self.__dict__.pop("_fit", None)
+        else:
             check_is_fitted(self)
         X = _numbers(X)
+        _check_columns(X)
         try:
             table = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, **options)
         except ValueError as error:
@@ -269,6 +277,43 @@ def unmasked(X):
 
 def _package(X):
     return type(X).__module__.partition(".")[0]
+
+
+def _at(config, place):
+    for key in place:
+        config = config.get(key) if isinstance(config, dict) else None
+    return config
+
+
+def check_names(names):
+    """Raises ValueError for a column name that occurs twice."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"the column name {name!r} occurs twice")
+        seen.add(name)
+
+
+def _check_columns(X):
+    """Names once, and no dates, which NumPy would take for numbers, and what is missing of them for one of these."""
+    if hasattr(X, "columns"):
+        check_names(X.columns)
+        for name in X.columns:
+            if _of_dates(X[name].dtype):
+                raise ValueError(f"column {name!r} holds dates: make numbers of them, such as days since the first, or use MixedTableModel, which knows dates")
+    elif _of_dates(getattr(X, "dtype", None)):
+        raise ValueError("X holds dates: make numbers of them, such as days since the first, or use MixedTableModel, which knows dates")
+
+
+def _of_dates(dtype):
+    return getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", lambda: False)()
+
+
+def count(name, value, least=1, most=100_000):
+    """A whole number in a range, or ValueError."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or not least <= value <= most:
+        raise ValueError(f"{name}={value!r}: must be a whole number from {least} to {most}")
+    return int(value)
 
 
 def first_text(X):

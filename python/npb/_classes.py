@@ -9,6 +9,7 @@ from npb._base import is_missing
 
 def labelled(y):
     """Labels as an array, and which rows have one (not NaN, None or pd.NA)."""
+    hidden = np.ma.getmaskarray(y).ravel() if np.ma.isMaskedArray(y) else None
     y = np.asarray(y) if not hasattr(y, "to_numpy") else y.to_numpy()
     y = column_or_1d(y, warn=True)
     known = np.ones(len(y), dtype=bool)
@@ -19,6 +20,10 @@ def labelled(y):
             raise ValueError(f"Input y contains infinity: row {row} is {y[row]}")
     elif y.dtype.kind == "O":
         known = ~np.frompyfunc(is_missing, 1, 1)(y).astype(bool)
+    elif y.dtype.kind in "Mm":
+        known = ~np.isnat(y)
+    if hidden is not None:
+        known &= ~hidden
     return y, known
 
 
@@ -31,6 +36,9 @@ def encoded(y):
     labels = y[known]
     if labels.dtype.kind == "O" and len(labels):
         # Labels that were objects only because some are missing.
+        texts = {isinstance(label, (str, bytes)) for label in labels}
+        if len(texts) > 1:
+            raise ValueError("y: some labels are texts and some are not; make them all texts, y.astype(str)")
         labels = np.array(labels.tolist())
     if len(labels) == 0:
         raise ValueError("Input y contains NaN in all rows: a classifier needs rows with labels of two classes or more")
@@ -44,9 +52,12 @@ def encoded(y):
 
 
 def named(names):
-    """Class names of a file: integers if all are."""
-    try:
-        numbers = [int(name) for name in names]
-    except ValueError:
-        return np.array(names)
-    return np.array(numbers) if [str(n) for n in numbers] == list(names) else np.array(names)
+    """Names of a file: integers, or floats, if all of them are as Python writes them."""
+    for kind in (int, float):
+        try:
+            numbers = [kind(name) for name in names]
+        except ValueError:
+            continue
+        if [str(number) for number in numbers] == list(names):
+            return np.array(numbers)
+    return np.array(names)

@@ -6,7 +6,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, TableBase, unmasked, with_running_doc
+from npb._base import Base, TableBase, is_missing, unmasked, with_running_doc
 from npb._posterior import Sampled
 
 _MODEL_DOC = """
@@ -89,6 +89,13 @@ class BetaProcessDenoiser(Sampled, Base):
         if sparse.issparse(X):
             raise TypeError("Sparse data was passed, but a dense image is required: use X.toarray()")
         X = np.asarray(unmasked(X))
+        if X.dtype == object:
+            # None and pd.NA among numbers.
+            missing = np.frompyfunc(is_missing, 1, 1)(X).astype(bool)
+            try:
+                X = np.where(missing, np.nan, X).astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"an image holds numbers: {error}") from None
         if X.dtype.kind == "c":
             raise ValueError("Complex data not supported: an image holds real numbers")
         if X.ndim not in (2, 3) or 0 in X.shape:
@@ -193,9 +200,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
         return None
 
     def _take(self, fit):
-        Base._take(self, fit)
-        if not hasattr(self, "n_features_in_"):
-            self.n_features_in_ = fit.n_columns()
+        super()._take(fit)
         self.n_used_ = np.array(fit.used_atoms())
         self._n_features_out = fit.n_factors()
 

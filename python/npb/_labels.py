@@ -103,6 +103,8 @@ class MultiLabelLatentFeatures(TableBase):
         if text := first_text(Y):
             raise text
         Y = np.asarray(Y)
+        if Y.ndim > 2:
+            raise ValueError(f"Y: must have one column for each label, found an array of shape {Y.shape}")
         self._flat = Y.ndim == 1
         try:
             Y = check_array(Y.reshape(len(Y), -1), dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="y")
@@ -111,6 +113,9 @@ class MultiLabelLatentFeatures(TableBase):
         if len(Y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(Y)]}")
         names = names or [f"y{j}" for j in range(Y.shape[1])]
+        for number in self.numbers:
+            if number not in names and number not in range(len(names)):
+                raise ValueError(f"numbers: Y has no column {number!r}")
         real = [name in self.numbers or j in self.numbers for j, name in enumerate(names)]
         for j in np.flatnonzero(~np.array(real)):
             wrong = np.flatnonzero(~(np.isnan(Y[:, j]) | np.isin(Y[:, j], (0.0, 1.0))))
@@ -126,7 +131,7 @@ class MultiLabelLatentFeatures(TableBase):
         return tags
 
     def _take(self, fit):
-        Base._take(self, fit)
+        super()._take(fit)
         self.label_names_ = fit.label_names()
         self.objective_ = fit.trace()
         self.n_iter_ = len(self.objective_)
@@ -144,10 +149,7 @@ class MultiLabelLatentFeatures(TableBase):
         return found[:, 0] if self._flat else found
 
     def _predict(self, X):
-        if not hasattr(self, "n_features_in_") and hasattr(self, "_fit"):
-            X = check_array(_numbers(X), dtype=np.float64, order="C", ensure_all_finite=False)
-        else:
-            X = self._table(X)
+        X = self._table(X)
         return self._fit.predict(X, self._names(), self._threads())
 
     def latent_features(self):
@@ -232,7 +234,7 @@ class MaxMarginTopics(TransformerMixin, Base):
         classes = targets = None
         self.__dict__.pop("classes_", None)
         if y is not None and numbers:
-            targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+            targets = check_array(y, dtype=np.float64, ensure_2d=False, order="C", input_name="y")
         elif y is not None:
             self.classes_, codes = encoded(y)
             if (codes < 0).any():

@@ -5,7 +5,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
-from npb._base import Base, _numbers, differ, first_text, with_running_doc
+from npb._base import Base, _numbers, count, differ, first_text, is_missing, with_running_doc
 from npb._posterior import Sampled
 
 
@@ -62,6 +62,8 @@ def named_entries(X):
         shape = (int(shape[0]), int(shape[1]))
     elif sparse.issparse(X):
         coo = X.tocoo()
+        if X.ndim != 2 or X.dtype.kind == "c":
+            raise ValueError(f"a sparse matrix of real numbers has two dimensions, found {X.ndim} of {X.dtype}")
         rows, columns = coo.row.astype(np.uint32), coo.col.astype(np.uint32)
         values, shape = np.ascontiguousarray(coo.data, dtype=np.float64), coo.shape
     else:
@@ -69,7 +71,8 @@ def named_entries(X):
         if hasattr(X, "columns"):
             # The index of pandas that only counts the rows is no name.
             index = getattr(X, "index", None)
-            sides = (Side("rows", None if index is None or index.equals(type(index)(range(len(X)))) else index), Side("columns", X.columns))
+            only_counts = index is None or list(index) == list(range(len(X)))
+            sides = (Side("rows", None if only_counts else index), Side("columns", X.columns))
         try:
             X = check_array(X, dtype=np.float64, ensure_all_finite=False)
         except ValueError as error:
@@ -77,9 +80,10 @@ def named_entries(X):
         rows, columns = np.nonzero(~np.isnan(X))
         values, shape = X[rows, columns], X.shape
         rows, columns = rows.astype(np.uint32), columns.astype(np.uint32)
-    if not np.isfinite(values).all():
-        k = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"Input X contains infinity or NaN: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
+    # Beyond this sums of squares overflow.
+    for k in np.flatnonzero(~(np.abs(values) < 1e150))[:1]:
+        found = "contains infinity or NaN" if not np.isfinite(values[k]) else "has a value that is too large"
+        raise ValueError(f"Input X {found}: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
     return (shape, rows, columns, values), sides
 
 
@@ -88,6 +92,8 @@ def _keys(what, keys):
     array = np.asarray(keys)
     if array.ndim != 1 or array.dtype.kind not in "OUST":
         return _indices(what, array), None
+    if array.dtype == object and np.frompyfunc(is_missing, 1, 1)(array).any():
+        raise ValueError(f"{what}: entry {[is_missing(key) for key in array].index(True)} has no name")
     names, places = np.unique(array.astype(str), return_inverse=True)
     return places.astype(np.uint32), names.tolist()
 
@@ -279,10 +285,12 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         list of dict with `column`, `mean`, `sd` (of the mean) and `in_top`, the probability of being among the n best
         """
         check_is_fitted(self)
-        row = self._rows.place(row)
+        row, n = self._rows.place(row), count("n", n)
+        if row >= self.shape_[0]:
+            raise ValueError(f"rows: there is no {row}, there are {self.shape_[0]}")
         if exclude is not None:
             left_out = self._columns.places(exclude)
-        elif self._seen is not None and row < self.shape_[0]:
+        elif self._seen is not None:
             left_out = self._seen.indices[self._seen.indptr[row] : self._seen.indptr[row + 1]]
         else:
             raise ValueError("exclude: say which columns to leave out (perhaps none); a fit from a file does not know what was observed")
@@ -310,7 +318,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
             raise ValueError("rows, columns: say which cells are candidates; a fit from a file does not know what was observed")
         else:
             rows, columns = self._unobserved(5_000)
-        found = self._fit.next_cells(rows, columns, n, how, self._threads())
+        found = self._fit.next_cells(rows, columns, count("n", n), how, self._threads())
         return [{"row": self._rows.name(i), "column": self._columns.name(j), "sd": sd, "remaining_sd": rest} for i, j, sd, rest in found]
 
     def _unobserved(self, most):
@@ -426,6 +434,8 @@ class HybridRecommender(_Entries):
     def _user(self, user, liked, disliked):
         check_is_fitted(self)
         if user is not None:
+            if len(liked) or len(disliked):
+                raise ValueError("user: its likes are those of the fit; for what it likes now ask as a new user, by liked and disliked alone")
             return self._users.place(user)
         return [(self._items.place(j), True) for j in liked] + [(self._items.place(j), False) for j in disliked]
 
@@ -446,6 +456,6 @@ class HybridRecommender(_Entries):
         -------
         list of dict with `item`, `probability` of a like, and its `sd`
         """
-        user = self._user(user, liked, disliked)
+        user, n = self._user(user, liked, disliked), count("n", n)
         found = self._fit.top(user, n, explore, self._threads())
         return [{"item": self._items.name(j), "probability": p, "sd": sd} for j, p, sd in found]

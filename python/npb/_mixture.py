@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import TableBase, is_missing, with_running_doc
+from npb._base import TableBase, count, is_missing, with_running_doc
 from npb._classes import encoded, labelled, named
 
 _SETTINGS_DOC = """
@@ -80,6 +80,7 @@ class _Iqgme(Variational):
 
     def sample_missing(self, X, n_draws=10):
         """Completed tables, each a joint draw of the missing cells: multiple imputation. Array of shape (n_draws, n, n_features)."""
+        n_draws = count("n_draws", n_draws)
         return self._fit_of(X, lambda fit, X: fit.impute_draws(X, n_draws, self._threads()))
 
     def score_samples(self, X):
@@ -509,11 +510,13 @@ def parts_of(what, parts, X):
 def by_part(what, known, parts, X, question):
     """An array of answers by row, asked of one part after the other, by its name as a text."""
     answers = None
-    for part in np.unique(parts):
-        if part not in known:
+    # 1.0 is the part that was 1 in training.
+    names = {part: str(part) for part in known.tolist()}
+    for part in np.unique(parts).tolist():
+        if part not in names:
             raise ValueError(f"{what}s: row {np.flatnonzero(parts == part)[0]} is of {what} {part}, which was not in training")
         rows = parts == part
-        found = question(str(part), np.ascontiguousarray(X[rows]))
+        found = question(names[part], np.ascontiguousarray(X[rows]))
         if answers is None:
             answers = np.empty((len(X), *found.shape[1:]))
         answers[rows] = found

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, differ, frame, is_missing, plain, unmasked, with_running_doc
+from npb._base import Base, check_names, count, differ, frame, is_missing, plain, unmasked, with_running_doc
 from npb._classes import named
 from npb._posterior import Sampled
 
@@ -35,7 +35,14 @@ class _Column:
     def seen(cls, name, values, measure):
         """A column of training: of `measure`, or of what its values are."""
         known = [v for v in values if not is_missing(v)]
-        measure = measure or _guess(name, known, len(values))
+        categories = getattr(getattr(values, "dtype", None), "categories", None)
+        if measure is None and hasattr(categories, "__len__"):
+            measure = "ordinal" if getattr(values.dtype, "ordered", False) else "categorical"
+        try:
+            measure = measure or _guess(name, known, len(values))
+            ordered = sorted(set(known))
+        except TypeError as error:
+            raise ValueError(f"column {name!r} holds values of kinds that do not go together ({error}); make texts or numbers of them") from None
         given = None
         if isinstance(measure, dict) and next(iter(measure), None) in _LEVELS:
             # {"ordinal": [levels from the lowest]}
@@ -45,9 +52,9 @@ class _Column:
             return cls(name, measure, moment=_moment(known))
         if column.kind not in _LEVELS:
             return column
-        levels = given or getattr(getattr(values, "dtype", None), "categories", None)
+        levels = given or categories
         if not hasattr(levels, "__len__"):
-            levels = sorted(set(known))
+            levels = ordered
             if measure == "ordinal" and any(isinstance(level, str) for level in levels):
                 raise ValueError(
                     f"measures: column {name!r}: the order of {levels} is not known; "
@@ -72,14 +79,18 @@ class _Column:
             return cls(name, kind, moment=(datetime, None))
         if kind in _LEVELS and levels is None:
             raise ValueError(f"schema: column {name!r} has no levels; write them, or take the schema of the model file (npb export MODEL --part schema)")
-        truths = {"false": False, "true": True, "False": False, "True": True}
         if levels is not None:
+            truths = {"False": False, "True": True}
             levels = [truths[text] for text in levels] if set(levels) <= truths.keys() else named(levels).tolist()
-        return cls(name, kind, levels)
+        column = cls(name, kind, levels)
+        if set(column._place) == {"false", "true"}:
+            # The command's truth values.
+            column._place |= {False: levels.index("false"), True: levels.index("true")}
+        return column
 
     def schema(self):
         """The line of the schema."""
-        text = lambda value: json.dumps(str(value), ensure_ascii=False)
+        text = lambda value: json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
         line = f"name = {text(self.name)}, kind = {text(self.kind)}"
         if self.kind == "angle":
             line += f", period = {float(self.measure['angle']['period'])!r}"
@@ -129,7 +140,9 @@ class _Column:
         if number is None or self.kind != "date":
             return number
         kind, zone = self.moment
-        moment = (_EPOCH + np.timedelta64(round(number * 86_400), "s")).item()
+        # Python's dates end with the year 9999.
+        seconds = min(max(round(number * 86_400), -62_135_596_800), 253_402_214_400)
+        moment = (_EPOCH + np.timedelta64(seconds, "s")).item()
         if zone is not None:
             moment = moment.replace(tzinfo=timezone.utc).astimezone(zone)
         return moment.date() if kind is date else moment
@@ -190,6 +203,7 @@ def _columns(X):
     if sparse.issparse(X):
         raise TypeError("Sparse data was passed, but a dense table is required: use X.toarray()")
     if hasattr(X, "columns"):
+        check_names(map(str, X.columns))
         return [str(name) for name in X.columns], [X[name] for name in X.columns]
     X = np.asarray(X, dtype=object if not isinstance(X, np.ndarray) else None)
     if X.dtype.kind == "c":
@@ -257,7 +271,7 @@ class MixedTableModel(Sampled, Base):
         """Fits the table: a pandas or polars frame, or an array of shape (n, n_features); None, NaN and pd.NA are missing."""
         X = frame(X)
         names, values = _columns(X)
-        measures = dict(self.measures or {})
+        measures = {str(name): measure for name, measure in (self.measures or {}).items()}
         for name in measures:
             if name not in names:
                 raise ValueError(f"measures: there is no column {name!r}")
@@ -309,7 +323,13 @@ class MixedTableModel(Sampled, Base):
         The levels of categories come back as texts, or as integers or truth values if all are.
         """
         with open(schema or f"{path}.toml", "rb") as file:
-            found = tomllib.load(file)
+            try:
+                found = tomllib.load(file)
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise ValueError(f"{file.name} is no schema: {error}") from None
+        rows = found.get("columns")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and {"name", "kind"} <= row.keys() for row in rows):
+            raise ValueError(f"{schema or f'{path}.toml'} is no schema: it has no list of columns with name and kind")
         if found.get("blocks"):
             raise ValueError("schema: has blocks of columns, which are for Rust and the command alone")
         used = [column for column in found["columns"] if column.get("role", "feature") == "feature" and column["kind"] != "identifier"]
@@ -344,7 +364,10 @@ class MixedTableModel(Sampled, Base):
         if type(X).__module__.startswith("pandas"):
             import pandas
 
-            return pandas.DataFrame(columns, index=X.index).astype({c: t for c, t in X.dtypes.items() if t.kind in "OM" or t.name == "category"})
+            kinds = {str(c): t for c, t in X.dtypes.items() if t.kind in "OM" or t.name == "category"}
+            done = pandas.DataFrame(columns, index=X.index).astype(kinds)
+            done.columns = X.columns
+            return done
         if type(X).__module__.startswith("polars"):
             import polars
 
@@ -352,18 +375,21 @@ class MixedTableModel(Sampled, Base):
         done = np.array(list(columns.values()), dtype=object).T
         return done.astype(float) if all(c.levels is None and c.kind != "date" for c in self._columns) else done
 
-    def _ask(self, X):
+    def _ask(self, X, training):
         """The question as a frame or array, and for the native side."""
         check_is_fitted(self)
         X = frame(X)
-        return X, *self._table(X)
+        table, fields = self._table(X)
+        if training and len(X) != self._fit.n_rows():
+            raise ValueError(f"training=True: the table has {len(X)} rows, that of the fit {self._fit.n_rows()}; give the whole table in its order")
+        return X, table, fields
 
     def impute(self, X, training=False):
         """X with missing cells filled in: means, rounded means of counts, most probable categories; in the kind of X.
 
         `training` says that X is the whole table of the fit, its rows in the same order: they are then seen as they were clustered there.
         """
-        X, table, fields = self._ask(X)
+        X, table, fields = self._ask(X, training)
         return self._like(X, self._fit.impute(table, fields, 0.9, training, self._threads())[0])
 
     def predict_cells(self, X, level=0.9, training=False):
@@ -373,7 +399,7 @@ class MixedTableModel(Sampled, Base):
         -------
         list of dict with `row`, `column` and, for numbers, `mean`, `lower`, `upper` (central intervals); for categories `probabilities` by category
         """
-        X, table, fields = self._ask(X)
+        X, table, fields = self._ask(X, training)
         cells = self._fit.impute(table, fields, level, training, self._threads())[1]
         return [self._cell(*cell) for cell in cells]
 
@@ -381,20 +407,22 @@ class MixedTableModel(Sampled, Base):
         column = self._columns[j]
         cell = {"row": row, "column": column.name}
         if column.levels is None:
+            if column.kind == "count":
+                lower, upper = [max(0.0, np.floor(lower[0]))], [max(0.0, np.ceil(upper[0]))]
             return cell | {name: column.number(ends[0]) for name, ends in (("mean", expected), ("lower", lower), ("upper", upper))}
-        if len(expected) == 1:
+        if len(expected) < len(column.levels):
             expected = [1 - expected[0], expected[0]]
         return cell | {"probabilities": dict(zip(column.levels, expected, strict=True))}
 
     def sample_missing(self, X, n_draws=10, training=False):
         """Completed tables, each a joint draw of the missing cells, in the kind of X: a list."""
-        X, table, fields = self._ask(X)
-        drawn = self._fit.impute_draws(table, fields, n_draws, training, self._threads())
+        X, table, fields = self._ask(X, training)
+        drawn = self._fit.impute_draws(table, fields, count("n_draws", n_draws), training, self._threads())
         return [self._like(X, one) for one in drawn]
 
     def score_samples(self, X, training=False):
         """Log predictive density of the observed cells of each row: array of shape (n,)."""
-        X, table, fields = self._ask(X)
+        X, table, fields = self._ask(X, training)
         return self._fit.ln_density(table, fields, training, self._threads())
 
     def dependence(self, X, level=0.01, training=True):
@@ -403,5 +431,5 @@ class MixedTableModel(Sampled, Base):
 
         X: the table of the fit (or, with `training=False`, another one).
         """
-        X, table, fields = self._ask(X)
+        X, table, fields = self._ask(X, training)
         return self._fit.dependence(table, fields, level, training, self._threads())

@@ -141,8 +141,12 @@ impl Factors {
         dict(py, &self.0.config)
     }
 
-    fn n_columns(&self) -> usize {
-        self.0.n_columns()
+    /// x0, x1, ... without names.
+    fn column_names(&self) -> Vec<String> {
+        match self.0.column_names() {
+            [] => (0..self.0.n_columns()).map(|j| format!("x{j}")).collect(),
+            names => names.to_vec(),
+        }
     }
 
     /// Atoms in use, in each stored draw.

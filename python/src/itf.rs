@@ -46,6 +46,10 @@ impl Itf {
         dict(py, self.0.config())
     }
 
+    fn n_rows(&self) -> usize {
+        self.0.n_rows()
+    }
+
     fn column_names(&self) -> Vec<String> {
         let columns = self.0.columns().iter();
         columns.map(|column| column.name.clone()).collect()

@@ -60,6 +60,10 @@ impl ManyLabels {
         dict(py, &self.0.config)
     }
 
+    fn column_names(&self) -> Vec<String> {
+        self.0.columns().names().to_vec()
+    }
+
     fn label_names(&self) -> Vec<String> {
         self.0.task_names()
     }

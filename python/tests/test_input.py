@@ -254,3 +254,107 @@ def test_sparse_tables_are_refused():
     for name in TABLES:
         with pytest.raises(TypeError, match="[Ss]parse"):
             getattr(npb, name)().fit(X, np.arange(5) % 2)
+
+
+def test_named_columns_after_loading(tmp_path, moons):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(moons[0], columns=["a", "b", "c"])
+    for name in TABLES:
+        model = fitted(name, frame, moons[1])
+        model.save(tmp_path / name)
+        loaded = type(model).load(tmp_path / name)
+        ask = ASK.get(name, "predict")
+        assert np.asarray(getattr(loaded, ask)(frame), dtype=object).tolist() == np.asarray(getattr(model, ask)(frame), dtype=object).tolist(), name
+        with pytest.raises(ValueError, match="feature names should match"):
+            getattr(loaded, ask)(frame[["b", "a", "c"]])
+
+
+def test_dates_are_no_numbers():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    days = np.array([["2020-01-01", "2020-01-02"], ["NaT", "2020-01-05"]] * 10, dtype="M8[D]")
+    for table in (days, pandas.DataFrame(days.astype("M8[s]")), polars.DataFrame({"a": days[:, 0].tolist()})):
+        with pytest.raises(ValueError, match="holds dates"):
+            npb.IncompleteImputer().fit(table)
+
+
+def test_labels_that_are_masked_missing_or_mixed(moons):
+    X, y, _ = moons
+    codes = np.ma.masked_array(np.where(np.arange(len(X)) < 100, y == "flat", 7), mask=np.arange(len(X)) >= 100)
+    assert npb.IncompleteClassifier(**QUICK).fit(X, codes).classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="some labels are texts and some are not"):
+        npb.IncompleteClassifier(**QUICK).fit(X, np.array([1, "1"] * 60, dtype=object))
+
+
+def test_a_fit_that_does_not_end_leaves_nothing(moons):
+    X, y, _ = moons
+    model = npb.IncompleteClassifier(**QUICK).fit(X, y)
+
+    def stop(part, step, share):
+        raise KeyboardInterrupt
+
+    model.progress = stop
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], np.where(y == "flat", "dog", "cat"))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_what_was_taken_without_a_word(moons, low_rank):
+    pandas = pytest.importorskip("pandas")
+    X, y, _ = moons
+    labels = (y == "flat").astype(float)
+    likes = (low_rank[0] > 0).astype(float)
+    mixed = pandas.DataFrame({"size": X[:, 0], "kind": y})
+    table = npb.MixedTableModel(**TABLES["MixedTableModel"][0]).fit(mixed)
+    imputer = npb.IncompleteImputer(**TABLES["IncompleteImputer"][0]).fit(X)
+    matrix = npb.BayesianMatrixCompletion(sweeps=SHORT, chains=1).fit(low_rank[0])
+    recommender = npb.HybridRecommender(like_from=1).fit(likes)
+    for wrong, message in (
+        (lambda: npb.MultiLabelLatentFeatures(numbers=["zz"]).fit(X, labels), "numbers: Y has no column 'zz'"),
+        (lambda: npb.MultiLabelLatentFeatures().fit(X, np.zeros((len(X), 2, 2))), "Y: must have one column for each label"),
+        (lambda: npb.BayesianMatrixCompletion(row_noise="no").fit(X), "row_noise='no': must be True or False"),
+        (lambda: npb.BayesianMatrixCompletion().fit(X * 1e200), "too large: row 0"),
+        (lambda: npb.BayesianMatrixCompletion().fit((["a", None], ["x", "y"], [1.0, 2.0])), "rows: entry 1 has no name"),
+        (lambda: npb.BayesianMatrixCompletion(chains=10**9).fit(X), "chains = 1000000000: must be between 1 and 4096"),
+        (lambda: npb.BayesianMatrixCompletion().fit(sparse.coo_array(np.eye(3) * 1j)), "a sparse matrix of real numbers"),
+        (lambda: recommender.recommend(0, liked=[1]), "ask as a new user"),
+        (lambda: recommender.recommend(0, n=-1), "n=-1: must be a whole number from 1"),
+        (lambda: matrix.recommend(99), "rows: there is no 99"),
+        (lambda: imputer.sample_missing(X, 0), "n_draws=0"),
+        (lambda: table.sample_missing(mixed, 10**10), "n_draws=10000000000"),
+        (lambda: table.impute(mixed[:5], training=True), "the table has 5 rows, that of the fit 120"),
+        (lambda: npb.IncompleteImputer().fit(pandas.DataFrame(X, columns=["a", "b", "a"])), "'a' occurs twice"),
+        (lambda: npb.IncompleteImputer(n_jobs=10**9).fit(X), "n_jobs=1000000000: must be from 1 to 4096"),
+        (lambda: npb.MixedTableModel().fit(pandas.DataFrame({"a": [1, "x", (2,)] * 5})), "column 'a' holds values of kinds"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            wrong()
+
+
+def test_tables_of_odd_columns():
+    pandas = pytest.importorskip("pandas")
+    settings = TABLES["MixedTableModel"][0]
+    # Numbers for names, categories that are numbers, one level, counts near 0.
+    table = pandas.DataFrame({0: pandas.Categorical([1, None, 2, 5] * 10), 1: ["a", None] * 20, "n": [0, None, 3, 1] * 10})
+    model = npb.MixedTableModel(measures={1: "categorical"}, **settings).fit(table)
+    done = model.impute(table)
+    assert done.columns.tolist() == [0, 1, "n"] and not done.isna().any().any() and done.dtypes[0] == table.dtypes[0]
+    cells = model.predict_cells(table)
+    assert all(cell["lower"] >= 0 and cell["lower"] == round(cell["lower"]) for cell in cells if cell["column"] == "n")
+    assert {cell["column"] for cell in cells} == {"0", "1", "n"}
+
+
+def test_schemas_that_are_none(tmp_path, moons):
+    model = npb.MixedTableModel(**TABLES["MixedTableModel"][0]).fit(moons[0])
+    model.save(tmp_path / "fit")
+    for text, message in (("columns = [", "is no schema"), ("x = 1", "no list of columns"), ("columns = 3", "no list of columns")):
+        (tmp_path / "fit.toml").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            npb.MixedTableModel.load(tmp_path / "fit")
+
+
+def test_parts_by_number(moons):
+    X, y, _ = moons
+    tasks = np.arange(len(X)) % 2 + 1
+    model = npb.MultiTaskClassifier(folds=0, starts=[{"separate_per_class": 1}], max_iter=20).fit(X, y, tasks)
+    np.testing.assert_array_equal(model.predict_proba(X, tasks.astype(float)), model.predict_proba(X, tasks))

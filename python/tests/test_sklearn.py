@@ -80,7 +80,6 @@ FAIL = {
         "check_n_features_in_after_fitting": SMALL,
         "check_positive_only_tag_during_fit": SMALL,
         "check_estimators_dtypes": SMALL,
-        "check_dtype_object": "an image holds numbers, no objects",
         "check_estimators_empty_data_messages": "an image has height and width, no features",
         "check_pipeline_consistency": SMALL,
         "check_estimators_pickle": SMALL,

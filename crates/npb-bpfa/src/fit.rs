@@ -390,6 +390,11 @@ impl BpfaFit {
         self.column_counts.len()
     }
 
+    /// Names of the columns; empty without names.
+    pub fn column_names(&self) -> &[String] {
+        &self.column_names
+    }
+
     /// Columns without any observed value: they stay missing in everything that is returned.
     pub fn unobserved_columns(&self) -> Vec<usize> {
         let all = self.column_counts.iter().enumerate();
@@ -477,7 +482,7 @@ impl BpfaFit {
     /// Each row's answer depends on its own cells alone; 0 for a row without any.
     ///
     /// # Errors
-    /// Other columns; no observed cell; no stored draw.
+    /// Other columns; no stored draw.
     pub fn transform(&self, table: &Table) -> Result<Table, BpfaError> {
         let last = self.draws.len().checked_sub(1).ok_or_else(no_draws)?;
         let k = self.draws[last].n_atoms();
@@ -533,8 +538,11 @@ impl BpfaFit {
     ) -> Result<(), BpfaError> {
         self.check_columns(table)?;
         let (n, p) = (table.n_rows(), table.n_cols());
-        let units = self.units.of_new_rows(table);
-        let rows = in_units(n, p, &units, &entries_of(table))?;
+        let (units, entries) = (self.units.of_new_rows(table), entries_of(table));
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let rows = in_units(n, p, &units, &entries)?;
         let width = (out.len() / n).max(1);
         let encode_row = |(i, own): (usize, &mut [f64])| {
             let values = rows.values(i).to_vec();

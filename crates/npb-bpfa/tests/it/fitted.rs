@@ -292,6 +292,10 @@ fn new_rows_are_answered_one_by_one() {
     values[..6].fill(f64::NAN);
     let empty = Table::from_nan_coded(2, 6, &values).unwrap();
     let scores = model.transform(&empty).unwrap();
+    assert_eq!(
+        model.transform(&empty.select_rows(&[0])).unwrap(),
+        scores.select_rows(&[0])
+    );
     assert!(scores.row(0).iter().all(|&s| s == 0.0));
     assert!(
         model
