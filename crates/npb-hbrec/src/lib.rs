@@ -59,6 +59,7 @@ mod atoms;
 mod base;
 mod config;
 mod em;
+mod ep;
 mod error;
 mod finite;
 mod fit;
