@@ -253,7 +253,7 @@ class TableBase(Base):
 
 
 def frame(X):
-    """A table of Arrow (of pyarrow, DuckDB, any stream of record batches) as a frame of pandas or polars; everything else as it is."""
+    """A table of Arrow (of pyarrow, any stream of record batches) as a frame of pandas or polars; everything else as it is."""
     if _package(X) in ("pandas", "polars") or not hasattr(X, "__arrow_c_stream__"):
         return X
     try:

@@ -49,12 +49,12 @@ def entries(X):
     return named_entries(X)[0]
 
 
-def named_entries(X):
-    """The entries, and the sides of the matrix."""
-    sides = (Side("rows"), Side("columns"))
+def named_entries(X, sides=("rows", "columns")):
+    """The entries, and the sides of the matrix, which errors call so."""
+    names = (None, None)
     if isinstance(X, tuple) and len(X) in (3, 4):
-        (rows, sides[0].names), (columns, sides[1].names) = (_keys(side.what, keys) for side, keys in zip(sides, X[:2], strict=True))
-        sides = tuple(Side(side.what, side.names) for side in sides)
+        (rows, of_rows), (columns, of_columns) = (_keys(side, keys) for side, keys in zip(sides, X[:2], strict=True))
+        names = (of_rows, of_columns)
         values = np.ascontiguousarray(X[2], dtype=np.float64)
         if not len(rows) == len(columns) == len(values):
             raise ValueError(f"{len(rows)} rows, {len(columns)} columns, {len(values)} values: there must be one of each for every entry")
@@ -72,7 +72,7 @@ def named_entries(X):
             # The index of pandas that only counts the rows is no name.
             index = getattr(X, "index", None)
             only_counts = index is None or list(index) == list(range(len(X)))
-            sides = (Side("rows", None if only_counts else index), Side("columns", X.columns))
+            names = (None if only_counts else index, X.columns)
         try:
             X = check_array(X, dtype=np.float64, ensure_all_finite=False)
         except ValueError as error:
@@ -84,7 +84,7 @@ def named_entries(X):
     for k in np.flatnonzero(~(np.abs(values) < 1e150))[:1]:
         found = "contains infinity or NaN" if not np.isfinite(values[k]) else "has a value that is too large"
         raise ValueError(f"Input X {found}: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
-    return (shape, rows, columns, values), sides
+    return (shape, rows, columns, values), tuple(map(Side, sides, names))
 
 
 def _keys(what, keys):
@@ -414,7 +414,7 @@ class HybridRecommender(_Entries):
         X : ratings of users (rows) for items (columns), as in :meth:`BayesianMatrixCompletion.fit`
         item_features : array of shape (n_items, q), complete
         """
-        (shape, *cells), sides = named_entries(X)
+        (shape, *cells), sides = named_entries(X, ("users", "items"))
         features = _features(item_features, shape[1], "item_features")
         self._take(self._fit_native(shape, *cells, features))
         self._users, self._items = sides

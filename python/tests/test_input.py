@@ -165,7 +165,7 @@ def test_matrices_and_recommenders_by_name(low_rank):
     seen = set(long[1][long[0] == "u3"])
     assert all(one["item"] in items and one["item"] not in seen for one in recommender.recommend("u3", 4))
     assert recommender.recommend(liked=["i1"], n=2)[0]["item"] in items
-    with pytest.raises(ValueError, match="items: there is no 'i99'|columns: there is no 'i99'"):
+    with pytest.raises(ValueError, match="items: there is no 'i99'"):
         recommender.recommend(liked=["i99"])
     for broken, message in (
         ((rows, columns, np.full(len(rows), np.inf)), "infinity or NaN: row 0"),

@@ -68,8 +68,7 @@ impl Cavity {
 
 /// Moments and evidence of rows whose weights are all 1. Cost: for each pass `n q^2`.
 pub(crate) fn fit(data: &Observations<'_>) -> Result<Moments, NotPositiveDefinite> {
-    let (n, q) = (data.len(), data.width);
-    let mut sites = vec![Site::default(); n];
+    let mut sites = vec![Site::default(); data.len()];
     let mut state = State::new(data, &sites)?;
     for _ in 0..MOST_PASSES {
         let mut largest: f64 = 0.0;
@@ -96,11 +95,9 @@ pub(crate) fn fit(data: &Observations<'_>) -> Result<Moments, NotPositiveDefinit
         }
     }
     let ln_evidence = state.ln_evidence(data, &sites);
-    let covariance = state.covariance;
-    debug_assert_eq!(covariance.len(), q * q);
     Ok(Moments {
         mean: state.mean,
-        covariance,
+        covariance: state.covariance,
         ln_evidence,
     })
 }
