@@ -15,6 +15,7 @@
 //! - [`Saved`], [`storage`] and [`checkpoint`]: fits in files, the one format of these, and runs
 //!   that survive being killed;
 //! - [`ensemble`]: stacking weights and calibration of members that answer together;
+//! - [`parallel`]: independent pieces of work on the threads of the caller's pool, compiled once for all crates;
 //! - [`ranges`]: checks of configurations, in the same words everywhere;
 //! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to
 //!   hostile files.
@@ -40,6 +41,7 @@
 pub mod checkpoint;
 pub mod diagnostics;
 pub mod ensemble;
+pub mod parallel;
 pub mod ranges;
 mod restart;
 mod saved;

@@ -2,6 +2,7 @@
 
 mod diagnostics;
 mod joint;
+mod parallel;
 mod proofs;
 mod restart;
 mod storage;
