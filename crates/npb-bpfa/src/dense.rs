@@ -1,5 +1,6 @@
 //! Scores that are never switched off: all of a row at once (docs/bpfa.md#dense).
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::faer::MatRef;
 use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
@@ -7,7 +8,6 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::loadings::Loadings;
 use crate::rows::BpfaRows;
@@ -173,31 +173,29 @@ impl DenseDraw<'_> {
             false => None,
         };
         let k = self.scores.n_atoms();
-        let blocks: Vec<_> = (0..self.scores.blocks.len())
-            .into_par_iter()
-            .map_init(
-                || Regression::new(self.arch, k),
-                |regression, block| {
-                    let first = block * BLOCK_ROWS;
-                    let last = (first + BLOCK_ROWS).min(self.rows.n_rows());
-                    let mut values = Vec::with_capacity((last - first) * k);
-                    for i in first..last {
-                        match &factor {
-                            Some(factor) => self.draw_shared(i, factor, &mut values),
-                            None => {
-                                let drawn = self.draw_row(i, regression);
-                                let drawn = drawn.map_err(|bad| (i, bad))?;
-                                values.extend(drawn.iter().map(|&s| s as f32));
-                            }
+        let blocks: Vec<_> = parallel::map_with(
+            0..self.scores.blocks.len(),
+            || Regression::new(self.arch, k),
+            |regression, block| {
+                let first = block * BLOCK_ROWS;
+                let last = (first + BLOCK_ROWS).min(self.rows.n_rows());
+                let mut values = Vec::with_capacity((last - first) * k);
+                for i in first..last {
+                    match &factor {
+                        Some(factor) => self.draw_shared(i, factor, &mut values),
+                        None => {
+                            let drawn = self.draw_row(i, regression);
+                            let drawn = drawn.map_err(|bad| (i, bad))?;
+                            values.extend(drawn.iter().map(|&s| s as f32));
                         }
                     }
-                    Ok(ScoreBlock {
-                        values,
-                        ..ScoreBlock::default()
-                    })
-                },
-            )
-            .collect();
+                }
+                Ok(ScoreBlock {
+                    values,
+                    ..ScoreBlock::default()
+                })
+            },
+        );
         blocks.into_iter().collect()
     }
 

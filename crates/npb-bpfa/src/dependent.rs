@@ -1,17 +1,17 @@
 //! Usage that depends on where rows lie: the dependent hierarchical beta process (docs/bpfa.md#dependent).
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::ParameterError;
 use npb_priors::beta_bernoulli::WeightPrior;
 use npb_priors::dist::{Beta, sample_ln_weights};
 use rand::RngExt;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
 use crate::error::expect;
 use crate::rows::BpfaRows;
-use crate::scores::Scores;
+use crate::scores::{BLOCK_ROWS, Scores};
 
 /// Prior of usage that depends on the locations of rows: `eta_k ~ Beta(c_0 eta_0, c_0 (1 - eta_0))` over all, `pi_jk ~ Beta(c_1 eta_k, c_1 (1 - eta_k))` at
 /// anchor j; a row takes the weights of one anchor near it, t_i, with probability falling with distance.
@@ -89,7 +89,7 @@ impl Neighbourhood {
             both.map(|(a, b)| (a - b).powi(2)).sum()
         };
         let mut anchors = vec![0];
-        let mut nearest: Vec<f32> = (0..n).into_par_iter().map(|i| square(i, 0)).collect();
+        let mut nearest: Vec<f32> = (0..n).map(|i| square(i, 0)).collect();
         while anchors.len() < prior.anchors.min(n) {
             let far = (0..n).fold(
                 0,
@@ -99,23 +99,22 @@ impl Neighbourhood {
                 break;
             }
             anchors.push(far);
-            nearest
-                .par_iter_mut()
-                .enumerate()
-                .for_each(|(i, own)| *own = own.min(square(i, far)));
+            let blocks = nearest.chunks_mut(BLOCK_ROWS).enumerate();
+            parallel::for_each(blocks, |(block, own)| {
+                for (i, own) in own.iter_mut().enumerate() {
+                    *own = own.min(square(block * BLOCK_ROWS + i, far));
+                }
+            });
         }
         let n_near = prior.neighbours.min(anchors.len());
-        let found: Vec<Vec<(f32, u16)>> = (0..n)
-            .into_par_iter()
-            .map(|i| {
-                let mut all: Vec<(f32, u16)> = (0..anchors.len())
-                    .map(|j| (square(i, anchors[j]), j as u16))
-                    .collect();
-                all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-                all.truncate(n_near);
-                all
-            })
-            .collect();
+        let found: Vec<Vec<(f32, u16)>> = parallel::map(0..n, |i| {
+            let mut all: Vec<(f32, u16)> = (0..anchors.len())
+                .map(|j| (square(i, anchors[j]), j as u16))
+                .collect();
+            all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            all.truncate(n_near);
+            all
+        });
         let mean = nearest.iter().map(|&d| f64::from(d)).sum::<f64>() / n as f64;
         let typical = mean.sqrt().max(1e-6);
         let width = |step: usize| typical * (0.5 * (step as f64 - 4.0)).exp2();
@@ -190,11 +189,9 @@ impl Neighbourhood {
             .collect();
         let [chain, sweep, block] = key;
         let width = dependence.width;
-        dependence
-            .anchors
-            .par_iter_mut()
-            .enumerate()
-            .try_for_each_init(Vec::new, |weights, (i, t)| {
+        let anchors = dependence.anchors.iter_mut().enumerate();
+        let drawn: Vec<Result<(), ParameterError>> =
+            parallel::map_with(anchors, Vec::new, |weights, (i, t)| {
                 let (near, squares) = self.of(i);
                 weights.clear();
                 weights.extend(near.iter().zip(squares).map(|(&j, &square)| {
@@ -205,16 +202,13 @@ impl Neighbourhood {
                 let rng = &mut stream(seed, [chain, sweep, block, i as u64]);
                 *t = near[sample_ln_weights(weights, rng)?];
                 Ok(())
-            })?;
+            });
+        drawn.into_iter().collect::<Result<(), _>>()?;
         let rng = &mut stream(seed, [chain, sweep, block, u64::MAX]);
-        let ln_weights: Vec<f64> = self
-            .widths
-            .par_iter()
-            .map(|&width| {
-                let rows = dependence.anchors.iter().enumerate();
-                rows.map(|(i, &t)| self.ln_kernel(i, t, width)).sum()
-            })
-            .collect();
+        let ln_weights: Vec<f64> = parallel::map(&self.widths, |&width| {
+            let rows = dependence.anchors.iter().enumerate();
+            rows.map(|(i, &t)| self.ln_kernel(i, t, width)).sum()
+        });
         dependence.width = self.widths[sample_ln_weights(&ln_weights, rng)?];
         Ok(())
     }
@@ -255,26 +249,22 @@ impl Dependence {
     ) -> Result<(), ParameterError> {
         let k = self.means.len();
         let [chain, sweep, block] = key;
-        let drawn: Vec<Result<f64, ParameterError>> = self
-            .means
-            .par_iter()
-            .enumerate()
-            .map(|(atom, &eta)| {
-                let rng = &mut stream(seed, [chain, sweep, block, atom as u64]);
-                let c = prior.concentration;
-                let (mut tables_on, mut tables_off) = (0, 0);
-                for (anchor, &n) in rows.iter().enumerate() {
-                    let own = on[anchor * k + atom];
-                    tables_on += tables(own, c * eta, rng);
-                    tables_off += tables(n - own, c * (1.0 - eta), rng);
-                }
-                let law = Beta::new(
-                    prior.mass * prior.mean + tables_on as f64,
-                    prior.mass * (1.0 - prior.mean) + tables_off as f64,
-                )?;
-                Ok(law.sample(rng).clamp(EDGE, 1.0 - EDGE))
-            })
-            .collect();
+        let atoms = self.means.iter().enumerate();
+        let drawn: Vec<Result<f64, ParameterError>> = parallel::map(atoms, |(atom, &eta)| {
+            let rng = &mut stream(seed, [chain, sweep, block, atom as u64]);
+            let c = prior.concentration;
+            let (mut tables_on, mut tables_off) = (0, 0);
+            for (anchor, &n) in rows.iter().enumerate() {
+                let own = on[anchor * k + atom];
+                tables_on += tables(own, c * eta, rng);
+                tables_off += tables(n - own, c * (1.0 - eta), rng);
+            }
+            let law = Beta::new(
+                prior.mass * prior.mean + tables_on as f64,
+                prior.mass * (1.0 - prior.mean) + tables_off as f64,
+            )?;
+            Ok(law.sample(rng).clamp(EDGE, 1.0 - EDGE))
+        });
         for (mean, drawn) in self.means.iter_mut().zip(drawn) {
             *mean = drawn?;
         }

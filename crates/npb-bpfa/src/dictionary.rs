@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::dense::Regression;
 use crate::rows::BpfaRows;
@@ -112,21 +112,19 @@ impl DictionaryDraw<'_> {
             let matrix = MatRef::from_column_major_slice(&precision, m, m);
             factors.push(Cholesky::new(matrix).map_err(|bad| (0, bad))?);
         }
-        values
-            .par_chunks_mut(k)
-            .enumerate()
-            .for_each_init(Vec::new, |x, (column, out)| {
-                let rng = &mut self.rng(column);
-                let weight = self.weights[column];
-                let place = distinct.partition_point(|&w| w < weight);
-                x.clear();
-                x.extend(
-                    used.iter()
-                        .map(|&k| f64::from(weight) * sums.products[k * p + column]),
-                );
-                factors[place].sample_canonical(x, rng);
-                scatter(&used, x, p, out, rng);
-            });
+        let columns = values.chunks_mut(k).enumerate();
+        parallel::for_each_with(columns, Vec::new, |x, (column, out)| {
+            let rng = &mut self.rng(column);
+            let weight = self.weights[column];
+            let place = distinct.partition_point(|&w| w < weight);
+            x.clear();
+            x.extend(
+                used.iter()
+                    .map(|&k| f64::from(weight) * sums.products[k * p + column]),
+            );
+            factors[place].sample_canonical(x, rng);
+            scatter(&used, x, p, out, rng);
+        });
         Ok(())
     }
 
@@ -136,7 +134,7 @@ impl DictionaryDraw<'_> {
         let blocks = self.scores.blocks.len();
         let each = blocks.div_ceil(PARTS);
         work.parts.resize_with(blocks.div_ceil(each), Sums::default);
-        work.parts.par_iter_mut().enumerate().for_each(|(n, part)| {
+        parallel::for_each(work.parts.iter_mut().enumerate(), |(n, part)| {
             part.squares.clear();
             part.squares.resize(k * k, 0.0);
             part.products.clear();
@@ -191,9 +189,9 @@ impl DictionaryDraw<'_> {
                 rest = later;
                 own.push((squares, products));
             }
-            own.into_par_iter()
-                .enumerate()
-                .for_each(|(atom, (squares, products))| {
+            parallel::for_each(
+                own.into_iter().enumerate(),
+                |(atom, (squares, products))| {
                     self.arch.dispatch(AtomSums {
                         part: &part,
                         scores: self.scores,
@@ -202,38 +200,36 @@ impl DictionaryDraw<'_> {
                         squares,
                         products,
                     })
-                });
+                },
+            );
         }
         let counts = self.scores.counts();
         let used: Vec<usize> = (0..k).filter(|&k| counts[k] > 0).collect();
         let m = used.len();
-        let drawn: Vec<Result<(), BadColumn>> = values
-            .par_chunks_mut(k)
-            .enumerate()
-            .map_init(
-                || (vec![0.0; m * m], Vec::new(), Cholesky::default()),
-                |(precision, x, factor), (column, out)| {
-                    let g = f64::from(self.weights[column]);
-                    for (b, &kb) in used.iter().enumerate() {
-                        for (a, &ka) in used.iter().enumerate().skip(b) {
-                            precision[b * m + a] =
-                                g * squares[(pairs_before(ka) + kb) * p + column];
-                        }
-                        precision[b * m + b] += p as f64;
+        let columns = values.chunks_mut(k).enumerate();
+        let drawn: Vec<Result<(), BadColumn>> = parallel::map_with(
+            columns,
+            || (vec![0.0; m * m], Vec::new(), Cholesky::default()),
+            |(precision, x, factor), (column, out)| {
+                let g = f64::from(self.weights[column]);
+                for (b, &kb) in used.iter().enumerate() {
+                    for (a, &ka) in used.iter().enumerate().skip(b) {
+                        precision[b * m + a] = g * squares[(pairs_before(ka) + kb) * p + column];
                     }
-                    x.clear();
-                    x.extend(used.iter().map(|&k| g * products[k * p + column]));
-                    let rng = &mut self.rng(column);
-                    if m > 0 {
-                        let matrix = MatRef::from_column_major_slice(precision, m, m);
-                        factor.factor(matrix).map_err(|bad| (column, bad))?;
-                        factor.sample_canonical(x, rng);
-                    }
-                    scatter(&used, x, p, out, rng);
-                    Ok(())
-                },
-            )
-            .collect();
+                    precision[b * m + b] += p as f64;
+                }
+                x.clear();
+                x.extend(used.iter().map(|&k| g * products[k * p + column]));
+                let rng = &mut self.rng(column);
+                if m > 0 {
+                    let matrix = MatRef::from_column_major_slice(precision, m, m);
+                    factor.factor(matrix).map_err(|bad| (column, bad))?;
+                    factor.sample_canonical(x, rng);
+                }
+                scatter(&used, x, p, out, rng);
+                Ok(())
+            },
+        );
         drawn.into_iter().collect()
     }
 
@@ -242,10 +238,8 @@ impl DictionaryDraw<'_> {
         let p = self.rows.n_columns();
         let mut weights = vec![0.0; rows.len() * p];
         let mut values = vec![0.0; rows.len() * p];
-        let both = weights
-            .par_chunks_exact_mut(p)
-            .zip(values.par_chunks_exact_mut(p));
-        both.enumerate().for_each(|(n, (weights, values))| {
+        let both = weights.chunks_exact_mut(p).zip(values.chunks_exact_mut(p));
+        parallel::for_each(both.enumerate(), |(n, (weights, values))| {
             let i = rows.start + n;
             let columns = self.rows.columns(i);
             for (e, entry) in self.rows.range(i).enumerate() {
@@ -261,17 +255,15 @@ impl DictionaryDraw<'_> {
     /// Rows have holes, or entries have weights: each column has a system of its own, of the atoms that its rows use.
     fn draw_columns(&self, values: &mut [f32]) -> Result<(), BadColumn> {
         let k = self.scores.n_atoms();
-        let drawn: Vec<Result<(), BadColumn>> = values
-            .par_chunks_mut(k)
-            .enumerate()
-            .map_init(
-                || (ColumnWork::new(k), Regression::new(self.arch, k)),
-                |(work, regression), (column, out)| match self.way(column) {
-                    Way::Pairs => self.draw_column(column, work, out),
-                    way => self.draw_regression(column, way, regression, out),
-                },
-            )
-            .collect();
+        let columns = values.chunks_mut(k).enumerate();
+        let drawn: Vec<Result<(), BadColumn>> = parallel::map_with(
+            columns,
+            || (ColumnWork::new(k), Regression::new(self.arch, k)),
+            |(work, regression), (column, out)| match self.way(column) {
+                Way::Pairs => self.draw_column(column, work, out),
+                way => self.draw_regression(column, way, regression, out),
+            },
+        );
         drawn.into_iter().collect()
     }
 

@@ -1,10 +1,10 @@
 //! Fits of tables and ratings.
 
 use npb_data::{Mask, Rating, Ratings, Table};
+use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::{Checkpoint, Part};
 use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch, run_chains};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MOST_ATOMS, ScorePrior};
@@ -318,6 +318,9 @@ impl Cells {
     }
 }
 
+/// Cells whose moments are taken at once.
+const CELLS: usize = 1024;
+
 impl CellMoments {
     fn of(cells: &Cells) -> Self {
         Self {
@@ -330,12 +333,17 @@ impl CellMoments {
 
     fn add(&mut self, cells: &Cells, state: &BpfaState) {
         self.n += 1;
-        let sums = self.sums.par_iter_mut().zip(&mut self.squares);
-        let places = cells.rows.par_iter().zip(&cells.columns);
-        sums.zip(places).for_each(|((sum, square), (&i, &j))| {
-            let x = fitted(state, i as usize, j as usize);
-            *sum += x;
-            *square += x * x;
+        let rows = cells.rows.chunks(CELLS);
+        let places = rows.zip(cells.columns.chunks(CELLS));
+        let sums = self.sums.chunks_mut(CELLS);
+        let sums = sums.zip(self.squares.chunks_mut(CELLS));
+        parallel::for_each(sums.zip(places), |((sums, squares), (rows, columns))| {
+            let places = rows.iter().zip(columns);
+            for ((sum, square), (&i, &j)) in sums.iter_mut().zip(squares).zip(places) {
+                let x = fitted(state, i as usize, j as usize);
+                *sum += x;
+                *square += x * x;
+            }
         });
         self.noise.resize(state.shared.noise_precisions.len(), 0.0);
         let sums = self.noise.iter_mut().enumerate();
@@ -567,8 +575,8 @@ impl BpfaFit {
             }
             Ok(())
         };
-        let parts = out.par_chunks_exact_mut(width).enumerate();
-        parts.try_for_each(encode_row)
+        let parts = out.chunks_exact_mut(width).enumerate();
+        parallel::try_map(parts, encode_row).map(drop)
     }
 
     /// ln of the predictive density of each of these entries of the matrix, `(row, column, value)`, over the stored draws.

@@ -6,13 +6,13 @@ mod tests;
 use std::ops::ControlFlow;
 use std::ops::Range;
 
+use npb_infer::parallel;
 use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::beta_bernoulli::WeightPrior;
 use npb_priors::dist::{TruncatedNormal, sample_ln_gig};
 use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
-use rayon::prelude::*;
 
 use crate::config::{BpfaMove, ScorePrior, SlabPrior};
 use crate::dense::DenseDraw;
@@ -391,24 +391,21 @@ impl<'d> BpfaSampler<'d> {
         self.scan_prior();
         let memory = &self.memory;
         let blocks = 0..self.state.scores.blocks.len();
-        let drawn = blocks
-            .into_par_iter()
-            .map_init(ScanWork::default, |work, block| {
-                memory.arch.dispatch(ScanBlock {
-                    rows: self.latents.as_ref().unwrap_or(self.rows),
-                    loadings: &memory.loadings,
-                    column_weights: columns,
-                    entry_weights: entries,
-                    slab: &memory.slab,
-                    constants: &memory.constant,
-                    state: &self.state,
-                    block,
-                    seed: self.config.seed,
-                    key: [self.chain, self.sweep, SCORES],
-                    work,
-                })
-            });
-        drawn.collect()
+        parallel::map_with(blocks, ScanWork::default, |work, block| {
+            memory.arch.dispatch(ScanBlock {
+                rows: self.latents.as_ref().unwrap_or(self.rows),
+                loadings: &memory.loadings,
+                column_weights: columns,
+                entry_weights: entries,
+                slab: &memory.slab,
+                constants: &memory.constant,
+                state: &self.state,
+                block,
+                seed: self.config.seed,
+                key: [self.chain, self.sweep, SCORES],
+                work,
+            })
+        })
     }
 
     fn draw_dense(&self, columns: &[f32], entries: &[f32]) -> Result<Vec<ScoreBlock>, BpfaError> {
@@ -433,25 +430,22 @@ impl<'d> BpfaSampler<'d> {
 
     fn draw_laplace(&self, columns: &[f32], entries: &[f32]) -> Vec<ScoreBlock> {
         let blocks = 0..self.state.scores.blocks.len();
-        let drawn = blocks
-            .into_par_iter()
-            .map_init(ScanWork::default, |work, block| {
-                LassoBlock {
-                    rows: self.latents.as_ref().unwrap_or(self.rows),
-                    loadings: &self.memory.loadings,
-                    column_weights: columns,
-                    entry_weights: entries,
-                    scores: &self.state.scores,
-                    scales: &self.state.lasso,
-                    noise: self.state.shared.noise_precisions[0] as f32,
-                    block,
-                    seed: self.config.seed,
-                    key: [self.chain, self.sweep, SCORES],
-                    work,
-                }
-                .draw(self.memory.arch)
-            });
-        drawn.collect()
+        parallel::map_with(blocks, ScanWork::default, |work, block| {
+            LassoBlock {
+                rows: self.latents.as_ref().unwrap_or(self.rows),
+                loadings: &self.memory.loadings,
+                column_weights: columns,
+                entry_weights: entries,
+                scores: &self.state.scores,
+                scales: &self.state.lasso,
+                noise: self.state.shared.noise_precisions[0] as f32,
+                block,
+                seed: self.config.seed,
+                key: [self.chain, self.sweep, SCORES],
+                work,
+            }
+            .draw(self.memory.arch)
+        })
     }
 
     fn numerical(&self, block: &'static str, item: usize, bad: NotPositiveDefinite) -> BpfaError {
@@ -732,17 +726,15 @@ impl<'d> BpfaSampler<'d> {
     /// Entry minus D s, of every entry.
     fn residuals(&self) -> Vec<f32> {
         let memory = &self.memory;
-        let parts: Vec<Vec<f32>> = (0..self.state.scores.blocks.len())
-            .into_par_iter()
-            .map(|block| {
-                memory.arch.dispatch(Residuals {
-                    rows: self.latents.as_ref().unwrap_or(self.rows),
-                    loadings: &memory.loadings,
-                    scores: &self.state.scores,
-                    block,
-                })
+        let blocks = 0..self.state.scores.blocks.len();
+        let parts: Vec<Vec<f32>> = parallel::map(blocks, |block| {
+            memory.arch.dispatch(Residuals {
+                rows: self.latents.as_ref().unwrap_or(self.rows),
+                loadings: &memory.loadings,
+                scores: &self.state.scores,
+                block,
             })
-            .collect();
+        });
         parts.concat()
     }
 

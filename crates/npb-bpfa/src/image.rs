@@ -3,12 +3,12 @@
 use std::ops::{ControlFlow, Range};
 
 use npb_data::{Image, Mask, PatchGrid, PatchSums};
+use npb_infer::parallel;
 use npb_infer::ranges::{OutOfRange, at_least};
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::Checkpoint;
 use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch};
 use npb_priors::special::normal_quantile;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::config::BpfaConfig;
@@ -368,10 +368,7 @@ pub fn restore_watched(
         watch,
         checkpoint: &checkpoint,
     };
-    let reached: Vec<Reached> = (0..chains)
-        .into_par_iter()
-        .map(|chain| work.chain(chain))
-        .collect::<Result<_, _>>()?;
+    let reached: Vec<Reached> = parallel::try_map(0..chains, |chain| work.chain(chain))?;
     // A watcher may have said stop at the very end.
     let total = config.model.sweeps.total() as usize;
     let stop = match reached.iter().all(|r| r.trace.n_sweeps() >= total) {

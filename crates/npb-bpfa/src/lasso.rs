@@ -1,12 +1,12 @@
 //! Laplace scores, as mixtures of normal ones (Z 54, 55; docs/bpfa.md#lasso).
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{Gamma, InverseGaussian};
 use npb_priors::{GammaPrior, ParameterError};
 use pulp::{Arch, Simd, WithSimd};
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BpfaError;
@@ -53,29 +53,25 @@ impl LassoScales {
         let [chain, sweep, block] = key;
         let per_entry = self.rates.len() != k;
         let rates = &self.rates;
-        let sums: Vec<Result<Vec<f64>, ParameterError>> = self
-            .inverse_scales
-            .par_chunks_mut(k * BLOCK_ROWS)
-            .enumerate()
-            .map(|(b, scales)| {
-                let mut sums = vec![0.0; k];
-                for (i, scales) in scales.chunks_exact_mut(k).enumerate() {
-                    let i = b * BLOCK_ROWS + i;
-                    let rng = &mut stream(seed, [chain, sweep, block, i as u64]);
-                    let row = scores.row(i).values;
-                    for (atom, (scale, &s)) in scales.iter_mut().zip(row).enumerate() {
-                        let rate = rates[if per_entry { i * k + atom } else { atom }];
-                        let square = noise * f64::from(s).powi(2);
-                        // A score of 0 has an infinite mean, which the law allows.
-                        let law = InverseGaussian::new((rate / square).sqrt(), rate)?;
-                        let drawn = law.sample(rng).clamp(LEAST, MOST);
-                        *scale = drawn as f32;
-                        sums[atom] += 1.0 / drawn;
-                    }
+        let blocks = self.inverse_scales.chunks_mut(k * BLOCK_ROWS).enumerate();
+        let sums: Vec<Result<Vec<f64>, ParameterError>> = parallel::map(blocks, |(b, scales)| {
+            let mut sums = vec![0.0; k];
+            for (i, scales) in scales.chunks_exact_mut(k).enumerate() {
+                let i = b * BLOCK_ROWS + i;
+                let rng = &mut stream(seed, [chain, sweep, block, i as u64]);
+                let row = scores.row(i).values;
+                for (atom, (scale, &s)) in scales.iter_mut().zip(row).enumerate() {
+                    let rate = rates[if per_entry { i * k + atom } else { atom }];
+                    let square = noise * f64::from(s).powi(2);
+                    // A score of 0 has an infinite mean, which the law allows.
+                    let law = InverseGaussian::new((rate / square).sqrt(), rate)?;
+                    let drawn = law.sample(rng).clamp(LEAST, MOST);
+                    *scale = drawn as f32;
+                    sums[atom] += 1.0 / drawn;
                 }
-                Ok(sums)
-            })
-            .collect();
+            }
+            Ok(sums)
+        });
         let mut totals = vec![0.0; k];
         for part in sums {
             totals.iter_mut().zip(part?).for_each(|(t, x)| *t += x);

@@ -1,7 +1,7 @@
 //! The dictionary as the hot loops want it: padded, with the products that rows share.
 
+use npb_infer::parallel;
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 /// Rows of the padded dictionary are multiples of this: the widest register of single precision.
 pub(crate) const PAD: usize = 16;
@@ -54,18 +54,15 @@ impl Loadings {
         let Some(weights) = weights else { return };
         self.gram.resize(kp * kp, 0.0);
         let by_column = &self.by_column;
-        self.gram
-            .par_chunks_mut(kp)
-            .enumerate()
-            .for_each(|(atom, out)| {
-                arch.dispatch(GramRow {
-                    by_column,
-                    kp,
-                    weights,
-                    atom,
-                    out,
-                })
-            });
+        parallel::for_each(self.gram.chunks_mut(kp).enumerate(), |(atom, out)| {
+            arch.dispatch(GramRow {
+                by_column,
+                kp,
+                weights,
+                atom,
+                out,
+            })
+        });
         self.norms.extend((0..kp).map(|k| self.gram[k * kp + k]));
     }
 

@@ -1,10 +1,10 @@
 //! Precisions of noise and slabs.
 
+use npb_infer::parallel;
 use npb_priors::dist::Gamma;
 use npb_priors::{GammaPrior, ParameterError};
 use pulp::{Arch, Simd, WithSimd};
 use rand::Rng;
-use rayon::prelude::*;
 
 use crate::config::SlabPrior;
 use crate::loadings::Loadings;
@@ -65,9 +65,9 @@ pub(crate) fn residual_squares(
     loadings: &Loadings,
     scores: &Scores,
 ) -> Vec<f64> {
-    let parts: Vec<Vec<f64>> = (0..scores.blocks.len())
-        .into_par_iter()
-        .map_init(ResidualWork::default, |residual, block| {
+    let blocks = 0..scores.blocks.len();
+    let parts: Vec<Vec<f64>> =
+        parallel::map_with(blocks, ResidualWork::default, |residual, block| {
             arch.dispatch(BlockSquares {
                 rows,
                 loadings,
@@ -75,8 +75,7 @@ pub(crate) fn residual_squares(
                 block,
                 residual,
             })
-        })
-        .collect();
+        });
     let mut squares = vec![0.0; rows.n_channels()];
     for part in parts {
         squares.iter_mut().zip(part).for_each(|(s, x)| *s += x);

@@ -1,5 +1,6 @@
 //! How often atoms are used: the weights pi_k, and switches with the weights integrated out (docs/bpfa.md#switches).
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::ParameterError;
 use npb_priors::beta_bernoulli::WeightPrior;
@@ -7,7 +8,6 @@ use npb_priors::dist::Beta;
 use pulp::{Arch, Simd, WithSimd};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::dependent::Dependence;
 use crate::loadings::Loadings;
@@ -85,23 +85,23 @@ impl Collapsed<'_> {
             products.clear();
             products.resize(n * pairs, 0.0_f32);
             let read: &Scores = scores;
-            candidates
-                .par_chunks_mut(BLOCK_ROWS * m)
-                .zip(products.par_chunks_mut(BLOCK_ROWS * pairs))
-                .enumerate()
-                .for_each_init(
-                    ScanWork::default,
-                    |work, (block, (candidates, products))| {
-                        self.arch.dispatch(Look {
-                            all: self,
-                            scores: read,
-                            first: first + block * BLOCK_ROWS,
-                            candidates,
-                            products,
-                            work,
-                        });
-                    },
-                );
+            let blocks = candidates
+                .chunks_mut(BLOCK_ROWS * m)
+                .zip(products.chunks_mut(BLOCK_ROWS * pairs));
+            parallel::for_each_with(
+                blocks.enumerate(),
+                ScanWork::default,
+                |work, (block, (candidates, products))| {
+                    self.arch.dispatch(Look {
+                        all: self,
+                        scores: read,
+                        first: first + block * BLOCK_ROWS,
+                        candidates,
+                        products,
+                        work,
+                    });
+                },
+            );
             let rows = candidates.chunks_exact_mut(m);
             for (i, (own, products)) in rows.zip(products.chunks_exact(pairs)).enumerate() {
                 let group = self.dependence.group(first + i);
@@ -146,44 +146,45 @@ impl Collapsed<'_> {
     fn write(&self, scores: &mut Scores, first_block: usize, candidates: &[Candidate]) {
         let m = self.atoms.len();
         let k = scores.n_atoms();
-        scores.blocks[first_block..]
-            .par_iter_mut()
-            .zip(candidates.par_chunks(BLOCK_ROWS * m))
-            .for_each_init(
-                || (Vec::new(), Vec::new(), Vec::new()),
-                |(starts, atoms, values), (block, candidates)| {
-                    let same = candidates.iter().all(|c| c.old == 0.0 && c.new == 0.0);
-                    if same {
-                        return;
-                    }
-                    starts.clear();
-                    starts.push(0);
-                    atoms.clear();
-                    values.clear();
-                    for (i, own) in candidates.chunks_exact(m).enumerate() {
-                        let drawn = self.atoms.iter().zip(own).filter(|(_, c)| c.new != 0.0);
-                        let mut drawn = drawn.map(|(&k, c)| (k, c.new)).peekable();
-                        for (atom, s) in block.row(i, k).iter() {
-                            while let Some((k, s)) = drawn.next_if(|&(k, _)| k <= atom) {
-                                atoms.push(k as u16);
-                                values.push(s);
-                            }
-                            if self.atoms.binary_search(&atom).is_err() {
-                                atoms.push(atom as u16);
-                                values.push(s);
-                            }
-                        }
-                        for (k, s) in drawn {
+        let blocks = scores.blocks[first_block..]
+            .iter_mut()
+            .zip(candidates.chunks(BLOCK_ROWS * m));
+        parallel::for_each_with(
+            blocks,
+            || (Vec::new(), Vec::new(), Vec::new()),
+            |(starts, atoms, values), (block, candidates)| {
+                let same = candidates.iter().all(|c| c.old == 0.0 && c.new == 0.0);
+                if same {
+                    return;
+                }
+                starts.clear();
+                starts.push(0);
+                atoms.clear();
+                values.clear();
+                for (i, own) in candidates.chunks_exact(m).enumerate() {
+                    let drawn = self.atoms.iter().zip(own).filter(|(_, c)| c.new != 0.0);
+                    let mut drawn = drawn.map(|(&k, c)| (k, c.new)).peekable();
+                    for (atom, s) in block.row(i, k).iter() {
+                        while let Some((k, s)) = drawn.next_if(|&(k, _)| k <= atom) {
                             atoms.push(k as u16);
                             values.push(s);
                         }
-                        starts.push(atoms.len() as u32);
+                        if self.atoms.binary_search(&atom).is_err() {
+                            atoms.push(atom as u16);
+                            values.push(s);
+                        }
                     }
-                    std::mem::swap(&mut block.starts, starts);
-                    std::mem::swap(&mut block.atoms, atoms);
-                    std::mem::swap(&mut block.values, values);
-                },
-            );
+                    for (k, s) in drawn {
+                        atoms.push(k as u16);
+                        values.push(s);
+                    }
+                    starts.push(atoms.len() as u32);
+                }
+                std::mem::swap(&mut block.starts, starts);
+                std::mem::swap(&mut block.atoms, atoms);
+                std::mem::swap(&mut block.values, values);
+            },
+        );
     }
 
     fn rng(&self, row: usize) -> Xoshiro256PlusPlus {

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use npb_infer::parallel;
 use npb_infer::ranges::{OutOfRange, at_least, gamma, moderate, not_negative, up_to};
 use npb_infer::{VbLimits, VbOutcome, VbReport, resume_vb, stream};
 use npb_linalg::faer::{MatMut, MatRef};
@@ -9,7 +10,6 @@ use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Beta, Gamma};
 use npb_priors::special::ln_gamma;
 use npb_priors::{GammaPrior, ParameterError};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MOST_ATOMS, ScorePrior, SlabPrior, UsagePrior};
@@ -398,23 +398,17 @@ impl<'d> BpfaVb<'d> {
         let per_row = variance.len() / state.n_rows;
         let this = (&*self, &state, &means);
         let done: Vec<Result<(), BpfaError>> = if on.is_empty() {
-            mean.par_chunks_mut(k)
-                .zip(variance.par_chunks_mut(per_row))
-                .enumerate()
-                .map(|(i, (mean, variance))| {
-                    this.0
-                        .update_row(this.1, this.2, i, &mut [], mean, variance)
-                })
-                .collect()
+            let rows = mean.chunks_mut(k).zip(variance.chunks_mut(per_row));
+            parallel::map(rows.enumerate(), |(i, (mean, variance))| {
+                this.0
+                    .update_row(this.1, this.2, i, &mut [], mean, variance)
+            })
         } else {
-            mean.par_chunks_mut(k)
-                .zip(variance.par_chunks_mut(per_row))
-                .zip(on.par_chunks_mut(k))
-                .enumerate()
-                .map(|(i, ((mean, variance), on))| {
-                    this.0.update_row(this.1, this.2, i, on, mean, variance)
-                })
-                .collect()
+            let rows = mean.chunks_mut(k).zip(variance.chunks_mut(per_row));
+            let rows = rows.zip(on.chunks_mut(k));
+            parallel::map(rows.enumerate(), |(i, ((mean, variance), on))| {
+                this.0.update_row(this.1, this.2, i, on, mean, variance)
+            })
         };
         state.on = on;
         state.score_mean = mean;
@@ -527,12 +521,10 @@ impl<'d> BpfaVb<'d> {
         let mut mean = std::mem::take(&mut self.state.dictionary_mean);
         let mut variance = std::mem::take(&mut self.state.dictionary_variance);
         let this = &*self;
-        mean.par_chunks_mut(k)
-            .zip(variance.par_chunks_mut(k))
-            .enumerate()
-            .for_each(|(p, (mean, variance))| {
-                this.update_column(means.noise[p], p, mean, variance)
-            });
+        let columns = mean.chunks_mut(k).zip(variance.chunks_mut(k));
+        parallel::for_each(columns.enumerate(), |(p, (mean, variance))| {
+            this.update_column(means.noise[p], p, mean, variance)
+        });
         self.state.dictionary_mean = mean;
         self.state.dictionary_variance = variance;
     }
@@ -665,19 +657,16 @@ impl<'d> BpfaVb<'d> {
     /// Expected squared residuals, summed by channel.
     fn expected_squares(&self) -> Vec<f64> {
         let state = &self.state;
-        let rows: Vec<Vec<f64>> = (0..state.n_rows)
-            .into_par_iter()
-            .map(|i| {
-                let mut squares = vec![0.0; self.rows.n_channels()];
-                for (e, &y) in self.rows.values(i).iter().enumerate() {
-                    let p = place(self.rows.columns(i), e);
-                    let (fitted, variance) = state.moments(i, p);
-                    let square = (f64::from(y) - fitted).powi(2) + variance;
-                    squares[self.rows.channels()[p] as usize] += square;
-                }
-                squares
-            })
-            .collect();
+        let rows: Vec<Vec<f64>> = parallel::map(0..state.n_rows, |i| {
+            let mut squares = vec![0.0; self.rows.n_channels()];
+            for (e, &y) in self.rows.values(i).iter().enumerate() {
+                let p = place(self.rows.columns(i), e);
+                let (fitted, variance) = state.moments(i, p);
+                let square = (f64::from(y) - fitted).powi(2) + variance;
+                squares[self.rows.channels()[p] as usize] += square;
+            }
+            squares
+        });
         let mut total = vec![0.0; self.rows.n_channels()];
         for row in rows {
             total.iter_mut().zip(row).for_each(|(t, x)| *t += x);

@@ -1,7 +1,9 @@
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
 use thiserror::Error;
+
+use crate::parallel;
 
 /// The best of several restarts, see [`best_restart`].
 #[derive(Clone, Debug)]
@@ -58,55 +60,39 @@ pub fn best_restart<T: Send, E: Send + fmt::Debug + fmt::Display>(
     n: usize,
     run: impl Fn(usize) -> Result<(f64, T), E> + Sync,
 ) -> Result<BestRestart<T, E>, RestartError<E>> {
-    let tally = (0..n)
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|i| Tally::one(i, run(i)))
-        .reduce(Tally::empty, Tally::join);
+    let best = Mutex::new(None);
+    let outcomes = parallel::map(0..n, |i| {
+        let (objective, value) = run(i)?;
+        let mut best = best.lock().unwrap_or_else(PoisonError::into_inner);
+        if wins(objective, i, best.as_ref()) {
+            *best = Some((i, objective, value));
+        }
+        Ok(objective)
+    });
+    let mut tally = Tally {
+        best: best.into_inner().unwrap_or_else(PoisonError::into_inner),
+        objectives: Vec::with_capacity(n),
+        failures: Vec::new(),
+    };
+    for (i, outcome) in outcomes.into_iter().enumerate() {
+        tally.objectives.push(outcome.as_ref().ok().copied());
+        tally.failures.extend(outcome.err().map(|error| (i, error)));
+    }
     tally.finish(n)
 }
 
-/// Outcome of a contiguous range of restarts. `join` is associative, so the shape of rayon's
-/// reduction tree is irrelevant.
+/// Whether a restart takes the place of the best so far, in whatever order they end.
+fn wins<T>(objective: f64, index: usize, best: Option<&(usize, f64, T)>) -> bool {
+    let first =
+        |&(i, best, _): &(usize, f64, T)| objective > best || (objective == best && index < i);
+    !objective.is_nan() && best.is_none_or(first)
+}
+
+/// What came of all restarts.
 struct Tally<T, E> {
     best: Option<(usize, f64, T)>,
     objectives: Vec<Option<f64>>,
     failures: Vec<(usize, E)>,
-}
-
-impl<T, E> Tally<T, E> {
-    fn empty() -> Self {
-        Self {
-            best: None,
-            objectives: Vec::new(),
-            failures: Vec::new(),
-        }
-    }
-
-    fn one(index: usize, outcome: Result<(f64, T), E>) -> Self {
-        match outcome {
-            Err(error) => Self {
-                best: None,
-                objectives: vec![None],
-                failures: vec![(index, error)],
-            },
-            Ok((objective, value)) => Self {
-                best: (!objective.is_nan()).then_some((index, objective, value)),
-                objectives: vec![Some(objective)],
-                failures: Vec::new(),
-            },
-        }
-    }
-
-    fn join(mut self, mut later: Self) -> Self {
-        self.best = match (self.best, later.best) {
-            (Some(first), Some(second)) => Some(if second.1 > first.1 { second } else { first }),
-            (first, second) => first.or(second),
-        };
-        self.objectives.append(&mut later.objectives);
-        self.failures.append(&mut later.failures);
-        self
-    }
 }
 
 impl<T, E: fmt::Debug + fmt::Display> Tally<T, E> {

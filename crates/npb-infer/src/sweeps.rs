@@ -1,9 +1,8 @@
 use std::ops::{ControlFlow, Range};
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::Stop;
+use crate::{Stop, parallel};
 
 /// How many sweeps a Gibbs run makes and which draws it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,10 +277,6 @@ pub fn run_chains<T: Send, E: Send>(
     n: usize,
     run: impl Fn(u64) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
-    let chains: Vec<Result<T, E>> = (0..n)
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|chain| run(chain as u64))
-        .collect();
+    let chains: Vec<Result<T, E>> = parallel::map(0..n as u64, run);
     chains.into_iter().collect()
 }

@@ -30,8 +30,8 @@ pub struct BitsDiffer {
 ///
 /// ```
 /// use npb_infer::testing::same_bits_on_threads;
-/// use rayon::prelude::*;
-/// let ordered = || (0..1000).into_par_iter().map(|i| f64::from(i).sqrt()).collect::<Vec<_>>();
+/// use npb_infer::parallel;
+/// let ordered = || parallel::map(0..1000, |i| f64::from(i).sqrt());
 /// same_bits_on_threads(&[1, 2, 4], || ordered().iter().sum::<f64>().to_bits().to_le_bytes().to_vec()).unwrap();
 /// ```
 pub fn same_bits_on_threads(

@@ -2,10 +2,9 @@ use std::fmt;
 
 use npb_priors::special::ln_gamma;
 use rand::RngExt;
-use rayon::prelude::*;
 
 use super::JointModel;
-use crate::stream;
+use crate::{parallel, stream};
 
 /// Keys of the streams, third word.
 const REPLICATE: u64 = 3;
@@ -169,10 +168,9 @@ impl Calibration {
             ..*self
         };
         let names = model.names();
-        let ranks: Vec<Vec<usize>> = (0..self.replications as u64)
-            .into_par_iter()
-            .map(|r| test.replicate(model, names.len(), r))
-            .collect();
+        let ranks: Vec<Vec<usize>> = parallel::map(0..self.replications as u64, |r| {
+            test.replicate(model, names.len(), r)
+        });
         let uniform = UniformRanks::new(self.replications, self.draws);
         let level = self.false_alarm / names.len() as f64;
         let null = uniform.null(test.seed, level);
@@ -265,7 +263,7 @@ impl UniformRanks {
                 .collect();
             self.statistic(&ranks)
         };
-        let mut sorted: Vec<f64> = (0..simulations).into_par_iter().map(simulate).collect();
+        let mut sorted: Vec<f64> = parallel::map(0..simulations, simulate);
         sorted.sort_unstable_by(f64::total_cmp);
         Null { sorted }
     }

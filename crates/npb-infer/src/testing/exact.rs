@@ -3,10 +3,9 @@ use std::{collections::HashMap, fmt, hash::Hash};
 use npb_priors::special::log_sum_exp;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rayon::prelude::*;
 
 use super::student::TTest;
-use crate::stream;
+use crate::{parallel, stream};
 
 /// Key of the streams, third word.
 const CHAIN: u64 = 5;
@@ -222,10 +221,7 @@ impl ExactTest {
             }
             visits
         };
-        let visits: Vec<Vec<u64>> = (0..self.chains as u64)
-            .into_par_iter()
-            .map(visits)
-            .collect();
+        let visits: Vec<Vec<u64>> = parallel::map(0..self.chains as u64, visits);
         ExactReport {
             checks: pooled(&exact.probabilities, LEAST_VISITS / self.length as f64)
                 .into_iter()

@@ -1,10 +1,9 @@
 use std::fmt;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rayon::prelude::*;
 
 use super::student::TTest;
-use crate::stream;
+use crate::{parallel, stream};
 
 /// Keys of the streams, third word.
 const CALIBRATE: u64 = 0;
@@ -193,10 +192,9 @@ impl JointTest {
         };
         let names = model.names();
         let prior = PriorRanks::new(model, names.len(), test.seed);
-        let differences: Vec<Vec<f64>> = (0..self.chains as u64)
-            .into_par_iter()
-            .map(|chain| test.difference(model, &prior, chain))
-            .collect();
+        let differences: Vec<Vec<f64>> = parallel::map(0..self.chains as u64, |chain| {
+            test.difference(model, &prior, chain)
+        });
         JointReport {
             checks: checks(&names, &differences),
             false_alarm: self.false_alarm,

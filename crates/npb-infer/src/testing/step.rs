@@ -1,7 +1,5 @@
-use rayon::prelude::*;
-
 use super::joint::{JointModel, JointReport, PriorRanks, checks};
-use crate::stream;
+use crate::{parallel, stream};
 
 /// Key of the streams, third word; those of the joint-distribution test come before it.
 const STEP: u64 = 5;
@@ -66,19 +64,16 @@ impl StepTest {
         let seed = super::moved(self.seed);
         let names = model.names();
         let prior = PriorRanks::new(model, names.len(), seed);
-        let differences: Vec<Vec<f64>> = (0..self.replications as u64)
-            .into_par_iter()
-            .map(|item| {
-                let rng = &mut stream(seed, [0, 0, STEP, item]);
-                let mut state = model.prior(rng);
-                let data = model.simulate(&state, rng);
-                let mut sum = vec![0.0; 2 * names.len()];
-                prior.add(&model.summary(&state, &data), -1.0, &mut sum);
-                model.sweep(&mut state, &data, rng);
-                prior.add(&model.summary(&state, &data), 1.0, &mut sum);
-                sum
-            })
-            .collect();
+        let differences: Vec<Vec<f64>> = parallel::map(0..self.replications as u64, |item| {
+            let rng = &mut stream(seed, [0, 0, STEP, item]);
+            let mut state = model.prior(rng);
+            let data = model.simulate(&state, rng);
+            let mut sum = vec![0.0; 2 * names.len()];
+            prior.add(&model.summary(&state, &data), -1.0, &mut sum);
+            model.sweep(&mut state, &data, rng);
+            prior.add(&model.summary(&state, &data), 1.0, &mut sum);
+            sum
+        });
         JointReport {
             checks: checks(&names, &differences),
             false_alarm: self.false_alarm,
