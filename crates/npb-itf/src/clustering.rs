@@ -1,6 +1,6 @@
 //! Which rows belong together: co-clustering, row similarity and one clustering that stands for all draws.
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 use serde::{Deserialize, Serialize};
 
 use crate::{ItfError, ItfFit};
@@ -58,7 +58,7 @@ impl PairTable {
     /// Share of the given label vectors in which rows are together. Cost: pairs x vectors.
     fn of(draws: &[&[u32]], rows: &[usize]) -> Self {
         let share = (draws.len() as f32).recip();
-        let lines = (0..rows.len()).into_par_iter().map(|high| {
+        let lines: Vec<Vec<f32>> = parallel::map(0..rows.len(), |high| {
             let mut line = vec![0.0_f32; high];
             for labels in draws {
                 let own = labels[rows[high]];
@@ -69,7 +69,6 @@ impl PairTable {
             line.iter_mut().for_each(|v| *v *= share);
             line
         });
-        let lines: Vec<Vec<f32>> = lines.collect();
         Self {
             rows: rows.to_vec(),
             values: lines.concat(),
@@ -164,21 +163,17 @@ const PASSES: usize = 100;
 /// Without draws, or when their lengths differ.
 pub fn point_clustering(draws: &[&[u32]], loss: ClusteringLoss) -> PointClustering {
     let draws = Draws::new(draws, loss);
-    let mut by_loss: Vec<(f64, usize)> = (0..draws.labels.len())
-        .into_par_iter()
-        .map(|s| (draws.expected_loss(&draws.labels[s]), s))
-        .collect();
+    let mut by_loss: Vec<(f64, usize)> = parallel::map(0..draws.labels.len(), |s| {
+        (draws.expected_loss(&draws.labels[s]), s)
+    });
     by_loss.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Draws of equal loss are often the same clustering.
     by_loss.dedup_by(|a, b| a.0 == b.0);
     let starts: Vec<usize> = by_loss.iter().take(STARTS).map(|&(_, s)| s).collect();
-    let ends: Vec<(f64, Vec<u32>)> = starts
-        .into_par_iter()
-        .map(|s| {
-            let labels = Search::new(&draws, &draws.labels[s]).run();
-            (draws.expected_loss(&labels), labels)
-        })
-        .collect();
+    let ends: Vec<(f64, Vec<u32>)> = parallel::map(starts, |s| {
+        let labels = Search::new(&draws, &draws.labels[s]).run();
+        (draws.expected_loss(&labels), labels)
+    });
     let best = ends.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let (_, labels) = best.expect("at least one draw");
     draws.report(&labels)

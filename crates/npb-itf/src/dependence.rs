@@ -20,11 +20,11 @@
 //! The one exception is a network, whose rows are drawn in turn: there it is enough that the other column is no network.
 
 use npb_infer::diagnostics::quantile;
+use npb_infer::parallel;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::{SweepPlan, stream};
 use npb_linalg::faer::{Mat, Side};
 use npb_priors::special::normal_quantile;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::gibbs::shuffle;
@@ -298,7 +298,7 @@ impl ItfFit {
         };
         Ok(Dependence {
             names: self.columns().iter().map(|c| c.name.clone()).collect(),
-            pairs: pairs.into_par_iter().map(pair).collect(),
+            pairs: parallel::map(pairs, pair),
         })
     }
 
@@ -346,7 +346,7 @@ impl ItfFit {
         quantiles: &[f64],
         of_draw: impl Fn(&Draw) -> f64 + Send + Sync,
     ) -> InformationSummary {
-        let values = self.draws().par_iter().map(of_draw).collect();
+        let values = parallel::map(self.draws(), of_draw);
         InformationSummary::new(values, quantiles)
     }
 
@@ -361,7 +361,7 @@ impl ItfFit {
             return Err(ItfError::NoRows);
         }
         self.check_columns_of(rows)?;
-        let scores = (0..self.places().len()).into_par_iter().map(|j| {
+        parallel::try_map(0..self.places().len(), |j| {
             let place = self.places()[j];
             let (law, cells) = (self.law(j), &rows.cells()[place.column]);
             let name = &self.columns()[j].name;
@@ -369,8 +369,7 @@ impl ItfFit {
                 Some((law, cells)) => Scores::of(name, &law, &cells, config, j as u64),
                 None => Scores::of(name, law, cells, config, j as u64),
             }
-        });
-        scores.collect()
+        })
     }
 
     /// For every draw and group the information between its columns, as a matrix; empty for columns that are no group.
@@ -384,7 +383,7 @@ impl ItfFit {
                 .map(|c| of_column(draw, c))
                 .collect()
         };
-        self.draws().par_iter().map(of_draw).collect()
+        parallel::map(self.draws(), of_draw)
     }
 }
 
@@ -755,11 +754,9 @@ fn permutation_test(
         shuffle(order, &mut stream(config.seed, key));
         statistic(&a, &b, order, table) >= threshold
     };
-    let permutations = (0..config.permutations as u64).into_par_iter();
-    let exceeding = permutations
-        .map_init(|| (Vec::new(), Vec::new()), exceeds)
-        .filter(|&exceeds| exceeds)
-        .count();
+    let permutations = 0..config.permutations as u64;
+    let found = parallel::map_with(permutations, || (Vec::new(), Vec::new()), exceeds);
+    let exceeding = found.into_iter().filter(|&exceeds| exceeds).count();
     let p_value = (1 + exceeding) as f64 / (1 + config.permutations) as f64;
     (rows.len(), p_value)
 }

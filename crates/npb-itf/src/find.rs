@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
+use npb_infer::parallel;
 use npb_infer::watch::Part;
 use npb_infer::{Stop, SweepPlan, Watch, stream};
 use rand::RngExt;
-use rayon::prelude::*;
 
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
@@ -199,11 +199,9 @@ pub(crate) fn find_groups(
         told: Mutex::new((0, part)),
     };
     let none = [Vec::new()];
-    let fits = none[..candidates.len().min(1)]
-        .par_iter()
-        .chain(&candidates);
+    let fits = none[..candidates.len().min(1)].iter().chain(&candidates);
     let fits: Vec<Result<Option<Vec<f64>>, ItfError>> =
-        fits.map(|groups| search.explained(groups)).collect();
+        parallel::map(fits, |groups| search.explained(groups));
     let mut densities = Vec::new();
     for found in fits {
         match found? {
@@ -360,7 +358,7 @@ fn clusters(scores: &[Vec<Option<f64>>]) -> Vec<Vec<usize>> {
         let of_pair = |b: usize| correlation(&scores[a], &scores[b]).abs();
         (0..n).map(of_pair).collect()
     };
-    let alike: Vec<Vec<f64>> = (0..n).into_par_iter().map(entry).collect();
+    let alike: Vec<Vec<f64>> = parallel::map(0..n, entry);
     let mut clusters: Vec<Vec<usize>> = (0..n).map(|j| vec![j]).collect();
     loop {
         let mut best = (ALIKE, None);

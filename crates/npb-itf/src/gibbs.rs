@@ -11,7 +11,7 @@ mod start;
 mod swaps;
 mod top;
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 
 use crate::kernels::Cells;
 use crate::prior::grow_concentrations;
@@ -124,20 +124,18 @@ impl ItfSampler<'_> {
             .map(|j| self.stream(position, j as u64))
             .collect();
         let blocks = &self.state.blocks;
-        (self.state.columns.par_iter_mut())
-            .zip(&mut self.pools)
-            .zip(self.data.cells())
-            .zip(keys)
-            .for_each(|(((column, pool), cells), mut rng)| {
-                let labels = if column.labels.is_empty() {
-                    &blocks[column.block].labels
-                } else {
-                    &column.labels
-                };
-                let n = collapsed::n_labels(labels);
-                column.law.truncate(n);
-                column.law.grow(n, &mut rng);
-                column.law.update(cells, labels, pool, &mut rng);
-            });
+        let columns = self.state.columns.iter_mut().zip(&mut self.pools);
+        let columns = columns.zip(self.data.cells()).zip(keys);
+        parallel::for_each(columns, |(((column, pool), cells), mut rng)| {
+            let labels = if column.labels.is_empty() {
+                &blocks[column.block].labels
+            } else {
+                &column.labels
+            };
+            let n = collapsed::n_labels(labels);
+            column.law.truncate(n);
+            column.law.grow(n, &mut rng);
+            column.law.update(cells, labels, pool, &mut rng);
+        });
     }
 }

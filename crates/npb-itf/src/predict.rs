@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
+use npb_infer::parallel;
 use npb_priors::special::{ln_normalize, log_sum_exp};
 use rand::RngExt;
-use rayon::prelude::*;
 
 use crate::columns::{codes, levels};
 use crate::draw::{ColumnDraw, Draw};
@@ -368,7 +368,7 @@ impl ItfFit {
                 .flat_map(|places| row(places, &ahead, &of_joined));
             rows.collect::<Vec<_>>()
         };
-        let found: Vec<Vec<(usize, f64)>> = rows.par_chunks(BLOCK).map(block).collect();
+        let found: Vec<Vec<(usize, f64)>> = parallel::map(rows.chunks(BLOCK), block);
         let mut densities = vec![0.0; cells.len()];
         for (place, density) in found.into_iter().flatten() {
             densities[place] = density;
@@ -400,8 +400,7 @@ impl ItfFit {
             let ahead = Ahead::new(self.draws(), &rows.cells, |_| range.clone());
             range.map(|i| row(i, &ahead)).collect::<Vec<T>>()
         };
-        let blocks = (0..rows.n_rows.div_ceil(BLOCK)).into_par_iter();
-        let blocks: Vec<Vec<T>> = blocks.map(block).collect();
+        let blocks: Vec<Vec<T>> = parallel::map(0..rows.n_rows.div_ceil(BLOCK), block);
         blocks.into_iter().flatten().collect()
     }
 

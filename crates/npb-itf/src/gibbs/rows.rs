@@ -12,10 +12,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
 use rand::RngExt;
-use rayon::prelude::*;
 
 use crate::collapsed;
 use crate::kernel::RowLabels;
@@ -291,18 +291,17 @@ pub(super) fn draw_labels(
         block.one_by_one(overflows, width, new, &mut key.stream(2, 0))
     } else {
         ln_likelihoods.resize(n_rows.div_ceil(CHUNK), 0.0);
-        new.par_chunks_mut(CHUNK * width)
-            .zip(ln_likelihoods.par_iter_mut())
-            .enumerate()
-            .for_each_init(
-                Buffers::default,
-                |buffers, (chunk, (out, ln_likelihood))| {
-                    let start = chunk * CHUNK;
-                    let rows = start..start + out.len() / width;
-                    *ln_likelihood =
-                        block.draw_rows(rows, overflows, None, &mut chunk_key(chunk), buffers, out);
-                },
-            );
+        let chunks = new.chunks_mut(CHUNK * width).zip(ln_likelihoods.iter_mut());
+        parallel::for_each_with(
+            chunks.enumerate(),
+            Buffers::default,
+            |buffers, (chunk, (out, ln_likelihood))| {
+                let start = chunk * CHUNK;
+                let rows = start..start + out.len() / width;
+                *ln_likelihood =
+                    block.draw_rows(rows, overflows, None, &mut chunk_key(chunk), buffers, out);
+            },
+        );
         ln_likelihoods.iter().sum()
     };
 

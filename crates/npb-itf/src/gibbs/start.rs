@@ -1,10 +1,10 @@
 //! Starting values.
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::GammaPrior;
 use npb_priors::dp::ln_label_probability;
 use rand::RngExt;
-use rayon::prelude::*;
 
 use super::split_merge::shuffle;
 use crate::collapsed::{self, CellClusters, CollapsedClusters, cross_counts};
@@ -66,12 +66,7 @@ pub(super) fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState 
         column
     };
     let pairs = data.laws().iter().zip(data.cells());
-    let mut columns: Vec<ColumnState> = pairs
-        .collect::<Vec<_>>()
-        .into_par_iter()
-        .enumerate()
-        .map(column)
-        .collect();
+    let mut columns: Vec<ColumnState> = parallel::map(pairs.enumerate(), column);
     let rng = &mut keyed(u64::MAX);
     let all_collapsed = columns
         .iter()
@@ -203,12 +198,10 @@ fn group_columns(
         let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
         counts.chunks_exact(n_labels).map(of_cluster).sum::<f64>()
     };
-    let alone: Vec<[f64; 2]> = (columns.par_iter().enumerate())
-        .map(|(j, column)| {
-            let rng = &mut keyed(j as u64);
-            [&none, &column.labels].map(|labels| explained(column, j, labels, rng))
-        })
-        .collect();
+    let alone: Vec<[f64; 2]> = parallel::map(columns.iter().enumerate(), |(j, column)| {
+        let rng = &mut keyed(j as u64);
+        [&none, &column.labels].map(|labels| explained(column, j, labels, rng))
+    });
     // Labels of missing cells say nothing.
     let gain = |(j, (column, [by_none, by_itself])): (usize, (&ColumnState, &[f64; 2]))| {
         let shown = (0..n_rows).filter(|&i| column.law.is_observed(&data.cells()[j], i));
@@ -223,15 +216,13 @@ fn group_columns(
     let mut founders: Vec<Vec<u32>> = Vec::new();
     for j in order {
         let [by_none, by_itself] = alone[j];
-        let by_founder: Vec<f64> = (founders.par_iter().enumerate())
-            .map(|(b, labels)| {
-                let rng = &mut keyed(((1 + b as u64) << 32) + j as u64);
-                match labels == &none {
-                    true => f64::NEG_INFINITY,
-                    false => explained(&columns[j], j, labels, rng),
-                }
-            })
-            .collect();
+        let by_founder: Vec<f64> = parallel::map(founders.iter().enumerate(), |(b, labels)| {
+            let rng = &mut keyed(((1 + b as u64) << 32) + j as u64);
+            match labels == &none {
+                true => f64::NEG_INFINITY,
+                false => explained(&columns[j], j, labels, rng),
+            }
+        });
         let best = (0..founders.len()).max_by(|&a, &b| by_founder[a].total_cmp(&by_founder[b]));
         match best.filter(|&b| by_founder[b] > by_none + START_MARGIN) {
             Some(b) => {

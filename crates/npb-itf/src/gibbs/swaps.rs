@@ -1,9 +1,9 @@
 //! Swaps of label names, sticks integrated out.
 
 use npb_infer::Xoshiro256PlusPlus;
+use npb_infer::parallel;
 use npb_priors::dp::{ln_label_probability, ln_occupied_ratio, occupied_labels};
 use rand::RngExt;
-use rayon::prelude::*;
 
 use super::sampler::ItfSampler;
 use crate::collapsed::{self, cross_counts};
@@ -44,8 +44,8 @@ impl ItfSampler<'_> {
             .map(|j| self.stream(position, (1 << 32) + j as u64))
             .collect();
         let blocks = &self.state.blocks;
-        let columns = self.state.columns.par_iter_mut().zip(keys);
-        columns.for_each(|(column, mut rng)| {
+        let columns = self.state.columns.iter_mut().zip(keys);
+        parallel::for_each(columns, |(column, mut rng)| {
             let top = &blocks[column.block].labels;
             let n = collapsed::n_labels(&column.labels) + ATTEMPTS;
             let mut counts = cross_counts(top, &column.labels, collapsed::n_labels(top), n);
