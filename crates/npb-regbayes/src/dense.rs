@@ -1,8 +1,8 @@
 //! Products of dense matrices, in parallel over fixed blocks of columns so that bits do not depend on the number of threads.
 
+use npb_infer::parallel;
 use npb_linalg::faer::linalg::matmul::matmul;
 use npb_linalg::faer::{Accum, ColMut, Mat, MatMut, MatRef, Par};
-use rayon::prelude::*;
 
 /// Columns of one block of a product.
 const BLOCK: usize = 64;
@@ -13,13 +13,11 @@ pub(crate) fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>, scale: f64) -> Mat
     if out.nrows() == 0 {
         return out;
     }
-    blocks(out.as_mut())
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(n, block)| {
-            let right = b.subcols(n * BLOCK, block.ncols());
-            matmul(block, Accum::Replace, a, right, scale, Par::Seq);
-        });
+    let blocks = blocks(out.as_mut()).into_iter().enumerate();
+    parallel::for_each(blocks, |(n, block)| {
+        let right = b.subcols(n * BLOCK, block.ncols());
+        matmul(block, Accum::Replace, a, right, scale, Par::Seq);
+    });
     out
 }
 

@@ -1,8 +1,8 @@
 //! Choosing the cost C by cross-validation: small to large, each fit from the one before, folds in parallel.
 
 use npb_data::splits::Split;
+use npb_infer::parallel;
 use npb_infer::{Watch, ranges};
-use rayon::prelude::*;
 
 use crate::error::RegBayesError;
 
@@ -118,7 +118,7 @@ pub(crate) fn over_folds<T: Send, W: Send>(
         }
         Ok(found)
     };
-    folds.par_iter().enumerate().map(one).collect()
+    parallel::try_map(folds.iter().enumerate(), one)
 }
 
 /// What a selection that was stopped comes to.

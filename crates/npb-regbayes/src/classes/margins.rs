@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
-use rayon::prelude::*;
 
 #[cfg(test)]
 use crate::alternate::primal;
@@ -190,33 +190,33 @@ impl Supervision for ClassMargins {
         let mut odds = vec![0.0; factors.state.n_features()];
         factors.state.sticks.prior_ln_odds(&mut odds);
         let (items, evidence) = (factors.items, &factors.evidence);
-        columns_mut(&mut factors.state.indicators)
-            .into_par_iter()
-            .enumerate()
-            .for_each(|(i, psi)| {
-                let mut own = evidence.of_item(items, i, psi);
-                let Some(n) = places[i] else {
-                    sweep_item(&mut own, psi, precision, &odds, |_, ln_odds, _| {
-                        sigmoid(ln_odds)
-                    });
-                    return;
-                };
-                let mut loss = RowLoss {
-                    scores: self.scores(n, psi),
-                    class: self.problem.classes[n] as usize,
-                    cost: label_weight * self.problem.costs[n],
-                };
-                let mut scratch = Vec::new();
-                sweep_item(&mut own, psi, precision, &odds, |k, ln_odds, psi| {
-                    let rate = |y: usize| weights[y][k];
-                    let kinks = |sign, reach, out: &mut Vec<Kink>| {
-                        loss.kinks(&rate, sign, reach, out);
-                    };
-                    let new = minimise(ln_odds, psi, loss.slopes(&rate), kinks, &mut scratch);
-                    loss.follow(&rate, new - psi);
-                    new
+        let columns = columns_mut(&mut factors.state.indicators)
+            .into_iter()
+            .enumerate();
+        parallel::for_each(columns, |(i, psi)| {
+            let mut own = evidence.of_item(items, i, psi);
+            let Some(n) = places[i] else {
+                sweep_item(&mut own, psi, precision, &odds, |_, ln_odds, _| {
+                    sigmoid(ln_odds)
                 });
+                return;
+            };
+            let mut loss = RowLoss {
+                scores: self.scores(n, psi),
+                class: self.problem.classes[n] as usize,
+                cost: label_weight * self.problem.costs[n],
+            };
+            let mut scratch = Vec::new();
+            sweep_item(&mut own, psi, precision, &odds, |k, ln_odds, psi| {
+                let rate = |y: usize| weights[y][k];
+                let kinks = |sign, reach, out: &mut Vec<Kink>| {
+                    loss.kinks(&rate, sign, reach, out);
+                };
+                let new = minimise(ln_odds, psi, loss.slopes(&rate), kinks, &mut scratch);
+                loss.follow(&rate, new - psi);
+                new
             });
+        });
     }
 }
 

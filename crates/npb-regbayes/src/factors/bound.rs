@@ -1,7 +1,7 @@
 //! The variational bound of the factor model and what its scales are learned from.
 
+use npb_infer::parallel;
 use npb_linalg::Cholesky;
-use rayon::prelude::*;
 
 use super::Factors;
 use super::moments::{expected_loading_squares, expected_squares, ln_prior};
@@ -47,10 +47,7 @@ impl Factors<'_> {
                 .map(|&p| entropy(p))
                 .sum()
         };
-        let entropies: Vec<f64> = (0..items.n_items())
-            .into_par_iter()
-            .map(column_entropy)
-            .collect();
+        let entropies: Vec<f64> = parallel::map(0..items.n_items(), column_entropy);
         let concentration = match self.config.concentration {
             Concentration::Learned { prior } => ln_prior(state.sticks.alpha(), prior),
             Concentration::Fixed(_) => 0.0,

@@ -4,6 +4,7 @@
 //! 2007), so that each `u_k` lies between its neighbours with density proportional to `pi_k^n_k (1 - pi_k)^(I - n_k)`.
 
 use npb_data::Table;
+use npb_infer::parallel;
 use npb_infer::{ranges, stream};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -11,7 +12,6 @@ use npb_priors::GammaPrior;
 use npb_priors::special::log1mexp;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Items;
@@ -280,28 +280,26 @@ impl IbpSampler {
             .collect();
         let precision = self.draw.noise_precision;
         let mut z = std::mem::replace(&mut self.draw.indicators, Mat::zeros(0, 0));
-        columns_mut(&mut z)
-            .into_par_iter()
-            .enumerate()
-            .for_each(|(i, z)| {
-                let key = [config.chain, sweep, MOVES + place, 1 + i as u64];
-                let rng = &mut stream(config.seed, key);
-                let mut r = self.residual(i, z, &means);
-                let seen = self.items.seen.as_ref().map(|seen| seen.col_as_slice(i));
-                for k in 0..z.len() {
-                    let w = means.col_as_slice(k);
-                    let seen = |j: usize| seen.map_or(1.0, |seen| seen[j]);
-                    let squares: f64 = (0..w.len()).map(|j| seen(j) * w[j] * w[j]).sum();
-                    let slope = npb_linalg::dot(w, &r) + z[k] * squares;
-                    let ln_odds = odds[k] + precision * (slope - 0.5 * squares);
-                    let new = f64::from(u8::from(rng.random::<f64>() < sigmoid(ln_odds)));
-                    let delta = new - z[k];
-                    for j in 0..w.len() {
-                        r[j] -= delta * w[j] * seen(j);
-                    }
-                    z[k] = new;
+        let columns = columns_mut(&mut z).into_iter().enumerate();
+        parallel::for_each(columns, |(i, z)| {
+            let key = [config.chain, sweep, MOVES + place, 1 + i as u64];
+            let rng = &mut stream(config.seed, key);
+            let mut r = self.residual(i, z, &means);
+            let seen = self.items.seen.as_ref().map(|seen| seen.col_as_slice(i));
+            for k in 0..z.len() {
+                let w = means.col_as_slice(k);
+                let seen = |j: usize| seen.map_or(1.0, |seen| seen[j]);
+                let squares: f64 = (0..w.len()).map(|j| seen(j) * w[j] * w[j]).sum();
+                let slope = npb_linalg::dot(w, &r) + z[k] * squares;
+                let ln_odds = odds[k] + precision * (slope - 0.5 * squares);
+                let new = f64::from(u8::from(rng.random::<f64>() < sigmoid(ln_odds)));
+                let delta = new - z[k];
+                for j in 0..w.len() {
+                    r[j] -= delta * w[j] * seen(j);
                 }
-            });
+                z[k] = new;
+            }
+        });
         self.draw.indicators = z;
     }
 
@@ -310,31 +308,29 @@ impl IbpSampler {
         let (config, sweep, items) = (&self.config, self.sweep, &self.items);
         let (tau, z) = (self.draw.noise_precision, &self.draw.indicators);
         let prior = self.draw.loading_precision * (1.0 - self.half(Fault::LoadingPrior));
-        let outcome: Result<(), RegBayesError> = columns_mut(&mut self.draw.loadings)
-            .into_par_iter()
-            .enumerate()
-            .try_for_each(|(j, w)| {
-                let k = w.len();
-                let mut p = Mat::zeros(k, k);
-                (0..k).for_each(|l| p[(l, l)] = prior);
-                w.fill(0.0);
-                for i in 0..z.ncols() {
-                    if items.seen.as_ref().is_some_and(|seen| seen[(j, i)] == 0.0) {
-                        continue;
-                    }
-                    let z = z.col_as_slice(i);
-                    axpy(w, tau * items.values[(j, i)], z);
-                    for l in 0..k {
-                        axpy(p.col_as_slice_mut(l), tau * z[l], z);
-                    }
+        let columns = columns_mut(&mut self.draw.loadings).into_iter().enumerate();
+        parallel::try_map(columns, |(j, w)| {
+            let k = w.len();
+            let mut p = Mat::zeros(k, k);
+            (0..k).for_each(|l| p[(l, l)] = prior);
+            w.fill(0.0);
+            for i in 0..z.ncols() {
+                if items.seen.as_ref().is_some_and(|seen| seen[(j, i)] == 0.0) {
+                    continue;
                 }
-                let factor = Cholesky::new(p.as_ref())
-                    .map_err(|e| RegBayesError::numerical(sweep, "loadings", &e))?;
-                let key = [config.chain, sweep, MOVES + place, 1 + j as u64];
-                factor.sample_canonical(w, &mut stream(config.seed, key));
-                Ok(())
-            });
-        outcome
+                let z = z.col_as_slice(i);
+                axpy(w, tau * items.values[(j, i)], z);
+                for l in 0..k {
+                    axpy(p.col_as_slice_mut(l), tau * z[l], z);
+                }
+            }
+            let factor = Cholesky::new(p.as_ref())
+                .map_err(|e| RegBayesError::numerical(sweep, "loadings", &e))?;
+            let key = [config.chain, sweep, MOVES + place, 1 + j as u64];
+            factor.sample_canonical(w, &mut stream(config.seed, key));
+            Ok(())
+        })
+        .map(drop)
     }
 
     fn draw_weights(&mut self, rng: &mut impl Rng) {

@@ -1,7 +1,7 @@
 //! `q(Z)`: R (27), (33) and ERRATA on them.
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
-use rayon::prelude::*;
 
 use super::Items;
 use crate::dense::{axpy, columns_mut, product, sigmoid};
@@ -255,16 +255,14 @@ pub(crate) fn sweep(
     odds: &[f64],
     pull: Option<&Mat<f64>>,
 ) {
-    columns_mut(indicators)
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(i, psi)| {
-            let mut own = evidence.of_item(items, i, psi);
-            let pull = pull.map(|pull| pull.col_as_slice(i));
-            sweep_item(&mut own, psi, precision, odds, |k, ln_odds, _| {
-                sigmoid(ln_odds + pull.map_or(0.0, |pull| pull[k]))
-            });
+    let columns = columns_mut(indicators).into_iter().enumerate();
+    parallel::for_each(columns, |(i, psi)| {
+        let mut own = evidence.of_item(items, i, psi);
+        let pull = pull.map(|pull| pull.col_as_slice(i));
+        sweep_item(&mut own, psi, precision, odds, |k, ln_odds, _| {
+            sigmoid(ln_odds + pull.map_or(0.0, |pull| pull[k]))
         });
+    });
 }
 
 /// Sweeps over the indicators of new items.
@@ -295,26 +293,24 @@ pub(crate) fn infer(state: &FactorState, items: &Items, precision: f64) -> Mat<f
         let all = (0..known.ncols()).map(|n| (distance(i, n), n));
         all.min_by(|a, b| a.0.total_cmp(&b.0))
     };
-    let starts: Vec<_> = (0..items.n_items()).into_par_iter().map(closest).collect();
+    let starts: Vec<_> = parallel::map(0..items.n_items(), closest);
     let mut indicators = Mat::from_fn(odds.len(), items.n_items(), |k, i| {
         starts[i].map_or(0.5, |(_, n)| known[(k, n)])
     });
-    columns_mut(&mut indicators)
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(i, psi)| {
-            let mut own = evidence.of_item(items, i, psi);
-            for _ in 0..NEW_SWEEPS {
-                let mut moved = 0.0f64;
-                sweep_item(&mut own, psi, precision, &odds, |_, ln_odds, old| {
-                    let new = sigmoid(ln_odds);
-                    moved = moved.max((new - old).abs());
-                    new
-                });
-                if moved < SETTLED {
-                    return;
-                }
+    let columns = columns_mut(&mut indicators).into_iter().enumerate();
+    parallel::for_each(columns, |(i, psi)| {
+        let mut own = evidence.of_item(items, i, psi);
+        for _ in 0..NEW_SWEEPS {
+            let mut moved = 0.0f64;
+            sweep_item(&mut own, psi, precision, &odds, |_, ln_odds, old| {
+                let new = sigmoid(ln_odds);
+                moved = moved.max((new - old).abs());
+                new
+            });
+            if moved < SETTLED {
+                return;
             }
-        });
+        }
+    });
     indicators
 }

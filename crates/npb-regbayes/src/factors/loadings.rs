@@ -1,8 +1,8 @@
 //! `q(W)`: R (25), (31) and ERRATA on them.
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
-use rayon::prelude::*;
 
 use super::Items;
 use crate::config::{FactorConfig, LoadingCovariance};
@@ -74,19 +74,16 @@ fn update_by_entry(items: &Items, state: &mut FactorState, precision: f64, isotr
     let prior = 1.0 / state.loading_variance;
     let mut means = columns_mut(&mut state.loadings);
     let mut spreads = columns_mut(&mut variances);
-    means
-        .par_chunks_mut(BLOCK)
-        .zip(spreads.par_chunks_mut(BLOCK))
-        .enumerate()
-        .for_each(|(n, (means, spreads))| {
-            let mut block = Block::new(items, psi, n * BLOCK, means);
-            for feature in 0..k {
-                block.update(feature, prior, precision, means, spreads);
-            }
-            if isotropic {
-                spreads.iter_mut().for_each(|own| level(own));
-            }
-        });
+    let blocks = means.chunks_mut(BLOCK).zip(spreads.chunks_mut(BLOCK));
+    parallel::for_each(blocks.enumerate(), |(n, (means, spreads))| {
+        let mut block = Block::new(items, psi, n * BLOCK, means);
+        for feature in 0..k {
+            block.update(feature, prior, precision, means, spreads);
+        }
+        if isotropic {
+            spreads.iter_mut().for_each(|own| level(own));
+        }
+    });
     state.spread = Spread::Own(variances);
 }
 

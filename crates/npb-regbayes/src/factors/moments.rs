@@ -1,10 +1,10 @@
 //! What scales and the concentration are learned from.
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 use npb_priors::ibp::IbpFactor;
 use npb_priors::special::ln_gamma;
-use rayon::prelude::*;
 
 use super::indicators::Evidence;
 use super::items::Items;
@@ -17,13 +17,10 @@ pub(crate) fn expected_squares(
     state: &FactorState,
 ) -> [f64; 2] {
     let psi = &state.indicators;
-    let own: Vec<f64> = (0..items.n_items())
-        .into_par_iter()
-        .map(|i| {
-            let psi = psi.col_as_slice(i);
-            evidence.of_item(items, i, psi).expected_squares(psi)
-        })
-        .collect();
+    let own: Vec<f64> = parallel::map(0..items.n_items(), |i| {
+        let psi = psi.col_as_slice(i);
+        evidence.of_item(items, i, psi).expected_squares(psi)
+    });
     // With holes the parts hold the inputs' squares already.
     let inputs = match evidence {
         Evidence::Complete { .. } => items.sum_squares,

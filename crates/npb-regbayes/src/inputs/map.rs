@@ -1,10 +1,10 @@
 //! Non-linear maps of inputs, so that linear machines see what a Gaussian kernel sees.
 
+use npb_infer::parallel;
 use npb_infer::{ranges, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, Jitter, dot};
 use rand::seq::index;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Inputs;
@@ -126,9 +126,8 @@ impl InputMap {
         let inputs = Inputs::dense(values, self.n_cols)?;
         let features = self.n_features();
         let mut out = vec![0.0; inputs.n_rows() * features];
-        out.par_chunks_mut(features)
-            .zip(values.par_chunks(self.n_cols))
-            .for_each(|(out, row)| self.apply_row(row, out));
+        let rows = out.chunks_mut(features).zip(values.chunks(self.n_cols));
+        parallel::for_each(rows, |(out, row)| self.apply_row(row, out));
         Ok(out)
     }
 

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use npb_data::Table;
+use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::Part;
 use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch};
 use npb_linalg::faer::Mat;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::data::{Task, TaskData, TaskTargets};
@@ -357,22 +357,20 @@ fn filled(state: &FactorState, precision: f64, table: &Table) -> Result<Mat<f64>
     if table.n_missing() == 0 {
         return Ok(inputs);
     }
-    let outcome: Result<(), RegBayesError> = columns_mut(&mut inputs)
-        .into_par_iter()
-        .enumerate()
-        .try_for_each(|(n, row)| {
-            let seen: Vec<bool> = (0..d).map(|j| table.is_observed(n, j)).collect();
-            if seen.iter().all(|&o| o) {
-                return Ok(());
-            }
-            let mean = infer_mean(state, precision, row, &seen)
-                .map_err(|e| RegBayesError::numerical(0, "loadings of a row with holes", &e))?;
-            for j in (0..d).filter(|&j| !seen[j]) {
-                row[j] = npb_linalg::dot(state.indicators.col_as_slice(j), &mean);
-            }
-            Ok(())
-        });
-    outcome.map(|()| inputs)
+    let rows = columns_mut(&mut inputs).into_iter().enumerate();
+    let outcome = parallel::try_map(rows, |(n, row)| {
+        let seen: Vec<bool> = (0..d).map(|j| table.is_observed(n, j)).collect();
+        if seen.iter().all(|&o| o) {
+            return Ok(());
+        }
+        let mean = infer_mean(state, precision, row, &seen)
+            .map_err(|e| RegBayesError::numerical(0, "loadings of a row with holes", &e))?;
+        for j in (0..d).filter(|&j| !seen[j]) {
+            row[j] = npb_linalg::dot(state.indicators.col_as_slice(j), &mean);
+        }
+        Ok(())
+    });
+    outcome.map(|_| inputs)
 }
 
 impl MtIlsvmFit {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
-use rayon::prelude::*;
 
 use super::data::{Task, TaskTargets};
 #[cfg(test)]
@@ -183,10 +183,8 @@ impl Supervision for TaskMargins {
         let (rows, width) = self.problem.rows(indicators);
         self.n_features = indicators.nrows();
         let tasks = 0..self.problem.goals.len();
-        let solutions: Result<Vec<Solution>, RegBayesError> = tasks
-            .into_par_iter()
-            .map(|m| self.solve(m, (&rows, width), limits))
-            .collect();
+        let solutions: Result<Vec<Solution>, RegBayesError> =
+            parallel::try_map(tasks, |m| self.solve(m, (&rows, width), limits));
         self.solutions = solutions?;
         Ok(())
     }

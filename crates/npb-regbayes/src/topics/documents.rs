@@ -5,10 +5,10 @@
 //! `c_nv / sum_k t_nk B_vk` per entry say everything.
 
 use npb_data::Ratings;
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_priors::special::{digamma, ln_gamma};
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 /// Documents that are worked on as one unit.
 const BLOCK: usize = 64;
@@ -49,18 +49,18 @@ impl WordWeights {
             ln_scales: vec![0.0; n_words],
             unknown: vec![false; n_words],
         };
-        let words = weights.values.par_chunks_mut(width);
-        words
-            .zip(topics.par_chunks(n_topics))
+        let words = weights.values.chunks_mut(width);
+        let words = words
+            .zip(topics.chunks(n_topics))
             .zip(&mut weights.ln_scales)
-            .zip(&mut weights.unknown)
-            .for_each(|(((values, topics), ln_scale), unknown)| {
-                *unknown = topics.iter().all(|&t| t <= word_prior);
-                for ((value, &topic), total) in values.iter_mut().zip(topics).zip(&totals) {
-                    *value = digamma(topic) - total;
-                }
-                *ln_scale = exponentiate(&mut values[..n_topics]);
-            });
+            .zip(&mut weights.unknown);
+        parallel::for_each(words, |(((values, topics), ln_scale), unknown)| {
+            *unknown = topics.iter().all(|&t| t <= word_prior);
+            for ((value, &topic), total) in values.iter_mut().zip(topics).zip(&totals) {
+                *value = digamma(topic) - total;
+            }
+            *ln_scale = exponentiate(&mut values[..n_topics]);
+        });
         weights
     }
 
@@ -71,16 +71,13 @@ impl WordWeights {
 
 /// Sums over words, in fixed blocks.
 pub(crate) fn topic_totals(topics: &[f64], n_topics: usize) -> Vec<f64> {
-    let parts: Vec<Vec<f64>> = topics
-        .par_chunks(1024 * n_topics)
-        .map(|words| {
-            let mut sum = vec![0.0; n_topics];
-            for word in words.chunks_exact(n_topics) {
-                sum.iter_mut().zip(word).for_each(|(s, x)| *s += x);
-            }
-            sum
-        })
-        .collect();
+    let parts: Vec<Vec<f64>> = parallel::map(topics.chunks(1024 * n_topics), |words| {
+        let mut sum = vec![0.0; n_topics];
+        for word in words.chunks_exact(n_topics) {
+            sum.iter_mut().zip(word).for_each(|(s, x)| *s += x);
+        }
+        sum
+    });
     let mut total = vec![0.0; n_topics];
     for part in parts {
         total.iter_mut().zip(part).for_each(|(s, x)| *s += x);
@@ -140,15 +137,17 @@ impl Documents {
             ratios.push(block);
             rest = later;
         }
-        let kls: Vec<f64> = self
+        let blocks = self
             .gamma
-            .par_chunks_mut(BLOCK * k)
-            .zip(self.tilt.par_chunks(BLOCK * k))
-            .zip(self.shares.par_chunks_mut(BLOCK * k))
-            .zip(self.factors.par_chunks_mut(BLOCK * width))
+            .chunks_mut(BLOCK * k)
+            .zip(self.tilt.chunks(BLOCK * k))
+            .zip(self.shares.chunks_mut(BLOCK * k))
+            .zip(self.factors.chunks_mut(BLOCK * width))
             .zip(ratios)
-            .enumerate()
-            .map(|(block, ((((gamma, tilt), shares), factors), ratios))| {
+            .enumerate();
+        let kls: Vec<f64> = parallel::map(
+            blocks,
+            |(block, ((((gamma, tilt), shares), factors), ratios))| {
                 arch.dispatch(Block {
                     pass,
                     first: block * BLOCK,
@@ -158,8 +157,8 @@ impl Documents {
                     factors,
                     ratios,
                 })
-            })
-            .collect();
+            },
+        );
         self.kl = kls.iter().sum();
     }
 
@@ -167,7 +166,8 @@ impl Documents {
     pub(crate) fn word_counts(&self, arch: Arch, pass: &Pass<'_>) -> Vec<f64> {
         let n_topics = pass.weights.n_topics;
         let mut counts = vec![0.0; pass.documents.n_cols() * n_topics];
-        counts.par_chunks_mut(n_topics).enumerate().for_each_init(
+        parallel::for_each_with(
+            counts.chunks_mut(n_topics).enumerate(),
             || vec![0.0; pass.weights.width],
             |sums, (word, counts)| {
                 arch.dispatch(WordSum {
@@ -188,19 +188,16 @@ impl Documents {
     pub(crate) fn second_moments(&self, pass: &Pass<'_>, costs: &[f64]) -> Mat<f64> {
         let k = pass.weights.n_topics;
         let n_docs = pass.documents.n_rows();
-        let blocks: Vec<Vec<f64>> = (0..n_docs.div_ceil(BLOCK))
-            .into_par_iter()
-            .map(|block| {
-                let mut sum = vec![0.0; k * k];
-                let mut phi = vec![0.0; k];
-                for row in block * BLOCK..((block + 1) * BLOCK).min(n_docs) {
-                    if costs[row] > 0.0 {
-                        self.add_second_moment(pass, row, &mut phi, &mut sum);
-                    }
+        let blocks: Vec<Vec<f64>> = parallel::map(0..n_docs.div_ceil(BLOCK), |block| {
+            let mut sum = vec![0.0; k * k];
+            let mut phi = vec![0.0; k];
+            for row in block * BLOCK..((block + 1) * BLOCK).min(n_docs) {
+                if costs[row] > 0.0 {
+                    self.add_second_moment(pass, row, &mut phi, &mut sum);
                 }
-                sum
-            })
-            .collect();
+            }
+            sum
+        });
         let mut total = vec![0.0; k * k];
         for block in blocks {
             total.iter_mut().zip(block).for_each(|(t, b)| *t += b);

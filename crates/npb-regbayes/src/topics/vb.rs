@@ -1,10 +1,10 @@
 //! The run: documents, machine, topics, priors, each accepted where the objective does not rise.
 
 use npb_data::Ratings;
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_priors::special::{digamma, ln_gamma, trigamma};
 use pulp::Arch;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::{MedLdaConfig, Supervision};
@@ -199,21 +199,19 @@ impl<'d> MedLdaVb<'d> {
         let mut tilt = self.state.tilt.clone();
         if let Some(eta) = eta {
             let setting = self.setting();
-            tilt.par_chunks_mut(k)
-                .zip(self.state.shares.par_chunks(k))
-                .zip(&self.lengths)
-                .enumerate()
-                .filter(|(_, (_, length))| **length > 0.0)
-                .for_each_init(
-                    || vec![0.0; k],
-                    |wanted, (row, ((tilt, shares), &length))| {
-                        eta.tilt(&setting, row, length, shares, wanted);
-                        let step = step * eta.damping(setting.noise, length, shares);
-                        for (tilt, wanted) in tilt.iter_mut().zip(wanted) {
-                            *tilt += step * (*wanted - *tilt);
-                        }
-                    },
-                );
+            let rows = tilt.chunks_mut(k).zip(self.state.shares.chunks(k));
+            let rows = rows.zip(&self.lengths).enumerate();
+            parallel::for_each_with(
+                rows.filter(|(_, (_, length))| **length > 0.0),
+                || vec![0.0; k],
+                |wanted, (row, ((tilt, shares), &length))| {
+                    eta.tilt(&setting, row, length, shares, wanted);
+                    let step = step * eta.damping(setting.noise, length, shares);
+                    for (tilt, wanted) in tilt.iter_mut().zip(wanted) {
+                        *tilt += step * (*wanted - *tilt);
+                    }
+                },
+            );
         }
         Documents {
             gamma: self.state.gamma.clone(),
@@ -390,7 +388,7 @@ impl<'d> MedLdaVb<'d> {
     fn update_topics(&mut self, counts: Vec<f64>, kl_before: f64) {
         let before = self.expected_ln_words(&counts);
         let prior = self.config.word_prior;
-        self.state.topics = counts.par_iter().map(|c| prior + c).collect();
+        self.state.topics = counts.iter().map(|c| prior + c).collect();
         let after = self.expected_ln_words(&counts);
         let kl = self.topics_kl(&self.state.topics);
         self.state.objective += (kl - kl_before) - (after - before);
@@ -474,23 +472,22 @@ impl<'d> MedLdaVb<'d> {
     /// `sum_nk <ln theta_nk>` over documents with tokens.
     fn expected_ln_proportions(&self) -> f64 {
         let k = self.config.topics;
-        let parts: Vec<f64> = self
+        let blocks = self
             .state
             .gamma
-            .par_chunks(256 * k)
-            .zip(self.lengths.par_chunks(256))
-            .map(|(gamma, lengths)| {
-                let rows = gamma
-                    .chunks_exact(k)
-                    .zip(lengths)
-                    .filter(|(_, l)| **l > 0.0);
-                let row = |(gamma, _): (&[f64], &f64)| {
-                    let total = digamma(gamma.iter().sum());
-                    gamma.iter().map(|&g| digamma(g) - total).sum::<f64>()
-                };
-                rows.map(row).sum()
-            })
-            .collect();
+            .chunks(256 * k)
+            .zip(self.lengths.chunks(256));
+        let parts: Vec<f64> = parallel::map(blocks, |(gamma, lengths)| {
+            let rows = gamma
+                .chunks_exact(k)
+                .zip(lengths)
+                .filter(|(_, l)| **l > 0.0);
+            let row = |(gamma, _): (&[f64], &f64)| {
+                let total = digamma(gamma.iter().sum());
+                gamma.iter().map(|&g| digamma(g) - total).sum::<f64>()
+            };
+            rows.map(row).sum()
+        });
         parts.iter().sum()
     }
 }
@@ -506,10 +503,7 @@ fn in_blocks(
     n_topics: usize,
 ) -> f64 {
     let size = 1024 * n_topics;
-    let parts: Vec<f64> = a
-        .par_chunks(size)
-        .zip(b.par_chunks(size))
-        .map(|(a, b)| sum(a, b))
-        .collect();
+    let blocks = a.chunks(size).zip(b.chunks(size));
+    let parts: Vec<f64> = parallel::map(blocks, |(a, b)| sum(a, b));
     parts.iter().sum()
 }
