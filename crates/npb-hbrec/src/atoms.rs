@@ -1,10 +1,10 @@
 //! Cached predictions of atoms over items, in single precision.
 
+use npb_infer::parallel;
 use npb_linalg::dot;
 use npb_linalg::faer::linalg::matmul::matmul;
 use npb_linalg::faer::{Accum, Mat, MatRef, Par};
 use npb_priors::special::normal_cdf;
-use rayon::prelude::*;
 
 use crate::em::LikelihoodTable;
 use crate::users::ratio;
@@ -37,7 +37,7 @@ pub(crate) fn fitted(
         let atom = model.atom(&posterior, kind);
         Ok((atom, model.ln_evidence(&posterior)))
     };
-    let fits: Result<Vec<(ItemAtom, f64)>, HbrecError> = users.par_iter().map(alone).collect();
+    let fits: Result<Vec<(ItemAtom, f64)>, HbrecError> = parallel::try_map(users, alone);
     Ok(fits?.into_iter().unzip())
 }
 
@@ -71,7 +71,7 @@ impl AtomTable {
         Self {
             n_items: prior.n_items(),
             n_atoms: atoms.len(),
-            blocks: blocks.par_iter().map(block).collect(),
+            blocks: parallel::map(&blocks, block),
         }
     }
 
@@ -136,7 +136,7 @@ impl AtomTable {
             let user = |likes: &&Likes| block_likelihoods(&tables, likes);
             users.iter().map(user).collect::<Vec<[f32; LANES]>>()
         };
-        let blocks: Vec<Vec<[f32; LANES]>> = self.blocks.par_iter().map(block).collect();
+        let blocks: Vec<Vec<[f32; LANES]>> = parallel::map(&self.blocks, block);
         let mut table = LikelihoodTable::empty(self.n_atoms);
         let mut row = Vec::with_capacity(self.blocks.len() * LANES);
         for (user, own) in own.iter().enumerate().take(users.len()) {

@@ -6,8 +6,8 @@ mod table;
 
 use std::ops::ControlFlow;
 
+use npb_infer::parallel;
 use npb_infer::{Stop, VbReport};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use mixture::{ActiveUser, Mixture};
@@ -112,7 +112,7 @@ impl<'t> WeightsEm<'t> {
             let objective: f64 = (start..(start + BLOCK).min(n_users)).filter_map(add).sum();
             (sums, objective)
         };
-        let blocks: Vec<(Vec<f64>, f64)> = starts.par_iter().map(block).collect();
+        let blocks: Vec<(Vec<f64>, f64)> = parallel::map(&starts, block);
         self.sums = vec![0.0; self.weights.len()];
         self.objective = blocks.iter().map(|(_, objective)| objective).sum();
         for (sums, _) in blocks {
@@ -221,10 +221,8 @@ pub fn infer_tau(
         let (ln_sum, mass) = table.without_own(j, xi, &weights.fitted_to)?;
         (mass > 0.0).then_some((ln_evidence[j] - ln_sum, mass))
     };
-    let users: Vec<(f64, f64)> = (0..table.n_users())
-        .into_par_iter()
-        .filter_map(user)
-        .collect();
+    let users = parallel::map(0..table.n_users(), user);
+    let users: Vec<(f64, f64)> = users.into_iter().flatten().collect();
     Ok(best_tau(&users, total))
 }
 

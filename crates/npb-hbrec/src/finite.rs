@@ -1,10 +1,10 @@
 //! The finite Dirichlet-enhanced model: K given parameters, weights `g ~ Dir(tau alpha)` (T 4).
 
+use npb_infer::parallel;
 use npb_infer::ranges::above;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::sample_ln_weights;
 use rand::RngExt;
-use rayon::prelude::*;
 
 use crate::{HbrecError, LikelihoodTable};
 
@@ -71,10 +71,7 @@ impl<'t> FiniteEm<'t> {
     /// J.
     pub fn objective(&self) -> f64 {
         let user = |j: usize| self.table.ln_mixture(j, &self.weights).unwrap_or(0.0);
-        let users: Vec<f64> = (0..self.table.n_users())
-            .into_par_iter()
-            .map(user)
-            .collect();
+        let users: Vec<f64> = parallel::map(0..self.table.n_users(), user);
         let prior = self
             .prior
             .iter()

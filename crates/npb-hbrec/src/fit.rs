@@ -3,6 +3,7 @@
 mod contents;
 mod left_out;
 
+use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
 use npb_infer::{Saved, Stop, Watch, Xoshiro256PlusPlus, stream};
 use npb_linalg::dot;
@@ -10,7 +11,6 @@ use npb_priors::dist::pick;
 use npb_priors::special::normal_cdf;
 use rand::RngExt;
 use rand::seq::index::sample;
-use rayon::prelude::*;
 
 use crate::atoms::{AtomTable, fitted};
 use crate::base::{BaseEm, BaseState, learn_base_watched};
@@ -335,7 +335,7 @@ impl HbrecFit {
             Some(table) => table.ln_likelihoods(likes),
             None => {
                 let one = |atom: &ItemAtom| self.model.ln_likelihood(atom, likes);
-                self.atoms().par_iter().map(one).collect()
+                parallel::map(self.atoms(), one)
             }
         }
     }
@@ -455,7 +455,7 @@ impl HbrecFit {
                 .map(|(atom, w)| *w * self.model.predict(atom, &item));
             terms.sum()
         };
-        Ok((0..self.n_items()).into_par_iter().map(item).collect())
+        Ok(parallel::map(0..self.n_items(), item))
     }
 
     /// A draw from the posterior: P(like) of every item for one parameter, of the own model or of an atom, by weight. For exploring.

@@ -3,9 +3,9 @@
 mod fit;
 mod moves;
 
+use npb_infer::parallel;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::stream;
-use rayon::prelude::*;
 
 pub use fit::{Clusters, GibbsChain, GibbsFit, fit_gibbs, fit_gibbs_watched};
 
@@ -60,7 +60,7 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
             Ok(parameter)
         };
         let parameters: Result<Vec<_>, HbrecError> =
-            data.par_iter().enumerate().map(start).collect();
+            parallel::try_map(data.iter().enumerate(), start);
         let state = GibbsState {
             labels: (0..data.len() as u32).collect(),
             parameters: parameters?,
@@ -91,7 +91,7 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
         let mut alone = Vec::new();
         let conjugate = |m: &&GibbsMove| matches!(m, GibbsMove::Escobar | GibbsMove::Collapsed);
         if let Some(needs) = config.schedule.iter().find(conjugate) {
-            let fits: Result<Vec<_>, HbrecError> = data.par_iter().map(|d| model.fit(d)).collect();
+            let fits: Result<Vec<_>, HbrecError> = parallel::try_map(data, |d| model.fit(d));
             alone = fits?;
             let rng = &mut stream(config.seed, [chain, 0, START, START]);
             if alone
@@ -141,12 +141,7 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
             let parameter = &self.state.parameters[label as usize];
             self.model.ln_likelihood(parameter, data)
         };
-        let users: Vec<f64> = self
-            .data
-            .par_iter()
-            .zip(&self.state.labels)
-            .map(user)
-            .collect();
+        let users: Vec<f64> = parallel::map(self.data.iter().zip(&self.state.labels), user);
         users.iter().sum()
     }
 }

@@ -5,13 +5,13 @@ mod saved;
 use std::ops::ControlFlow;
 
 use npb_data::{Labels, Standardiser, Table};
+use npb_infer::parallel;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::fingerprint;
 use npb_infer::{Stop, VbOutcome, VbReport, Watch, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::special::{normal_cdf, normal_quantile};
 use rand::seq::SliceRandom;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::base::learn_gaussian_watched;
@@ -340,7 +340,7 @@ fn left_out_tau(
             let posterior = model.fit(data[k])?;
             Ok(model.atom(&posterior, config.weights.atoms))
         };
-        let atoms: Result<Vec<TaskAtom>, HbrecError> = active.par_iter().map(atom).collect();
+        let atoms: Result<Vec<TaskAtom>, HbrecError> = parallel::try_map(&active, atom);
         let atoms = atoms?;
         let ask = |&group: &usize| {
             let mut row = vec![f64::NEG_INFINITY; xi.len()];
@@ -352,7 +352,7 @@ fn left_out_tau(
             Ok((row, Some(group), model.ln_evidence(&alone)))
         };
         for (at, chunk) in asked.chunks(CHUNK).enumerate() {
-            let found: Result<Vec<_>, HbrecError> = chunk.par_iter().map(ask).collect();
+            let found: Result<Vec<_>, HbrecError> = parallel::try_map(chunk, ask);
             for (row, group, evidence) in found? {
                 rows.push(row);
                 own.push(group);
@@ -382,9 +382,8 @@ fn posteriors(
             mixture.set_tau(f64::INFINITY);
         }
         let next = all.len()..(all.len() + CHUNK).min(data.len());
-        let next = next.into_par_iter();
-        let found = next.map(|group| posterior(mixture, data[group], Some(group)));
-        all.extend(found.collect::<Result<Vec<_>, _>>()?);
+        let found = parallel::try_map(next, |group| posterior(mixture, data[group], Some(group)));
+        all.extend(found?);
         let done = all.len() as f64 / data.len() as f64;
         let _ = part.report(all.len() as u64, done, &[], &[]);
     }
@@ -538,7 +537,7 @@ impl GroupedFit {
             };
             question(&weighted.iter().map(part).collect::<Vec<_>>())
         };
-        Ok(rows.par_chunks_exact(width).map(answer).collect())
+        Ok(parallel::map(rows.chunks_exact(width), answer))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Content of items as columns of regressors, and the kernel `content + identity + constant` with learned scales.
 
+use npb_infer::parallel;
 use npb_infer::ranges::{above, moderate};
 use npb_linalg::dot;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::{HbrecError, ItemPrior, Likes, ProbitItems, UserModel};
@@ -306,7 +306,7 @@ pub(crate) fn check_content(n_items: usize, content: Option<&Content>) -> Result
 /// Users with unknown items.
 pub fn summed_ln_evidence(model: &ProbitItems, users: &[&Likes]) -> Result<f64, HbrecError> {
     let evidence = |user: &&Likes| Ok(model.ln_evidence(&model.fit(user)?));
-    let each: Result<Vec<f64>, HbrecError> = users.par_iter().map(evidence).collect();
+    let each: Result<Vec<f64>, HbrecError> = parallel::try_map(users, evidence);
     Ok(each?.iter().sum())
 }
 

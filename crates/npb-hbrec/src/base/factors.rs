@@ -1,12 +1,12 @@
 //! EM for the learned base: normal laws of users and items, truncated normal utilities integrated out (`docs/hbrec.md#base`).
 
+use npb_infer::parallel;
 use npb_infer::{Stop, VbReport, stream};
 use npb_linalg::faer::linalg::matmul::matmul;
 use npb_linalg::faer::{Accum, MatMut, MatRef, Par};
 use npb_linalg::svd::{SparseRows, SvdLimits, truncated_svd};
 use npb_linalg::{Cholesky, dot};
 use npb_priors::special::{inverse_mills, ln_phi, normal_quantile};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::learned::LearnedBase;
@@ -507,7 +507,7 @@ impl<'d> BaseEm<'d> {
             Ok::<_, HbrecError>((law, bound))
         };
         let laws: Result<Vec<(Law, f64)>, HbrecError> =
-            self.active.par_iter().enumerate().map(law).collect();
+            parallel::try_map(self.active.iter().enumerate(), law);
         let laws = laws?;
         for (at, (law, _)) in laws.iter().enumerate() {
             self.users.set(at, law);
@@ -547,8 +547,7 @@ impl<'d> BaseEm<'d> {
                 .solve((&linear, &precisions), self.items.mean(item));
             solved.map_err(|source| self.numerical("item", item, source))
         };
-        let items = (0..self.likes.n_items()).into_par_iter();
-        let laws: Result<Vec<Law>, _> = items.map(law).collect();
+        let laws: Result<Vec<Law>, _> = parallel::try_map(0..self.likes.n_items(), law);
         for (item, law) in laws?.iter().enumerate() {
             self.items.set(item, law);
         }
@@ -708,7 +707,7 @@ impl<'d> BaseEm<'d> {
                 &precisions,
             )
         };
-        let users: Vec<f64> = self.active.par_iter().enumerate().map(user).collect();
+        let users: Vec<f64> = parallel::map(self.active.iter().enumerate(), user);
         users.iter().sum::<f64>() + self.items_bound()
     }
 

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use npb_infer::parallel;
 use npb_infer::{VbLimits, VbOutcome, VbReport};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, dot};
-use rayon::prelude::*;
 
 use crate::task::{GaussianPrior, base_numerical};
 use crate::{GaussianTask, HbrecError};
@@ -67,12 +67,9 @@ fn step<U: GaussianTask>(
     let moments = |task: &&U::Data| {
         let posterior = learned.fit(task)?;
         let (mean, covariance) = learned.moments(&posterior);
-        Ok((mean, covariance, learned.ln_evidence(&posterior)))
+        Ok::<_, HbrecError>((mean, covariance, learned.ln_evidence(&posterior)))
     };
-    let fits = tasks
-        .par_iter()
-        .map(moments)
-        .collect::<Result<Vec<_>, HbrecError>>()?;
+    let fits = parallel::try_map(tasks, moments)?;
     let n = fits.len() as f64;
     let nu = q as f64 + PRIOR_TASKS;
     let factor = learned.prior().factor();

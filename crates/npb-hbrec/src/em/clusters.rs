@@ -1,7 +1,7 @@
 //! From users as atoms to clusters as atoms: EM for a mixture, and clusters that the evidence would rather have as one.
 
+use npb_infer::parallel;
 use npb_priors::special::{ln_gamma, ln_normalize, log_sum_exp};
-use rayon::prelude::*;
 
 use super::{LikelihoodTable, Mixture, best_tau};
 use crate::{Concentration, HbrecError, UserModel};
@@ -106,8 +106,7 @@ impl<U: UserModel> Mixture<U> {
             of.iter().for_each(|&(user, r)| parts[user].push((k, r)));
         }
         let weigh = |user: usize| self.weigh(users, members, user, &parts[user]);
-        let weighed = (0..users.len()).into_par_iter().map(weigh);
-        let weighed: Vec<Weighed> = weighed.collect::<Result<_, HbrecError>>()?;
+        let weighed: Vec<Weighed> = parallel::try_map(0..users.len(), weigh)?;
         if self.config.tau == Concentration::Inferred {
             let ratio = |w: &Weighed| (w.ln_evidence - log_sum_exp(&w.ln_shares), w.mass);
             let ratios = weighed.iter().map(ratio).filter(|r| r.0 < f64::INFINITY);
@@ -176,7 +175,7 @@ impl<U: UserModel> Mixture<U> {
             let posterior = self.model.fit_weighted(&data_of(users, of))?;
             Ok(self.model.atom(&posterior, self.config.atoms))
         };
-        let atoms: Result<Vec<U::Parameter>, HbrecError> = members.par_iter().map(atom).collect();
+        let atoms: Result<Vec<U::Parameter>, HbrecError> = parallel::try_map(&*members, atom);
         self.atoms = atoms?;
         self.weights.xi = members.iter().map(size).collect();
         Ok(())
@@ -195,7 +194,7 @@ impl<U: UserModel> Mixture<U> {
             let posterior = self.model.fit_weighted(&data_of(users, of))?;
             Ok(self.model.ln_evidence(&posterior) + ln_gamma(size(of).max(1.0)))
         };
-        let alone: Result<Vec<f64>, HbrecError> = members.par_iter().map(worth).collect();
+        let alone: Result<Vec<f64>, HbrecError> = parallel::try_map(&*members, worth);
         let alone = alone?;
         let gains = |a: usize| {
             let mut found = Vec::new();
@@ -205,10 +204,9 @@ impl<U: UserModel> Mixture<U> {
                     found.push((gain, a, b));
                 }
             }
-            Ok(found)
+            Ok::<_, HbrecError>(found)
         };
-        let all = (0..members.len()).into_par_iter().map(gains);
-        let mut pairs = all.collect::<Result<Vec<_>, HbrecError>>()?.concat();
+        let mut pairs = parallel::try_map(0..members.len(), gains)?.concat();
         pairs.sort_by(|x, y| y.0.total_cmp(&x.0));
         let mut free = vec![true; members.len()];
         for &(_, a, b) in &pairs {

@@ -1,9 +1,9 @@
 //! The mixture of own model and atoms, for any user model.
 
+use npb_infer::parallel;
 use npb_infer::watch::Part;
 use npb_infer::{Stop, Watch};
 use npb_priors::special::log_sum_exp;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{LikelihoodTable, Weights, learn_weights_watched, posterior_weights};
@@ -76,8 +76,7 @@ impl<U: UserModel> Mixture<U> {
                 model.ln_evidence(&posterior),
             ))
         };
-        let fits: Result<Vec<(U::Parameter, f64)>, HbrecError> =
-            users.par_iter().map(alone).collect();
+        let fits: Result<Vec<(U::Parameter, f64)>, HbrecError> = parallel::try_map(users, alone);
         let (atoms, ln_evidence): (Vec<_>, Vec<f64>) = fits?.into_iter().unzip();
         let own: Vec<Option<usize>> = (0..users.len()).map(Some).collect();
         let n = users.len() as f64;

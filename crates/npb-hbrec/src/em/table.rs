@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 
 use crate::{HbrecError, UserModel};
 
@@ -91,7 +91,7 @@ impl LikelihoodTable {
         };
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(users.len());
         for chunk in users.chunks(CHUNK) {
-            rows.par_extend(chunk.par_iter().map(row));
+            rows.extend(parallel::map(chunk, row));
             if watch(rows.len()).is_break() {
                 return Ok(None);
             }

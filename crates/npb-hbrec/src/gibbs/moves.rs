@@ -1,10 +1,10 @@
 //! The moves, each of which leaves the posterior of partition, parameters and concentration as it is.
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{Beta, Gamma, sample_ln_weights};
 use npb_priors::dp::draw_concentration_given_partitions;
 use rand::RngExt;
-use rayon::prelude::*;
 
 use super::GibbsSampler;
 use crate::{GibbsModel, GibbsMove, HbrecError};
@@ -219,7 +219,7 @@ impl<U: GibbsModel> GibbsSampler<'_, U> {
             let ln_weights: Vec<f64> = pairs.map(ln_weight).collect();
             pick(&ln_weights, rng) as u32
         };
-        self.state.labels = slices.par_iter().enumerate().map(choose).collect();
+        self.state.labels = parallel::map(slices.iter().enumerate(), choose);
         self.drop_empty();
     }
 
@@ -234,18 +234,15 @@ impl<U: GibbsModel> GibbsSampler<'_, U> {
     fn parameters(&mut self, place: u64) -> Result<(), HbrecError> {
         let members = self.state.members();
         let mut parameters = std::mem::take(&mut self.state.parameters);
-        let redrawn: Result<(), HbrecError> = parameters
-            .par_iter_mut()
-            .zip(&members)
-            .enumerate()
-            .try_for_each(|(cluster, (parameter, users))| {
-                let data: Vec<&U::Data> = users.iter().map(|&user| self.data[user]).collect();
-                let rng = &mut self.rng(place, cluster as u64);
-                let outcome = self.model.redraw(parameter, &data, rng);
-                outcome.map_err(|error| at_cluster(error, self.sweep, cluster))
-            });
+        let pairs = parameters.iter_mut().zip(&members).enumerate();
+        let redrawn = parallel::try_map(pairs, |(cluster, (parameter, users))| {
+            let data: Vec<&U::Data> = users.iter().map(|&user| self.data[user]).collect();
+            let rng = &mut self.rng(place, cluster as u64);
+            let outcome = self.model.redraw(parameter, &data, rng);
+            outcome.map_err(|error| at_cluster(error, self.sweep, cluster))
+        });
         self.state.parameters = parameters;
-        redrawn
+        redrawn.map(drop)
     }
 
     fn concentration(&mut self, place: u64) {
