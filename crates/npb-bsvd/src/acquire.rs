@@ -1,9 +1,9 @@
 //! Which cells to ask for next.
 
 use npb_data::Ratings;
+use npb_infer::parallel;
 use npb_infer::stream;
 use rand::RngExt;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -164,17 +164,14 @@ impl Deviations {
         let count = draws.len();
         let unit = ((count - 1) as f64).sqrt().recip();
         let mut table = vec![0.0; n * count];
-        let variances = table
-            .par_chunks_mut(count)
-            .enumerate()
-            .map(|(cell, line)| {
-                let mean = draws.iter().map(|d| f64::from(d[cell])).sum::<f64>() / count as f64;
-                for (to, draw) in line.iter_mut().zip(draws) {
-                    *to = (unit * (f64::from(draw[cell]) - mean)) as f32;
-                }
-                product(line, line)
-            })
-            .collect();
+        let lines = table.chunks_mut(count).enumerate();
+        let variances = parallel::map(lines, |(cell, line)| {
+            let mean = draws.iter().map(|d| f64::from(d[cell])).sum::<f64>() / count as f64;
+            for (to, draw) in line.iter_mut().zip(draws) {
+                *to = (unit * (f64::from(draw[cell]) - mean)) as f32;
+            }
+            product(line, line)
+        });
         Self {
             table,
             draws: count,
@@ -238,17 +235,14 @@ impl Deviations {
                 continue;
             }
             let root = pivot.sqrt().recip();
-            let column: Vec<f32> = (0..left.len())
-                .into_par_iter()
-                .map(|c| {
-                    let covariance = trust * product(self.line(c), self.line(best));
-                    let known: f64 = factor
-                        .iter()
-                        .map(|g| f64::from(g[c]) * f64::from(g[best]))
-                        .sum();
-                    (root * (covariance - known)) as f32
-                })
-                .collect();
+            let column: Vec<f32> = parallel::map(0..left.len(), |c| {
+                let covariance = trust * product(self.line(c), self.line(best));
+                let known: f64 = factor
+                    .iter()
+                    .map(|g| f64::from(g[c]) * f64::from(g[best]))
+                    .sum();
+                (root * (covariance - known)) as f32
+            });
             for (left, &g) in left.iter_mut().zip(&column) {
                 *left -= f64::from(g) * f64::from(g);
             }

@@ -1,14 +1,17 @@
 //! Lists of cells, and what is streamed of those that are followed while the chain runs.
 
 use npb_data::Ratings;
+use npb_infer::parallel;
 use npb_priors::special::ln_add_exp;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
 use crate::gibbs::GivenColumns;
 use crate::likelihood::Likelihood;
 use crate::view::View;
+
+/// Cells that are handed to a thread at once.
+const BLOCK: usize = 1024;
 
 /// Cells of a matrix: to be followed while the chain runs, to be predicted, or to choose from; and what is held out there, if anything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -152,19 +155,28 @@ impl CellMoments {
         let share = (self.draws as f64).recip();
         let response =
             |n: usize| view.response_at(cells.rows[n] as usize, cells.columns[n] as usize);
-        let latents: Vec<f64> = cells
-            .rows
-            .par_iter()
-            .zip(&cells.columns)
-            .map(|(&i, &j)| view.latent(i as usize, j as usize))
-            .collect();
+        let mut latents = vec![0.0; cells.rows.len()];
+        let places = cells.rows.chunks(BLOCK).zip(cells.columns.chunks(BLOCK));
+        parallel::for_each(
+            latents.chunks_mut(BLOCK).zip(places),
+            |(out, (rows, columns))| {
+                for ((x, &i), &j) in out.iter_mut().zip(rows).zip(columns) {
+                    *x = view.latent(i as usize, j as usize);
+                }
+            },
+        );
         let averaged = given_columns.filter(|_| view.likelihood == Likelihood::Gaussian);
-        let moments = self.mean.par_iter_mut().zip(&mut self.squares);
-        moments
-            .zip(&mut self.noise_variance)
-            .zip(&latents)
-            .enumerate()
-            .for_each(|(n, (((mean, squares), noise), &x))| {
+        let moments = self
+            .mean
+            .chunks_mut(BLOCK)
+            .zip(self.squares.chunks_mut(BLOCK));
+        let moments = moments
+            .zip(self.noise_variance.chunks_mut(BLOCK))
+            .zip(latents.chunks(BLOCK))
+            .enumerate();
+        parallel::for_each(moments, |(block, (((mean, squares), noise), latents))| {
+            let moments = mean.iter_mut().zip(squares).zip(noise).zip(latents);
+            for (n, (((mean, squares), noise), &x)) in (block * BLOCK..).zip(moments) {
                 let response = response(n);
                 let value = response.mean(x);
                 let expected = averaged.map_or(value, |given| {
@@ -175,20 +187,35 @@ impl CellMoments {
                 *mean += step * share;
                 *squares += step * (expected - *mean) + (value - expected).powi(2);
                 *noise += (response.variance(x) - *noise) * share;
-            });
-        let held_out = self.ln_density_sum.par_iter_mut().zip(&mut self.below);
-        held_out
-            .zip(&mut self.up_to)
-            .zip(&cells.values)
-            .zip(&latents)
-            .enumerate()
-            .for_each(|(n, ((((sum, below), up_to), &y), &x))| {
-                let response = response(n);
-                *sum = ln_add_exp(*sum, response.ln_density(y, x));
-                let (b, u) = response.cdf(y, x);
-                *below += (b - *below) * share;
-                *up_to += (u - *up_to) * share;
-            });
+            }
+        });
+        let held_out = self
+            .ln_density_sum
+            .chunks_mut(BLOCK)
+            .zip(self.below.chunks_mut(BLOCK));
+        let held_out = held_out
+            .zip(self.up_to.chunks_mut(BLOCK))
+            .zip(cells.values.chunks(BLOCK))
+            .zip(latents.chunks(BLOCK))
+            .enumerate();
+        parallel::for_each(
+            held_out,
+            |(block, ((((sum, below), up_to), values), latents))| {
+                let cells = sum
+                    .iter_mut()
+                    .zip(below)
+                    .zip(up_to)
+                    .zip(values)
+                    .zip(latents);
+                for (n, ((((sum, below), up_to), &y), &x)) in (block * BLOCK..).zip(cells) {
+                    let response = response(n);
+                    *sum = ln_add_exp(*sum, response.ln_density(y, x));
+                    let (b, u) = response.cdf(y, x);
+                    *below += (b - *below) * share;
+                    *up_to += (u - *up_to) * share;
+                }
+            },
+        );
     }
 
     /// Takes in the draws of another chain.

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use npb_data::Ratings;
 use npb_infer::ranges::OutOfRange;
-use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::config::Units;
@@ -222,7 +221,7 @@ impl BsvdData {
                 .flat_map(|i| ratings.row(i).0)
                 .copied()
                 .collect(),
-            ratings.values().par_iter().map(&in_units).collect(),
+            ratings.values().iter().map(&in_units).collect(),
         );
         let columns = Cells::new(
             starts(n_cols, |j| ratings.column(j).0.len()),

@@ -1,6 +1,7 @@
 //! Factors about their means, and what features say of these: `U_ik ~ N(m_k + R_i . B_k, 1 / g_i)`.
 
 use npb_infer::Xoshiro256PlusPlus;
+use npb_infer::parallel;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
@@ -8,7 +9,6 @@ use npb_priors::dist::{Categorical, Gamma};
 use npb_priors::special::ln_gamma;
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::BsvdError;
 use crate::state::SideState;
@@ -42,25 +42,23 @@ pub(crate) fn deviations(
     let rank = own.factor_mean.len();
     table.clear();
     table.resize(own.factors.len() / rank * stride, 0.0);
-    let lines = table.par_chunks_exact_mut(stride).with_min_len(256);
+    let lines = table.chunks_exact_mut(stride);
     let work = || {
         let q = features.map_or(0, Features::n_features);
         (vec![0.0f32; q], vec![0.0; rank])
     };
-    lines
-        .zip(own.factors.par_chunks_exact(rank))
-        .enumerate()
-        .for_each_init(work, |(known, expected), (i, (line, factors))| {
-            expected.copy_from_slice(&own.factor_mean);
-            if let Some(features) = features.filter(|_| !own.links.is_empty()) {
-                features.write(i, known);
-                add_expected(&own.links, known, expected);
-            }
-            let root = own.factor_weight(i).sqrt();
-            for ((to, &x), mean) in line.iter_mut().zip(factors).zip(&*expected) {
-                *to = (root * (f64::from(x) - mean)) as f32;
-            }
-        });
+    let lines = lines.zip(own.factors.chunks_exact(rank)).enumerate();
+    parallel::for_each_with(lines, work, |(known, expected), (i, (line, factors))| {
+        expected.copy_from_slice(&own.factor_mean);
+        if let Some(features) = features.filter(|_| !own.links.is_empty()) {
+            features.write(i, known);
+            add_expected(&own.links, known, expected);
+        }
+        let root = own.factor_weight(i).sqrt();
+        for ((to, &x), mean) in line.iter_mut().zip(factors).zip(&*expected) {
+            *to = (root * (f64::from(x) - mean)) as f32;
+        }
+    });
 }
 
 /// Draws the means of the factors (when `means`) and their links to `features` (when there are any): for each component the coefficients of a regression of
@@ -187,12 +185,8 @@ fn sums(
         }
         (matrix, linear)
     };
-    let parts: Vec<_> = own
-        .factors
-        .par_chunks(LINES * rank)
-        .enumerate()
-        .map(block)
-        .collect();
+    let lines = own.factors.chunks(LINES * rank).enumerate();
+    let parts: Vec<_> = parallel::map(lines, block);
     let mut total = (vec![0.0; width * width], vec![0.0; rank * width]);
     for (matrix, linear) in parts {
         total.0.iter_mut().zip(matrix).for_each(|(t, x)| *t += x);

@@ -1,9 +1,9 @@
 //! Exchanges between components: what the likelihood cannot tell apart is redrawn at once.
 
+use npb_infer::parallel;
 use pulp::Arch;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::links;
 use crate::state::SideState;
@@ -88,18 +88,17 @@ impl Moments {
                     .sum();
             }
         }
-        let lines = own.factors.par_chunks_exact_mut(rank).with_min_len(256);
-        lines.for_each_init(
-            || vec![0.0f32; rank],
-            |new, line| {
+        parallel::for_each(own.factors.chunks_mut(256 * rank), |lines| {
+            let mut new = vec![0.0f32; rank];
+            for line in lines.chunks_exact_mut(rank) {
                 new.fill(0.0);
                 for (q, &x) in line.iter().enumerate() {
                     let row = &single[q * rank..(q + 1) * rank];
                     new.iter_mut().zip(row).for_each(|(to, m)| *to += x * m);
                 }
-                line.copy_from_slice(new);
-            },
-        );
+                line.copy_from_slice(&new);
+            }
+        });
     }
 }
 

@@ -1,11 +1,11 @@
 //! The posterior of rank, noise, singular values and components.
 
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::parallel;
 use npb_infer::{Trace, stream};
 use npb_linalg::faer::Mat;
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -192,7 +192,7 @@ impl BsvdFit {
             let [rows, columns] = self.apart(view);
             singular_values(&rows, &columns, &view.state.scales)
         };
-        let draws: Vec<Vec<f64>> = views.par_iter().map(values).collect();
+        let draws: Vec<Vec<f64>> = parallel::map(&views, values);
         let most = draws.iter().map(Vec::len).max().unwrap_or(0);
         let kth = |k: usize| -> Vec<f64> {
             let value = |draw: &Vec<f64>| draw.get(k).map_or(0.0, |s| self.scale * s);
@@ -309,11 +309,10 @@ fn inner(a: &Mat<f64>, b: &Mat<f64>, k: usize) -> f64 {
 
 /// Mean over the draws of a product, summed in blocks of fixed size and order.
 fn mean(draws: &[Factors], product: impl Fn(&Factors) -> Mat<f64> + Sync) -> Option<Mat<f64>> {
-    let blocks: Vec<Mat<f64>> = draws
-        .par_chunks(DRAWS)
-        .filter_map(|block| block.iter().map(&product).reduce(|a, b| a + b))
-        .collect();
-    let total = blocks.into_iter().reduce(|a, b| a + b)?;
+    let blocks = parallel::map(draws.chunks(DRAWS), |block| {
+        block.iter().map(&product).reduce(|a, b| a + b)
+    });
+    let total = blocks.into_iter().flatten().reduce(|a, b| a + b)?;
     let share = (draws.len() as f64).recip();
     Some(Mat::from_fn(total.nrows(), total.ncols(), |i, k| {
         share * total[(i, k)]

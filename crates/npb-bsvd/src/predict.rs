@@ -1,9 +1,9 @@
 //! Any cell, from the stored draws.
 
 use npb_infer::diagnostics::quantile;
+use npb_infer::parallel;
 use npb_priors::special::{beta_regularized, ln_gamma, ln_phi, log_sum_exp, normal_cdf};
 use rand::Rng;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -349,7 +349,7 @@ impl BsvdFit {
                 })
                 .collect()
         };
-        Ok(views.par_iter().map(draw).collect())
+        Ok(parallel::map(&views, draw))
     }
 
     /// `f` of the number and the posterior of every cell, in order.
@@ -360,13 +360,10 @@ impl BsvdFit {
     ) -> Result<Vec<T>, BsvdError> {
         cells.check(self.n_rows(), self.n_cols())?;
         let views = self.views(1)?;
-        (0..cells.len())
-            .into_par_iter()
-            .map(|n| {
-                let (i, j) = (cells.rows[n] as usize, cells.columns[n] as usize);
-                f(n, &self.posterior(&views, i, j))
-            })
-            .collect()
+        parallel::try_map(0..cells.len(), |n| {
+            let (i, j) = (cells.rows[n] as usize, cells.columns[n] as usize);
+            f(n, &self.posterior(&views, i, j))
+        })
     }
 
     fn posterior<'a>(&'a self, views: &[View<'a>], i: usize, j: usize) -> CellPosterior<'a> {

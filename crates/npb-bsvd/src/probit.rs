@@ -1,11 +1,11 @@
 //! Probit likelihoods: latent entries, thresholds.
 
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{TruncatedNormal, sample_probit, sample_probit_sum};
 use npb_priors::special::{ln_normal_pdf, ln_phi, log1mexp, normal_cdf};
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::data::BsvdData;
 
@@ -29,25 +29,27 @@ impl Latents {
         (seed, [chain, sweep, code]): (u64, [u64; 3]),
     ) {
         self.rows.resize(linear.len(), 0.0);
-        self.rows
-            .par_chunks_mut(BLOCK)
-            .zip(linear.par_chunks(BLOCK))
-            .enumerate()
-            .for_each(|(block, (out, linear))| {
-                let mut rng = stream(seed, [chain, sweep, code, block as u64]);
-                for (n, (out, &x)) in out.iter_mut().zip(linear).enumerate() {
-                    let at = block * BLOCK + n;
-                    let (outcome, trials) = (data.outcomes[at], data.trials.get(at).copied());
-                    let (x, sd) = (f64::from(x), noise_sd(noise_sds, at));
-                    *out = draw_latent(outcome, trials, thresholds, (x, sd), &mut rng) as f32;
-                }
-            });
+        let blocks = self.rows.chunks_mut(BLOCK).zip(linear.chunks(BLOCK));
+        parallel::for_each(blocks.enumerate(), |(block, (out, linear))| {
+            let mut rng = stream(seed, [chain, sweep, code, block as u64]);
+            for (n, (out, &x)) in out.iter_mut().zip(linear).enumerate() {
+                let at = block * BLOCK + n;
+                let (outcome, trials) = (data.outcomes[at], data.trials.get(at).copied());
+                let (x, sd) = (f64::from(x), noise_sd(noise_sds, at));
+                *out = draw_latent(outcome, trials, thresholds, (x, sd), &mut rng) as f32;
+            }
+        });
         let rows = &self.rows;
-        data.places
-            .par_iter()
-            .with_min_len(BLOCK)
-            .map(|&at| rows[at as usize])
-            .collect_into_vec(&mut self.columns);
+        self.columns.resize(data.places.len(), 0.0);
+        let blocks = self
+            .columns
+            .chunks_mut(BLOCK)
+            .zip(data.places.chunks(BLOCK));
+        parallel::for_each(blocks, |(out, places)| {
+            for (out, &at) in out.iter_mut().zip(places) {
+                *out = rows[at as usize];
+            }
+        });
     }
 }
 
@@ -123,18 +125,14 @@ pub(crate) fn ln_likelihood(
     (linear, noise_sds): (&[f32], &[f32]),
     thresholds: &[f64],
 ) -> f64 {
-    let blocks: Vec<f64> = linear
-        .par_chunks(BLOCK)
-        .enumerate()
-        .map(|(block, linear)| {
-            let of_entry = |(at, &x): (usize, &f32)| {
-                let (lower, upper) = ends(thresholds, data.outcomes[at] as usize);
-                let (x, sd) = (f64::from(x), noise_sd(noise_sds, at));
-                ln_between((lower - x) / sd, (upper - x) / sd)
-            };
-            (block * BLOCK..).zip(linear).map(of_entry).sum()
-        })
-        .collect();
+    let blocks: Vec<f64> = parallel::map(linear.chunks(BLOCK).enumerate(), |(block, linear)| {
+        let of_entry = |(at, &x): (usize, &f32)| {
+            let (lower, upper) = ends(thresholds, data.outcomes[at] as usize);
+            let (x, sd) = (f64::from(x), noise_sd(noise_sds, at));
+            ln_between((lower - x) / sd, (upper - x) / sd)
+        };
+        (block * BLOCK..).zip(linear).map(of_entry).sum()
+    });
     blocks.iter().sum()
 }
 
@@ -190,18 +188,15 @@ impl Slope {
     }
 
     fn of(data: &BsvdData, (linear, noise_sds): (&[f32], &[f32]), thresholds: &[f64]) -> Self {
-        let blocks: Vec<Self> = linear
-            .par_chunks(BLOCK)
-            .enumerate()
-            .map(|(block, linear)| {
+        let blocks: Vec<Self> =
+            parallel::map(linear.chunks(BLOCK).enumerate(), |(block, linear)| {
                 let mut slope = Self::none(thresholds.len());
                 for (at, &x) in (block * BLOCK..).zip(linear) {
                     let cell = (f64::from(x), noise_sd(noise_sds, at));
                     slope.add(thresholds, data.outcomes[at] as usize, cell);
                 }
                 slope
-            })
-            .collect();
+            });
         let mut sum = Self::none(thresholds.len());
         for block in blocks {
             for (to, from) in [

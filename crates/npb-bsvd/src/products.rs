@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use npb_infer::parallel;
 use pulp::Arch;
-use rayon::prelude::*;
 
 use crate::data::Cells;
 use crate::state::SideState;
@@ -51,10 +51,8 @@ impl ProductPass<'_> {
         let n_parts = blocks.len().div_ceil(per_part.max(1));
         parts.clear();
         parts.resize(n_parts * len, 0.0);
-        parts
-            .par_chunks_mut(len)
-            .zip(blocks.par_chunks(per_part.max(1)))
-            .for_each(|(part, blocks)| self.part::<T>(blocks, part));
+        let pairs = parts.chunks_mut(len).zip(blocks.chunks(per_part.max(1)));
+        parallel::for_each(pairs, |(part, blocks)| self.part::<T>(blocks, part));
         totals.clear();
         totals.resize(len, 0.0);
         for part in parts.chunks_exact(len) {
@@ -198,7 +196,7 @@ fn sum_columns(
         }
         sums
     };
-    let blocks: Vec<Vec<f64>> = table.par_chunks(LINES * width).map(block).collect();
+    let blocks: Vec<Vec<f64>> = parallel::map(table.chunks(LINES * width), block);
     for sums in blocks {
         out.iter_mut()
             .zip(sums)

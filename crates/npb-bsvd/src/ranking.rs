@@ -1,6 +1,6 @@
 //! One row against all columns (or one column against all rows): single cells, and the best of them.
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -117,11 +117,7 @@ impl<'a> Ranking<'a> {
             moments
         };
         let spread = (drawn.len() - 1).max(1) as f64;
-        let blocks: Vec<_> = (0..size)
-            .into_par_iter()
-            .step_by(BLOCK)
-            .map(block)
-            .collect();
+        let blocks: Vec<_> = parallel::map((0..size).step_by(BLOCK), block);
         blocks
             .into_iter()
             .flatten()
@@ -149,7 +145,7 @@ impl<'a> Ranking<'a> {
             let (_, &mut least, _) = candidates.select_nth_unstable_by(last, |a, b| b.total_cmp(a));
             best.iter().map(|&j| values[j] >= least).collect()
         };
-        let found: Vec<Vec<bool>> = drawn.par_iter().map(among).collect();
+        let found: Vec<Vec<bool>> = parallel::map(&drawn, among);
         let share = |k: usize| found.iter().filter(|draw| draw[k]).count() as f64;
         (0..best.len())
             .map(|k| share(k) / found.len() as f64)

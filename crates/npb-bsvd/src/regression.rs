@@ -4,12 +4,12 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
+use npb_infer::parallel;
 use npb_infer::stream;
 use npb_priors::dist::Gamma;
 use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::BsvdError;
 use crate::data::Cells;
@@ -75,8 +75,7 @@ pub(crate) fn fill_design(
     design.clear();
     design.resize(n * stride, 0.0);
     let rank = regressors.rank;
-    let lines = design.par_chunks_exact_mut(stride).with_min_len(256);
-    lines.enumerate().for_each(|(j, line)| {
+    parallel::for_each(design.chunks_exact_mut(stride).enumerate(), |(j, line)| {
         let factors = &other.factors[j * rank..(j + 1) * rank];
         for ((x, &v), &s) in line.iter_mut().zip(factors).zip(scales) {
             *x = v * s as f32;

@@ -1,6 +1,6 @@
 //! Rows (or columns) that are alike.
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
@@ -105,18 +105,15 @@ fn cosines(view: &View<'_>, side: Side, sizes: [usize; 2], chosen: usize) -> Vec
     };
     let target = times_metric(part(chosen));
     let length = inner(part(chosen), &target).max(0.0).sqrt();
-    (0..sizes[0])
-        .into_par_iter()
-        .map(|i| {
-            let own_length = inner(part(i), &times_metric(part(i))).max(0.0).sqrt();
-            let lengths = own_length * length;
-            if lengths > 0.0 {
-                (inner(part(i), &target) / lengths).clamp(-1.0, 1.0)
-            } else {
-                0.0
-            }
-        })
-        .collect()
+    parallel::map(0..sizes[0], |i| {
+        let own_length = inner(part(i), &times_metric(part(i))).max(0.0).sqrt();
+        let lengths = own_length * length;
+        if lengths > 0.0 {
+            (inner(part(i), &target) / lengths).clamp(-1.0, 1.0)
+        } else {
+            0.0
+        }
+    })
 }
 
 fn inner(a: &[f64], b: &[f64]) -> f64 {

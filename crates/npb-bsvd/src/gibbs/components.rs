@@ -1,11 +1,11 @@
 //! Which components are on: switches, with candidates drawn from the prior.
 
 use npb_data::Features;
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::row_regression::Layout;
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use super::{BsvdSampler, SWITCHES, Scan};
 use crate::BsvdError;
@@ -117,8 +117,8 @@ impl BsvdSampler<'_> {
             let link_sd = own.link_precision.sqrt().recip();
             new_links.iter_mut().for_each(|b| *b *= link_sd);
             let new_links = &*new_links;
-            let blocks = to.par_chunks_mut(CANDIDATE_ROWS * stride).enumerate();
-            blocks.for_each(|(n_block, lines)| {
+            let blocks = to.chunks_mut(CANDIDATE_ROWS * stride).enumerate();
+            parallel::for_each(blocks, |(n_block, lines)| {
                 let mut rng = stream(seed, [chain, sweep, block, item + 2 * (n_block as u64 + 1)]);
                 let (mut known, mut expected) = (vec![0.0f32; q], means.to_vec());
                 for (n, line) in lines.chunks_exact_mut(stride).enumerate() {

@@ -1,9 +1,9 @@
 //! Moves of groups of unknowns that leave every latent value as it is: location, scale and mixing of components.
 
 use npb_data::Features;
+use npb_infer::parallel;
 use npb_linalg::row_regression::{Real, draw_coefficients};
 use npb_priors::dist::sample_ln_gig;
-use rayon::prelude::*;
 
 use super::{BsvdSampler, LOCATION, MIXING, SCALE, finite};
 use crate::BsvdError;
@@ -185,10 +185,11 @@ impl BsvdSampler<'_> {
                 own_links.iter_mut().for_each(|b| *b *= growth);
                 *length = growth;
             }
-            let lines = own.factors.par_chunks_exact_mut(rank).with_min_len(1024);
-            lines.for_each(|line| {
-                for (x, &growth) in line.iter_mut().zip(&*lengths) {
-                    *x = (f64::from(*x) * growth) as f32;
+            parallel::for_each(own.factors.chunks_mut(1024 * rank), |lines| {
+                for line in lines.chunks_exact_mut(rank) {
+                    for (x, &growth) in line.iter_mut().zip(&*lengths) {
+                        *x = (f64::from(*x) * growth) as f32;
+                    }
                 }
             });
         }
