@@ -9,8 +9,8 @@ mod joint;
 mod sides;
 mod worker;
 
+use npb_infer::parallel;
 use npb_linalg::mixture::Block;
-use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::rows::Rows;
@@ -37,9 +37,8 @@ pub(crate) fn e_step(
         let n = blocks.iter().map(|block| block.rows.len()).sum();
         work.push((blocks, factors.take(n, n_components, rows.n_utilities)));
     }
-    let partial: Vec<Result<Totals, IqgmeError>> = work
-        .into_par_iter()
-        .map_init(Scratch::default, |scratch, (blocks, mut factors)| {
+    let partial: Vec<Result<Totals, IqgmeError>> =
+        parallel::map_with(work, Scratch::default, |scratch, (blocks, mut factors)| {
             let mut worker = Worker {
                 rows,
                 parameters,
@@ -54,8 +53,7 @@ pub(crate) fn e_step(
                 worker.block(block, &mut here)?;
             }
             Ok(worker.totals)
-        })
-        .collect();
+        });
     let mut totals = Totals::default();
     for part in partial {
         totals.add(part?);

@@ -17,13 +17,13 @@ mod tests;
 use npb_linalg::mixture::Pattern;
 use std::ops::ControlFlow;
 
+use npb_infer::parallel;
 use npb_infer::{
     Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
 };
 use npb_linalg::NotPositiveDefinite;
 use rand::RngExt;
 use rand_distr::Exp1;
-use rayon::prelude::*;
 
 use crate::data::IqgmeData;
 use crate::prior::Prior;
@@ -414,10 +414,7 @@ impl<'d> IqgmeSampler<'d> {
             parameters::draw_component(&law, rng, self.failed("covariance", h))
         };
         let n = self.parameters.components.len();
-        self.parameters.components = (0..n)
-            .into_par_iter()
-            .map(draw)
-            .collect::<Result<_, IqgmeError>>()?;
+        self.parameters.components = parallel::try_map(0..n, draw)?;
         self.stats = Some(stats);
         Ok(())
     }
@@ -435,10 +432,7 @@ impl<'d> IqgmeSampler<'d> {
                 .map_err(self.failed("expert precision", h))
         };
         let n = self.parameters.components.len();
-        self.parameters.experts = (0..n * n_utilities)
-            .into_par_iter()
-            .map(draw)
-            .collect::<Result<_, IqgmeError>>()?;
+        self.parameters.experts = parallel::try_map(0..n * n_utilities, draw)?;
         self.stats = Some(stats);
         Ok(())
     }

@@ -3,10 +3,10 @@
 //! The variational factor `q(w)` takes the latent utilities for data: its precision `diag<lambda> + sum rho x^b x^b'` is that of utilities that were seen. What is seen are labels, and these say
 //! less: with the means that the run has found, the curvature of their likelihood stands in the place of 1 (linear response; Laplace's approximation at the variational mean).
 
+use npb_infer::parallel;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::inverse_mills;
-use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::predict::{Completed, Predictor};
@@ -71,7 +71,7 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
             ..expert.clone()
         })
     };
-    state.experts.par_iter().enumerate().map(spread).collect()
+    parallel::try_map(state.experts.iter().enumerate(), spread)
 }
 
 /// For each component what its labelled rows say, in the order of the table.
@@ -109,7 +109,7 @@ fn parts(
         };
         parts.into_iter().map(part).collect()
     };
-    let by_row: Vec<Vec<Part>> = completed.into_par_iter().enumerate().map(of_row).collect();
+    let by_row: Vec<Vec<Part>> = parallel::map(completed.into_iter().enumerate(), of_row);
     let mut by_component: Vec<Vec<Part>> = std::iter::repeat_with(Vec::new)
         .take(n_components)
         .collect();

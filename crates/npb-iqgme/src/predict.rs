@@ -6,13 +6,13 @@ use npb_linalg::mixture::{
 };
 use std::f64::consts::PI;
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Gamma, NormalWishart, Wishart, pick};
 use npb_priors::special::{ln_gamma, normal_cdf, student_t_two_sided};
 use rand::{Rng, RngExt};
-use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::rows::Rows;
@@ -385,21 +385,19 @@ impl Predictor {
         complete: impl Fn(&mut Complete) -> Vec<T> + Sync,
         read: impl Fn(&mut Seen<'_, '_>) -> T + Sync,
     ) -> Result<Vec<T>, IqgmeError> {
-        let parts: Vec<Vec<T>> = rows
-            .blocks
-            .par_iter()
-            .map_init(
-                <(Scratch, LaneScratch)>::default,
-                |(scratch, lane_scratch), block| {
-                    if block.complete {
-                        self.gate_block(&mut scratch.complete, rows, block, gate);
-                        Ok(complete(&mut scratch.complete))
-                    } else {
-                        self.map_incomplete(rows, block, gate, scratch, lane_scratch, &read)
-                    }
-                },
-            )
-            .collect::<Result<_, IqgmeError>>()?;
+        let parts: Vec<Result<Vec<T>, IqgmeError>> = parallel::map_with(
+            &rows.blocks,
+            <(Scratch, LaneScratch)>::default,
+            |(scratch, lane_scratch), block| {
+                if block.complete {
+                    self.gate_block(&mut scratch.complete, rows, block, gate);
+                    Ok(complete(&mut scratch.complete))
+                } else {
+                    self.map_incomplete(rows, block, gate, scratch, lane_scratch, &read)
+                }
+            },
+        );
+        let parts: Vec<Vec<T>> = parts.into_iter().collect::<Result<_, IqgmeError>>()?;
         let mut by_row: Vec<Option<T>> = std::iter::repeat_with(|| None).take(rows.len()).collect();
         for (value, &row) in parts.into_iter().flatten().zip(&rows.order) {
             by_row[row] = Some(value);

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use npb_data::{Mask, Standardiser, Table};
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::IqgmeError;
@@ -285,7 +285,7 @@ impl Units {
             }
             filled.table(table)
         };
-        (0..draws).into_par_iter().map(completed).collect()
+        parallel::try_map(0..draws, completed)
     }
 
     /// Constant columns are completed by their value. One value says nothing of the spread around it: of a column that was seen once it is that of the prior, one

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use npb_data::Labels;
+use npb_infer::parallel;
 use npb_infer::stream;
 use rand::seq::SliceRandom;
-use rayon::prelude::*;
 
 use super::train::{Model, Watched};
 use crate::IqgmeError;
@@ -47,8 +47,8 @@ pub(crate) fn held_out<M: Model>(
         let sizes = [n_members, n_labels * classes.len()];
         watched.fold(fold, sizes, || predict(fold, sides))
     };
-    let by_fold = folds.par_iter().enumerate().map(of_fold);
-    let by_fold: Option<Vec<Vec<Vec<f64>>>> = by_fold.collect::<Result<_, IqgmeError>>()?;
+    let by_fold = parallel::try_map(folds.iter().enumerate(), of_fold)?;
+    let by_fold: Option<Vec<Vec<Vec<f64>>>> = by_fold.into_iter().collect();
     let Some(by_fold) = by_fold else {
         return Ok(None);
     };

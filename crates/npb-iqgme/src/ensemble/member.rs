@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use npb_infer::ensemble::check_weights;
+use npb_infer::parallel;
 use npb_infer::{Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::dist::pick;
 use npb_priors::special::ln_add_exp;
 use rand::RngExt;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::train::Planned;
@@ -190,19 +190,17 @@ pub(crate) fn intervals<M: Predictive>(
     check_inside("level", level)?;
     check_draws(draws, 2)?;
     let by_member = by_member(parts)?;
-    let drawn: Vec<Vec<Vec<f64>>> = (0..draws as u64)
-        .into_par_iter()
-        .map(|draw| {
-            let rng = &mut stream(seed, [first, draw, third, 0]);
-            let chosen = pick(parts.iter().map(|part| part.weight), rng.random()).unwrap_or(0);
-            let part = &parts[chosen];
-            let drawn = part.member.drawn_class_probabilities(part.rows, rng)?;
-            let each = drawn.iter().zip(&by_member[chosen]);
-            Ok(each
-                .map(|(drawn, mean)| part.calibration.of_draw(drawn, mean))
-                .collect())
-        })
-        .collect::<Result<_, IqgmeError>>()?;
+    let drawn: Vec<Vec<Vec<f64>>> = parallel::try_map(0..draws as u64, |draw| {
+        let rng = &mut stream(seed, [first, draw, third, 0]);
+        let chosen = pick(parts.iter().map(|part| part.weight), rng.random()).unwrap_or(0);
+        let part = &parts[chosen];
+        let drawn = part.member.drawn_class_probabilities(part.rows, rng)?;
+        let each = drawn.iter().zip(&by_member[chosen]);
+        Ok::<_, IqgmeError>(
+            each.map(|(drawn, mean)| part.calibration.of_draw(drawn, mean))
+                .collect(),
+        )
+    })?;
     Ok(class_intervals(average(parts, &by_member), &drawn, level))
 }
 

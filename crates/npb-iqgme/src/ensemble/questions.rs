@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 
 use npb_data::Table;
+use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::special::ln_add_exp;
-use rayon::prelude::*;
 
 use crate::IqgmeError;
 use crate::answers::MissingCell;
@@ -76,10 +76,9 @@ pub(crate) trait Describes: Answers {
         let rows = Answers::rows(self, task, table)?;
         let mut sums = vec![f64::NEG_INFINITY; table.n_rows()];
         let mixtures = self.mixtures(task)?;
-        let own = mixtures
-            .par_iter()
-            .map(|(_, predictor)| predictor.ln_density(&rows, Self::GATE));
-        let own: Vec<Vec<f64>> = own.collect::<Result<_, _>>()?;
+        let own: Vec<Vec<f64>> = parallel::try_map(&mixtures, |(_, predictor)| {
+            predictor.ln_density(&rows, Self::GATE)
+        })?;
         for ((weight, _), own) in mixtures.iter().zip(own) {
             for (sum, own) in sums.iter_mut().zip(own) {
                 *sum = ln_add_exp(*sum, weight.ln() + own);
@@ -96,12 +95,9 @@ pub(crate) trait Describes: Answers {
             for terms in cells.iter_mut().flatten() {
                 weigh(terms, *weight, Self::LEAST_PART);
             }
-            Ok(cells)
+            Ok::<_, IqgmeError>(cells)
         };
-        let by_mixture = mixtures.par_iter().map(of);
-        let mut by_mixture = by_mixture
-            .collect::<Result<Vec<_>, IqgmeError>>()?
-            .into_iter();
+        let mut by_mixture = parallel::try_map(&mixtures, of)?.into_iter();
         let mut all = by_mixture.next().unwrap_or_default();
         for cells in by_mixture {
             for (have, more) in all.iter_mut().flatten().zip(cells.into_iter().flatten()) {

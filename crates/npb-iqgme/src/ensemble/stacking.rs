@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use npb_infer::ensemble::{Calibration, by_bounds, stack, stack_with};
-use rayon::prelude::*;
+use npb_infer::parallel;
 
 use super::crossval::HeldOut;
 use super::member::Member;
@@ -74,10 +74,7 @@ pub(crate) fn stacked(
     n_own: usize,
     prior: &[f64],
 ) -> Vec<(f64, Calibration)> {
-    let calibrations: Vec<Calibration> = by_member
-        .par_iter()
-        .map(|of| Calibration::fit(of, truth))
-        .collect();
+    let calibrations: Vec<Calibration> = parallel::map(by_member, |of| Calibration::fit(of, truth));
     let came_true = |(of, calibration): (&Vec<f64>, &Calibration)| -> Vec<f64> {
         let each = of.chunks_exact(of.len() / truth.len()).zip(truth);
         each.map(|(p, &class)| calibration.of(p)[class]).collect()

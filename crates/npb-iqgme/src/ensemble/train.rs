@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 
+use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::{Checkpoint, CheckpointError};
 use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch};
-use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -194,16 +194,17 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R, IqgmeError> + Sync,
     ) -> Result<Vec<R>, IqgmeError> {
         let one = |k: usize| {
+            // A fit that is stopped begins no further member.
+            if k > 0 && self.is_stopped() {
+                return Ok(None);
+            }
             let (planned, restart) = (plan[k / restarts], (k % restarts) as u64);
             let data = &data[planned.0.index()];
             let (outcome, vb) = self.member(k, data, config, (planned.1, restart))?;
-            finish(planned, outcome, vb)
+            finish(planned, outcome, vb).map(Some)
         };
-        let members = (0..plan.len() * restarts).into_par_iter();
-        members
-            .filter(|&k| k == 0 || !self.is_stopped())
-            .map(one)
-            .collect()
+        let members = parallel::try_map(0..plan.len() * restarts, one)?;
+        Ok(members.into_iter().flatten().collect())
     }
 
     /// The same without a fold: no checkpoint but the fold's. None when the fit was stopped.
@@ -228,8 +229,8 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
                 _ => finish(planned, outcome, vb).map(Some),
             }
         };
-        let members = (0..plan.len() * restarts).into_par_iter();
-        members.map(one).collect()
+        let members = parallel::try_map(0..plan.len() * restarts, one)?;
+        Ok(members.into_iter().collect())
     }
 
     /// Makes the iterations that are left of a run; `after` sees each.

@@ -4,8 +4,8 @@ use npb_data::PatternIndex;
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 
+use npb_infer::parallel;
 use npb_priors::dist::Gamma;
-use rayon::prelude::*;
 
 use super::data::{FactorData, RowLabels};
 use super::forms::product_by_column;
@@ -54,9 +54,9 @@ impl FeatureStats {
             each.map(|(x, w)| w * x * x).sum()
         };
         Self {
-            second: data.columns.patterns().par_iter().map(second).collect(),
+            second: parallel::map(data.columns.patterns(), second),
             linear: product_by_column(first.as_ref(), x.as_ref(), FEATURE_BLOCK),
-            squares: (0..x.ncols()).into_par_iter().map(square).collect(),
+            squares: parallel::map(0..x.ncols(), square),
         }
     }
 }
@@ -122,30 +122,22 @@ pub(crate) fn update(
 ) -> Result<(), NotPositiveDefinite> {
     let (precisions, _) = state.prior_precisions();
     let d = precisions.len();
-    let factors: Vec<Cholesky> = stats
-        .second
-        .par_iter()
-        .map(|second| {
-            let precision = Mat::from_fn(d, d, |i, j| {
-                second[(i, j)] + if i == j { precisions[i] } else { 0.0 }
-            });
-            Cholesky::new(precision.as_ref())
-        })
-        .collect::<Result<_, _>>()?;
+    let factors: Vec<Cholesky> = parallel::try_map(&stats.second, |second| {
+        let precision = Mat::from_fn(d, d, |i, j| {
+            second[(i, j)] + if i == j { precisions[i] } else { 0.0 }
+        });
+        Cholesky::new(precision.as_ref())
+    })?;
     let features = &mut state.features;
     let patterns = data.columns.patterns();
     let rows_of: Vec<f64> = patterns.iter().map(|g| g.observed.len() as f64).collect();
-    let solved: Vec<(Vec<f64>, f64)> = stats
-        .linear
-        .par_chunks_exact(d)
-        .enumerate()
-        .map(|(p, linear)| {
-            let mut mean = linear.to_vec();
-            factors[data.columns.pattern_of_row(p)].solve(&mut mean);
-            let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
-            (mean, prior.rate() + 0.5 * rest)
-        })
-        .collect();
+    let linear = stats.linear.chunks_exact(d).enumerate();
+    let solved: Vec<(Vec<f64>, f64)> = parallel::map(linear, |(p, linear)| {
+        let mut mean = linear.to_vec();
+        factors[data.columns.pattern_of_row(p)].solve(&mut mean);
+        let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
+        (mean, prior.rate() + 0.5 * rest)
+    });
     features.mean = Mat::from_fn(solved.len(), d, |p, k| solved[p].0[k]);
     features.rate = solved.iter().map(|(_, rate)| *rate).collect();
     features.pattern = (0..solved.len())
@@ -156,7 +148,7 @@ pub(crate) fn update(
         .iter()
         .map(|&g| prior.shape() + 0.5 * rows_of[g])
         .collect();
-    features.covariance = factors.par_iter().map(Cholesky::inverse).collect();
+    features.covariance = parallel::map(&factors, Cholesky::inverse);
     features.derived = Derived {
         ln_det: factors.iter().map(|f| -f.ln_det()).collect(),
         precision: stats

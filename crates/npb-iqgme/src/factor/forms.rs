@@ -6,8 +6,8 @@
 use std::f64::consts::PI;
 
 use npb_data::Pattern;
+use npb_infer::parallel;
 use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
-use rayon::prelude::*;
 
 use super::cells::Cells;
 use super::state::{FactorState, submatrix};
@@ -108,10 +108,8 @@ impl Forms {
     pub(crate) fn new(features: &Features<'_>, cells: &Cells) -> Self {
         let n = cells.n_rows();
         let all: Vec<usize> = (0..features.n()).collect();
-        let grams: Vec<Mat<f64>> = all
-            .par_chunks(FEATURE_BLOCK)
-            .map(|block| features.gram(block))
-            .collect();
+        let grams: Vec<Mat<f64>> =
+            parallel::map(all.chunks(FEATURE_BLOCK), |block| features.gram(block));
         let mut total = Mat::zeros(features.dim(), features.dim());
         grams.iter().for_each(|gram| add(&mut total, 1.0, gram));
         let patterns = cells.patterns.patterns();
@@ -143,7 +141,7 @@ impl Forms {
             squares: squares(features, cells),
             ln_noise,
             counts,
-            grams: patterns.par_iter().map(gram).collect(),
+            grams: parallel::map(patterns, gram),
         }
     }
 
@@ -168,8 +166,8 @@ fn linear(features: &Features<'_>, cells: &Cells) -> Mat<f64> {
 pub(super) fn product_by_column(a: MatRef<'_, f64>, b: MatRef<'_, f64>, block: usize) -> Vec<f64> {
     let d = a.nrows();
     let mut values = vec![0.0; d * b.ncols()];
-    let blocks = values.par_chunks_mut((d * block).max(1)).enumerate();
-    blocks.for_each(|(number, out)| {
+    let blocks = values.chunks_mut((d * block).max(1)).enumerate();
+    parallel::for_each(blocks, |(number, out)| {
         let n = out.len() / d;
         matmul(
             MatMut::from_column_major_slice_mut(out, d, n),

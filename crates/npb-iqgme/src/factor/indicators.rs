@@ -3,9 +3,9 @@
 //! A indicator is compared with its alternative when everything that it governs has been optimised anew: the factors of all rows of the cluster, the
 //! expert's coordinate, and the column itself when no other cluster uses it. Both ways cost no more than the spread of the factors.
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
-use rayon::prelude::*;
 
 use super::experts::coordinate;
 use super::features::worth_dropping;
@@ -126,10 +126,9 @@ impl IndicatorGains<'_> {
                 .collect(),
             new_variances,
         };
-        let by_pattern: Vec<Vec<f64>> = (0..self.rows.patterns.len())
-            .into_par_iter()
-            .map(|k| self.pattern_gains(&candidates, h, k, n_factors))
-            .collect::<Result<_, _>>()?;
+        let by_pattern: Vec<Vec<f64>> = parallel::try_map(0..self.rows.patterns.len(), |k| {
+            self.pattern_gains(&candidates, h, k, n_factors)
+        })?;
         for values in by_pattern {
             gains
                 .iter_mut()

@@ -1,11 +1,11 @@
 //! `q(s_i, z_i)` of every row.
 
 use npb_data::{Pattern, PatternIndex};
+use npb_infer::parallel;
 use npb_linalg::faer::linalg::matmul::triangular::{self, BlockStructure};
 use npb_linalg::faer::{Accum, Mat, Par};
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::ln_normalize;
-use rayon::prelude::*;
 
 use super::data::RowLabels;
 use super::forms::{Forms, add};
@@ -284,12 +284,10 @@ impl Rows<'_> {
         clusters: &[Cluster],
         fixed: Option<&[f64]>,
     ) -> Result<RowFactors, (usize, NotPositiveDefinite)> {
-        let solved: Vec<PatternRows> = self
-            .patterns
-            .par_iter()
-            .zip(&self.forms.grams)
-            .map(|(pattern, gram)| self.solve_pattern(&pattern.rows, gram, clusters, fixed))
-            .collect::<Result<_, _>>()?;
+        let patterns = self.patterns.iter().zip(&self.forms.grams);
+        let solved: Vec<PatternRows> = parallel::try_map(patterns, |(pattern, gram)| {
+            self.solve_pattern(&pattern.rows, gram, clusters, fixed)
+        })?;
         let (n, n_clusters) = (self.labels.class.len(), clusters.len());
         let mut factors = RowFactors {
             n_clusters,
@@ -355,7 +353,7 @@ impl Rows<'_> {
             };
             responsibilities.into_iter().zip(means).collect()
         };
-        let rows: Vec<Vec<(f64, Vec<f64>)>> = members.par_iter().map(row).collect();
+        let rows: Vec<Vec<(f64, Vec<f64>)>> = parallel::map(members, row);
         // Of clusters without rows nothing need be kept.
         for (kind, spreads) in spreads.iter_mut().enumerate() {
             for (h, spread) in spreads.iter_mut().enumerate() {
@@ -375,12 +373,10 @@ impl Rows<'_> {
     pub(crate) fn terms(&self, clusters: &[Cluster], factors: &RowFactors) -> Vec<RowTerms> {
         let n = clusters.len();
         let mut terms = vec![RowTerms::default(); self.labels.class.len() * n];
-        let by_pattern: Vec<Vec<RowTerms>> = self
-            .patterns
-            .par_iter()
-            .enumerate()
-            .map(|(k, pattern)| self.pattern_terms(pattern, k, clusters, factors))
-            .collect();
+        let patterns = self.patterns.iter().enumerate();
+        let by_pattern: Vec<Vec<RowTerms>> = parallel::map(patterns, |(k, pattern)| {
+            self.pattern_terms(pattern, k, clusters, factors)
+        });
         for (pattern, values) in self.patterns.iter().zip(by_pattern) {
             for (&i, row) in pattern.rows.iter().zip(values.chunks_exact(n)) {
                 terms[i * n..][..n].copy_from_slice(row);

@@ -1,10 +1,10 @@
 //! The variational posterior of everything but the rows' own factors.
 
+use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Gamma, NormalGamma};
 use npb_priors::dp::StickFactor;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::state::expect;
@@ -41,14 +41,11 @@ pub(crate) struct Derived {
 
 impl Derived {
     pub(crate) fn new(covariance: &[Mat<f64>]) -> Result<Self, NotPositiveDefinite> {
-        let each: Vec<(f64, Vec<f64>)> = covariance
-            .par_iter()
-            .map(|v| {
-                let factor = Cholesky::new(v.as_ref())?;
-                let inverse = factor.inverse();
-                Ok((factor.ln_det(), diagonal(&inverse)))
-            })
-            .collect::<Result<_, _>>()?;
+        let each: Vec<(f64, Vec<f64>)> = parallel::try_map(covariance, |v| {
+            let factor = Cholesky::new(v.as_ref())?;
+            let inverse = factor.inverse();
+            Ok((factor.ln_det(), diagonal(&inverse)))
+        })?;
         let (ln_det, precision) = each.into_iter().unzip();
         Ok(Self { ln_det, precision })
     }

@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use npb_infer::parallel;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dp::StickFactor;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bound::{FactorBound, Labelled, Priors, bound};
@@ -520,13 +520,11 @@ impl Utilities {
     fn new(locations: &[f64], labels: &RowLabels) -> Self {
         let mut means = vec![0.0; locations.len()];
         let n = labels.n_utilities.max(1);
+        let each = locations.chunks_exact(n).zip(means.chunks_exact_mut(n));
         // With more than two classes each row has an integral.
-        let each = locations
-            .par_chunks_exact(n)
-            .zip(means.par_chunks_exact_mut(n))
-            .with_min_len(if n > 1 { 8 } else { usize::MAX });
-        let moments = |(i, (locations, means))| labels.moments(i, locations, means);
-        let ln_masses = each.enumerate().map(moments).collect();
+        let ln_masses = parallel::map(each.enumerate(), |(i, (locations, means))| {
+            labels.moments(i, locations, means)
+        });
         Self { means, ln_masses }
     }
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::parallel;
 use npb_infer::watch::{Checkpoint, Part};
 use npb_infer::{Stop, Trace, Watch, run_chains, storage, stream};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::GibbsConfig;
@@ -344,10 +344,7 @@ impl GibbsFit {
         if draws.is_empty() {
             return Err(IqgmeError::NoDraws);
         }
-        let predictors = draws
-            .par_iter()
-            .map(|draw| draw.mixture.predictor())
-            .collect::<Result<_, IqgmeError>>()?;
+        let predictors = parallel::try_map(draws, |draw| draw.mixture.predictor())?;
         Ok(Self { stored, predictors })
     }
 
@@ -449,7 +446,7 @@ impl GibbsFit {
         self.classifies()?;
         let rows = self.units().rows(table)?;
         let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
-        self.predictors.par_iter().map(of_draw).collect()
+        parallel::try_map(&self.predictors, of_draw)
     }
 
     fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {

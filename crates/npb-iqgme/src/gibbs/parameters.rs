@@ -1,11 +1,11 @@
 //! Components, experts and their shared prior given the rows.
 
+use npb_infer::parallel;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
 use npb_priors::dist::NormalGamma;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use super::state::{DrawnComponent, GibbsParameters};
 use crate::IqgmeError;
@@ -54,10 +54,7 @@ pub(super) fn stats(
             products(&unlabelled[h], 0),
         ]
     };
-    let found: Vec<[Mat<f64>; 2]> = (0..n_components)
-        .into_par_iter()
-        .map(of_component)
-        .collect();
+    let found: Vec<[Mat<f64>; 2]> = parallel::map(0..n_components, of_component);
     let p = rows.n_features;
     let moments = |side: usize| {
         let last = |m: &Mat<f64>| m.nrows() - 1;

@@ -5,6 +5,7 @@
 //! integrated out as well, `Phi(y s / sqrt(1 + V))`; several are taken as they are, `N(t; s, I + V)`. Then the missing features are drawn given label and
 //! utilities, by a draw that ignores the utilities and is moved by what it gets wrong, `C W_m' (I + V)^-1 (t - t*)`.
 
+use npb_infer::parallel;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
@@ -16,7 +17,6 @@ use npb_priors::special::ln_phi;
 use npb_priors::special::vector::ln_normal_cdf;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use super::state::GibbsParameters;
 use crate::IqgmeError;
@@ -140,7 +140,7 @@ pub(super) fn slices<R: Rng>(
         let slice = |label: &u32| weights[*label as usize] * (1.0 - rng.random::<f64>());
         labels.iter().map(slice).collect::<Vec<f64>>()
     };
-    let blocks: Vec<Vec<f64>> = rows.blocks.par_iter().enumerate().map(of_block).collect();
+    let blocks: Vec<Vec<f64>> = parallel::map(rows.blocks.iter().enumerate(), of_block);
     blocks.concat()
 }
 
@@ -158,9 +158,8 @@ pub(super) fn draw<R: Rng>(
         let here = drawn.take(block.rows.len(), laws.n_utilities, rows.n_features);
         work.push((number, block, here));
     }
-    let fits: Vec<Result<f64, IqgmeError>> = work
-        .into_par_iter()
-        .map_init(Scratch::default, |scratch, (number, block, drawn)| {
+    let fits: Vec<Result<f64, IqgmeError>> =
+        parallel::map_with(work, Scratch::default, |scratch, (number, block, drawn)| {
             let mut worker = Worker {
                 rows,
                 laws,
@@ -176,8 +175,7 @@ pub(super) fn draw<R: Rng>(
             } else {
                 worker.incomplete()
             }
-        })
-        .collect();
+        });
     fits.into_iter().sum()
 }
 

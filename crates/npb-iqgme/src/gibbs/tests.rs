@@ -538,7 +538,7 @@ fn change_of_largest_label(fault: Fault) -> f64 {
         model.sweep(&mut state, &data, rng);
         vec![state.parameters.components.len() as f64 - before]
     };
-    let changes: Vec<Vec<f64>> = (0..40_000).into_par_iter().map(each).collect();
+    let changes: Vec<Vec<f64>> = parallel::map(0..40_000, each);
     npb_infer::testing::largest_z(&changes, &[0.0])
 }
 

@@ -1,6 +1,6 @@
 //! What a run keeps of the rows of a task: they choose among the task's local components one by one, or an atom all together.
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 
 use super::local::{e_step_of, parameters};
 use super::state::{Gaussians, TaskState};
@@ -47,9 +47,8 @@ impl<'a> EStepAtoms<'a> {
         };
         // All rows are in the one local component, so its weight does not matter to them.
         let of_atom = |s: usize| parameters(&each, &[one_hot(s, n)], &[0.0], rows, iteration);
-        let whole = (0..n).into_par_iter().map(of_atom);
         Ok(Self {
-            whole: whole.collect::<Result<_, _>>()?,
+            whole: parallel::try_map(0..n, of_atom)?,
             each,
         })
     }

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use npb_infer::parallel;
 use npb_infer::{VbOutcome, VbReport, resume_vb};
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use npb_priors::special::ln_normalize;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bound::bound;
@@ -340,10 +340,10 @@ impl<'d> MultiTaskVb<'d> {
         let atoms = atoms(&state.components, &self.expected, experts);
         let pooled = &self.data.pooled.rows;
         let atoms = EStepAtoms::new(atoms, state.gaussians, pooled, iteration)?;
-        let parts = (&self.data.tasks, &self.state.tasks, &mut self.rows).into_par_iter();
-        parts
-            .map(|(task, part, rows)| rows.e_step(task, part, &atoms, update, iteration))
-            .collect::<Result<(), IqgmeError>>()?;
+        let tasks = self.data.tasks.iter().zip(&self.state.tasks);
+        parallel::try_map(tasks.zip(&mut self.rows), |((task, part), rows)| {
+            rows.e_step(task, part, &atoms, update, iteration)
+        })?;
         drop(atoms);
         self.store_rows();
         self.stats = self.summed(&self.state);
@@ -429,25 +429,23 @@ impl<'d> MultiTaskVb<'d> {
             value
         };
         let iteration = self.iteration;
-        let parts = (&self.data.tasks, &mut self.state.tasks, &self.rows).into_par_iter();
-        parts
-            .map(|(task, part, rows)| {
-                for (h, indicator) in part.indicators.iter_mut().enumerate() {
-                    for (s, sigma) in indicator.iter_mut().enumerate() {
-                        let (stats, of, own) = rows.under(h, s);
-                        *sigma = if rows.offers(*sigma, iteration) {
-                            own + term(s, stats, of, rows.has_labels(task, h))
-                        } else {
-                            f64::NEG_INFINITY
-                        };
-                    }
-                    let value = ln_normalize(indicator);
-                    IqgmeError::finite_bound(iteration, value)?;
-                    finalise(indicator);
+        let tasks = self.data.tasks.iter().zip(&mut self.state.tasks);
+        parallel::try_map(tasks.zip(&self.rows), |((task, part), rows)| {
+            for (h, indicator) in part.indicators.iter_mut().enumerate() {
+                for (s, sigma) in indicator.iter_mut().enumerate() {
+                    let (stats, of, own) = rows.under(h, s);
+                    *sigma = if rows.offers(*sigma, iteration) {
+                        own + term(s, stats, of, rows.has_labels(task, h))
+                    } else {
+                        f64::NEG_INFINITY
+                    };
                 }
-                Ok(())
-            })
-            .collect::<Result<(), IqgmeError>>()?;
+                let value = ln_normalize(indicator);
+                IqgmeError::finite_bound(iteration, value)?;
+                finalise(indicator);
+            }
+            Ok::<_, IqgmeError>(())
+        })?;
         self.stats = self.summed(&self.state);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The posterior without one row.
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 
 use super::{IqgmeVb, VbUpdate, padded};
 use crate::IqgmeError;
@@ -34,13 +34,10 @@ impl IqgmeVb<'_> {
         let parameters = self.e_step_parameters()?;
         let positions = (0..rows.len()).filter(|&k| wanted(rows.order[k]));
         let positions: Vec<usize> = positions.collect();
-        let mut read: Vec<(usize, T)> = positions
-            .into_par_iter()
-            .map(|position| {
-                let left_out = self.without(position, &parameters)?;
-                Ok((left_out.table_row, read(&left_out)?))
-            })
-            .collect::<Result<_, IqgmeError>>()?;
+        let mut read: Vec<(usize, T)> = parallel::try_map(positions, |position| {
+            let left_out = self.without(position, &parameters)?;
+            Ok::<_, IqgmeError>((left_out.table_row, read(&left_out)?))
+        })?;
         read.sort_by_key(|(row, _)| *row);
         Ok(read)
     }

@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 
 use npb_data::Table;
+use npb_infer::parallel;
 use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
@@ -12,7 +13,6 @@ use npb_priors::dist::{Beta, NormalGamma, sample_ln_weights, sample_probit};
 use npb_priors::special::{ln_normalize, ln_phi};
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 pub(crate) use self::draw::FactorDraw;
 use self::draw::{LEAST_CONCENTRATION, first_draw, normal_gamma, precision};
@@ -331,30 +331,27 @@ impl<'d> FactorSampler<'d> {
             false => Vec::new(),
         };
         let patterns = self.data.cells.patterns.patterns();
-        let drawn: Vec<Vec<DrawnRow>> = patterns
-            .par_iter()
-            .zip(&forms.grams)
-            .map(|(pattern, gram)| {
-                let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
-                let spreads = self.spreads(&clusters, &grams, false)?;
-                let given = match several {
-                    true => Some(self.spreads(&with_experts, &grams, true)?),
-                    false => None,
+        let pairs = patterns.iter().zip(&forms.grams);
+        let drawn: Vec<Vec<DrawnRow>> = parallel::try_map(pairs, |(pattern, gram)| {
+            let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
+            let spreads = self.spreads(&clusters, &grams, false)?;
+            let given = match several {
+                true => Some(self.spreads(&with_experts, &grams, true)?),
+                false => None,
+            };
+            let row = |&i: &usize| {
+                let mut rng = stream(seed, [0, 0, 0, i as u64]);
+                let given = given.as_ref().filter(|_| self.data.labels.is_labelled(i));
+                let (clusters, spreads) = match given {
+                    Some(given) => (&with_experts, given),
+                    None => (&clusters, &spreads),
                 };
-                let row = |&i: &usize| {
-                    let mut rng = stream(seed, [0, 0, 0, i as u64]);
-                    let given = given.as_ref().filter(|_| self.data.labels.is_labelled(i));
-                    let (clusters, spreads) = match given {
-                        Some(given) => (&with_experts, given),
-                        None => (&clusters, &spreads),
-                    };
-                    let laws = (&clusters[..], &grams[..], &spreads[..], given.is_some());
-                    let row = self.draw_row(forms, laws, i, &mut rng);
-                    row.map_err(|(h, source)| self.failed("factors", h, source))
-                };
-                pattern.rows.par_iter().map(row).collect()
-            })
-            .collect::<Result<_, IqgmeError>>()?;
+                let laws = (&clusters[..], &grams[..], &spreads[..], given.is_some());
+                let row = self.draw_row(forms, laws, i, &mut rng);
+                row.map_err(|(h, source)| self.failed("factors", h, source))
+            };
+            parallel::try_map(&pattern.rows, row)
+        })?;
         for (pattern, rows) in patterns.iter().zip(drawn) {
             for (&i, row) in pattern.rows.iter().zip(rows) {
                 self.draw.labels[i] = row.label;
@@ -532,39 +529,31 @@ impl<'d> FactorSampler<'d> {
         let stats = FeatureStats::new(self.data, &clusters, &self.draw.row_factors(&clusters));
         let precisions = self.draw.prior_precisions();
         let d = precisions.len();
-        let factors: Vec<Cholesky> = stats
-            .second
-            .par_iter()
-            .map(|second| {
-                let prior = |i: usize, j: usize| if i == j { precisions[i] } else { 0.0 };
-                let precision = Mat::from_fn(d, d, |i, j| second[(i, j)] + prior(i, j));
-                Cholesky::new(precision.as_ref())
-            })
-            .collect::<Result<_, _>>()
-            .map_err(|source| self.failed("loadings", 0, source))?;
+        let factors: Vec<Cholesky> = parallel::try_map(&stats.second, |second| {
+            let prior = |i: usize, j: usize| if i == j { precisions[i] } else { 0.0 };
+            let precision = Mat::from_fn(d, d, |i, j| second[(i, j)] + prior(i, j));
+            Cholesky::new(precision.as_ref())
+        })
+        .map_err(|source| self.failed("loadings", 0, source))?;
         let prior = &self.priors.noise;
         let columns = &self.data.columns;
-        let drawn: Vec<(Vec<f64>, f64)> = stats
-            .linear
-            .par_chunks_exact(d)
-            .enumerate()
-            .map(|(p, linear)| {
-                let mut rng = stream(seed, [0, 0, 0, p as u64]);
-                let pattern = columns.pattern_of_row(p);
-                let mut mean = linear.to_vec();
-                factors[pattern].solve(&mut mean);
-                let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
-                let seen = columns.patterns()[pattern].observed.len() as f64;
-                let law = gamma(prior.shape() + 0.5 * seen, prior.rate() + 0.5 * rest);
-                let noise = precision(&law, &mut rng);
-                let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
-                factors[pattern].solve_lt(&mut step);
-                for (mean, step) in mean.iter_mut().zip(step) {
-                    *mean += step / noise.sqrt();
-                }
-                (mean, noise)
-            })
-            .collect();
+        let linear = stats.linear.chunks_exact(d).enumerate();
+        let drawn: Vec<(Vec<f64>, f64)> = parallel::map(linear, |(p, linear)| {
+            let mut rng = stream(seed, [0, 0, 0, p as u64]);
+            let pattern = columns.pattern_of_row(p);
+            let mut mean = linear.to_vec();
+            factors[pattern].solve(&mut mean);
+            let rest = (stats.squares[p] - dot(linear, &mean)).max(0.0);
+            let seen = columns.patterns()[pattern].observed.len() as f64;
+            let law = gamma(prior.shape() + 0.5 * seen, prior.rate() + 0.5 * rest);
+            let noise = precision(&law, &mut rng);
+            let mut step: Vec<f64> = (0..d).map(|_| rng.sample(StandardNormal)).collect();
+            factors[pattern].solve_lt(&mut step);
+            for (mean, step) in mean.iter_mut().zip(step) {
+                *mean += step / noise.sqrt();
+            }
+            (mean, noise)
+        });
         self.draw.coefficients = Mat::from_fn(drawn.len(), d, |p, k| drawn[p].0[k]);
         self.draw.noise = drawn.iter().map(|(_, noise)| *noise).collect();
         self.forms = None;
