@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use crate::{storage, stream};
 
-/// At most this many places of a file are tried where trying all would take too long.
-const PLACES: usize = 10_000;
+/// At most this many places of a file are tried where each means decoding the whole of it.
+const PLACES: usize = 1000;
 
 /// A file that does harm.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -75,12 +75,13 @@ pub fn attack_file<T, E: Display + Debug>(
 
     let mut summary = HostileSummary::default();
     let damaged = truncated(good)
-        .chain(short_payloads(header, payload))
+        .chain(short_payloads(header, payload, seed))
         .chain(flipped(good, flips, seed))
         .chain(forged(
             good,
             header.len() + storage::LENGTH_LEN,
             payload.len(),
+            seed,
         ));
     for (kind, what, file) in damaged {
         let load_and_use = || load(&file).map(|value| exercise(&value)).is_ok();
@@ -151,8 +152,12 @@ fn truncated(good: &[u8]) -> impl Iterator<Item = Damaged<'_>> {
     })
 }
 
-fn short_payloads<'a>(header: &'a [u8], payload: &'a [u8]) -> impl Iterator<Item = Damaged<'a>> {
-    spread(payload.len()).map(|len| {
+fn short_payloads<'a>(
+    header: &'a [u8],
+    payload: &'a [u8],
+    seed: u64,
+) -> impl Iterator<Item = Damaged<'a>> {
+    spread(payload.len(), seed).map(|len| {
         let mut file = header.to_vec();
         storage::seal(&mut file, &payload[..len]);
         (
@@ -173,9 +178,14 @@ fn flipped(good: &[u8], flips: usize, seed: u64) -> impl Iterator<Item = Damaged
 }
 
 /// Huge and merely wrong lengths, at every place where a length could be.
-fn forged(good: &[u8], start: usize, payload_len: usize) -> impl Iterator<Item = Damaged<'_>> {
+fn forged(
+    good: &[u8],
+    start: usize,
+    payload_len: usize,
+    seed: u64,
+) -> impl Iterator<Item = Damaged<'_>> {
     let lengths = [u64::MAX, 1 << 62, 1 << 40, 2 * good.len() as u64];
-    spread((payload_len + 1).saturating_sub(8)).flat_map(move |place| {
+    spread((payload_len + 1).saturating_sub(8), seed).flat_map(move |place| {
         let at = start + place;
         lengths.into_iter().map(move |length| {
             let file = resealed(good, |bytes| {
@@ -190,9 +200,14 @@ fn forged(good: &[u8], start: usize, payload_len: usize) -> impl Iterator<Item =
     })
 }
 
-/// `0..n`, thinned evenly when there are too many.
-fn spread(n: usize) -> impl Iterator<Item = usize> {
-    (0..n).step_by(n.div_ceil(PLACES).max(1))
+/// `0..n`, or a random one of each of [`PLACES`] equal stretches: a fixed step would meet fields of eight bytes at the same byte each time.
+fn spread(n: usize, seed: u64) -> impl Iterator<Item = usize> {
+    let mut rng = stream(seed, [1, 0, 0, 0]);
+    let stretches = n.min(PLACES);
+    (0..stretches).map(move |k| {
+        let (first, end) = (k * n / stretches, (k + 1) * n / stretches);
+        rng.random_range(first..end)
+    })
 }
 
 fn resealed(good: &[u8], damage: impl FnOnce(&mut [u8])) -> Vec<u8> {
