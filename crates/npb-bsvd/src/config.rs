@@ -47,6 +47,10 @@ pub enum BsvdMove {
     Columns,
     /// Switches with their scales integrated out, then the scales (W 5.4 to 5.6, corrected), for all candidates in random order.
     Switches,
+    /// Births and deaths of components, and their scales, with the factors, intercepts and coefficients of a whole side integrated out; these are drawn
+    /// then. Rows and columns take turns. In the first three quarters of the burn-in the number of components is adapted as well: those that have become
+    /// dispensable go, others are tried while there are none.
+    Births,
     /// Lengths of the factors against the scales, their product fixed.
     Scale,
     /// Offset.
@@ -95,9 +99,10 @@ pub struct BsvdConfig {
     pub likelihood: Likelihood,
     /// Units of the model.
     pub units: Units,
-    /// `K`: candidate components at the start, all of them active.
+    /// Components at the start, all of them active. In the burn-in their number is adapted: see [`BsvdMove::Births`].
     pub candidates: usize,
-    /// When all candidates are active in a sweep of the second half of the burn-in, their number grows by half, up to this.
+    /// `K`, and the most components that can be active. With [`BsvdMove::Switches`] and no births `K` is `candidates` and grows by half up to this when all
+    /// are active in a sweep of the second half of the burn-in.
     pub max_candidates: usize,
     /// `a` of the prior of the switches, `Beta(a/K, b (K-1)/K)`: about Poisson(a/b) components are active.
     pub rank_a: f64,
@@ -214,7 +219,10 @@ impl Default for BsvdConfig {
     }
 }
 
-/// Everything each sweep, but switches every fifth: they are the dearest move, and change least. Rows come last: cells that are followed are then
+/// Sweeps from one time of births and deaths to the next.
+const BIRTHS: u64 = 2;
+
+/// Everything each sweep, but births every other: they are the dearest move. Rows come last: cells that are followed are then
 /// averaged over them exactly, see [`CellMoments`](crate::CellMoments).
 fn default_schedule() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };
@@ -228,8 +236,8 @@ fn default_schedule() -> Vec<Scheduled> {
         each(BsvdMove::Scale),
         each(BsvdMove::Mixing),
         Scheduled {
-            step: BsvdMove::Switches,
-            every: 5,
+            step: BsvdMove::Births,
+            every: BIRTHS,
         },
         each(BsvdMove::ScalePrecision),
         each(BsvdMove::Hyper),
@@ -336,6 +344,11 @@ impl BsvdConfig {
             Likelihood::Binary | Likelihood::Binomial => false,
         };
         (can && self.row_noise, can && self.column_noise)
+    }
+
+    /// Whether components are born and die; then `K` of the prior is `max_candidates` from the start on.
+    pub(crate) fn has_births(&self) -> bool {
+        self.schedule.iter().any(|s| s.step == BsvdMove::Births)
     }
 
     /// Prior odds of a switch with `K` candidates, its weight integrated out.

@@ -407,8 +407,8 @@ impl BsvdFit {
     }
 
     /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. Units, features and configuration
-    /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice. When there is a burn-in, candidates
-    /// that were switched off are on again at its start, with small scales: the new entries may call for them.
+    /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice. When there is a burn-in, further
+    /// components are on at its start, with small scales: the new entries may call for them.
     ///
     /// `cells`: to be followed from now on. Of several chains the first goes on. Cost: that of the sweeps.
     ///
@@ -437,7 +437,11 @@ impl BsvdFit {
         let trace = Trace::new(BsvdSampler::scalar_names());
         let mut state = self.last.clone();
         if sweeps.burn_in > 0 {
-            switch_on(&data, &config, &mut state);
+            let more = match config.has_births() {
+                true => state.rank() + state.rank().div_ceil(3),
+                false => state.candidates,
+            };
+            switch_on(&data, &config, &mut state, (0, more));
         }
         let sampler = BsvdSampler::resume(&data, config, state, trace)?;
         Ok(self.named_as(go_on(sampler, record)?))

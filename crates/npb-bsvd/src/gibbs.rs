@@ -1,5 +1,7 @@
 //! The Gibbs sampler.
 
+mod adapt;
+mod births;
 mod components;
 mod group;
 mod hyper;
@@ -22,6 +24,7 @@ use crate::config::BsvdMove;
 use crate::data::{self, BsvdData};
 use crate::probit::Latents;
 use crate::products::Candidates;
+use crate::reduced::Board;
 use crate::regression::{Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design};
 use crate::side::Side;
 use crate::start::start;
@@ -45,6 +48,10 @@ const LOCATION: u64 = 11;
 const MIXING: u64 = 12;
 const TRACED: u64 = 13;
 const UNIT: u64 = 14;
+const BIRTHS: u64 = 15;
+/// Of the rows, and of the columns, that are drawn after births and deaths.
+const ROWS_AFTER: u64 = 16;
+const COLUMNS_AFTER: u64 = 17;
 
 /// Sweeps at most in which components of a Gaussian likelihood grow undisturbed.
 const GROWING: u64 = 10;
@@ -94,6 +101,7 @@ struct Memory {
     totals: Vec<f64>,
     spare: Vec<f32>,
     lengths: Vec<f64>,
+    reduced: Vec<f64>,
     latents: Latents,
     /// Noise-free latent value of every entry, by rows; of probit likelihoods, when they are drawn.
     linear: Vec<f32>,
@@ -121,6 +129,7 @@ impl Default for Memory {
             totals: Vec::new(),
             spare: Vec::new(),
             lengths: Vec::new(),
+            reduced: Vec::new(),
             latents: Latents::default(),
             linear: Vec::new(),
             noise_sds: Vec::new(),
@@ -256,15 +265,23 @@ impl<'d> BsvdSampler<'d> {
             if !self.sweep.is_multiple_of(scheduled.every) {
                 continue;
             }
-            if scheduled.step == BsvdMove::Switches && self.sweep <= self.config.sweeps.burn_in {
+            let burns_in = self.sweep <= self.config.sweeps.burn_in;
+            if scheduled.step == BsvdMove::Switches && burns_in {
                 if self.is_growing() {
                     continue;
                 }
                 rotate_to_svd(&mut self.state);
             }
+            if scheduled.step == BsvdMove::Births && burns_in && self.is_growing() {
+                continue;
+            }
             self.apply(scheduled.step)?;
         }
-        self.grow();
+        if self.config.has_births() {
+            self.adapt_rank();
+        } else {
+            self.grow();
+        }
         tuning::watch(self.data, &self.config, &mut self.state, self.sweep);
         Ok(())
     }
@@ -347,9 +364,10 @@ impl<'d> BsvdSampler<'d> {
         match step {
             BsvdMove::Thresholds => self.thresholds(),
             BsvdMove::Latents => self.latents(),
-            BsvdMove::Rows => self.side(Side::Rows, row_task),
-            BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum),
+            BsvdMove::Rows => self.side(Side::Rows, row_task, ROWS),
+            BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum, COLUMNS),
             BsvdMove::Switches => self.switches(|board, order, rng| board.scan(order, rng)),
+            BsvdMove::Births => self.births(self.births_side(), |board, rng| board.play(rng)),
             BsvdMove::Scale => {
                 self.scale();
                 Ok(())
@@ -414,7 +432,7 @@ impl<'d> BsvdSampler<'d> {
     }
 
     /// A pass over the rows, or over the columns.
-    fn side(&mut self, side: Side, task: Task) -> Result<(), BsvdError> {
+    fn side(&mut self, side: Side, task: Task, code: u64) -> Result<(), BsvdError> {
         let Self {
             data,
             config,
@@ -423,15 +441,16 @@ impl<'d> BsvdSampler<'d> {
             sweep,
             ..
         } = self;
-        let coordinates = tuning::coordinates(config, state);
-        let (cells, own_features, other_features, own, other, code, name, n_other) = match side {
+        // Factors that were integrated out must be drawn at once.
+        let coordinates =
+            tuning::coordinates(config, state) && ![ROWS_AFTER, COLUMNS_AFTER].contains(&code);
+        let (cells, own_features, other_features, own, other, name, n_other) = match side {
             Side::Rows => (
                 &data.rows,
                 data.side.rows.as_ref(),
                 data.side.columns.as_ref(),
                 &mut state.rows,
                 &state.columns,
-                ROWS,
                 "row",
                 data.n_cols(),
             ),
@@ -441,7 +460,6 @@ impl<'d> BsvdSampler<'d> {
                 data.side.rows.as_ref(),
                 &mut state.columns,
                 &state.rows,
-                COLUMNS,
                 "column",
                 data.n_rows(),
             ),
@@ -453,25 +471,19 @@ impl<'d> BsvdSampler<'d> {
         };
         fill_design(
             &regressors,
-            other,
+            &other.factors,
             &state.scales,
             other_features,
             &other.noise_weights,
             n_other,
             &mut memory.design,
         );
-        memory.prior_precision.clear();
-        memory.prior_linear.clear();
-        memory.prior_precision.resize(regressors.rank, 1.0);
-        memory.prior_linear.extend_from_slice(&own.factor_mean);
-        if regressors.intercept {
-            memory.prior_precision.push(own.intercept_precision);
-            memory.prior_linear.push(0.0);
-        }
-        for (mean, precision) in own.coefficient_mean.iter().zip(&own.coefficient_precision) {
-            memory.prior_precision.push(*precision);
-            memory.prior_linear.push(precision * mean);
-        }
+        prior_of(
+            own,
+            &own.factor_mean,
+            &mut memory.prior_precision,
+            &mut memory.prior_linear,
+        );
         let latents = &memory.latents;
         let (values, roots) = match side {
             Side::Rows => (&latents.rows, &data.roots.0),
@@ -507,6 +519,7 @@ impl<'d> BsvdSampler<'d> {
             factor_weights: &own.factor_weights,
             task,
             coordinates,
+            kept: &[],
             noise_shape: own.noise_shape,
             key: (config.seed, [config.chain, *sweep, code]),
             block_name: name,
@@ -522,6 +535,7 @@ impl<'d> BsvdSampler<'d> {
             coefficients: &mut own.coefficients,
             weights: &mut own.noise_weights,
             latents: &mut memory.linear,
+            reduced: &mut [],
             sums: &mut memory.block_sums,
         });
         memory.row_means = means;
@@ -541,7 +555,7 @@ impl<'d> BsvdSampler<'d> {
     /// Residual sums of the state as it is, by a pass over the cells when they are not at hand.
     fn residuals(&mut self) -> Result<ResidualSums, BsvdError> {
         if self.memory.residuals.is_none() {
-            self.side(Side::Columns, Task::Sum)?;
+            self.side(Side::Columns, Task::Sum, COLUMNS)?;
         }
         let sums = self.memory.residuals.unwrap_or_default();
         finite(self.sweep, "sum of squared residuals", sums.second)?;
@@ -563,7 +577,23 @@ impl<'d> BsvdSampler<'d> {
                 noise_sds.extend(others.map(|j| of_entry(j).sqrt().recip() as f32));
             }
         }
-        self.side(Side::Rows, Task::Latents)
+        self.side(Side::Rows, Task::Latents, ROWS)
+    }
+}
+
+/// Prior precisions of the coefficients of a row, and precisions times means; those of the factors are yet to be multiplied by the weight of the row.
+fn prior_of(own: &SideState, means: &[f64], precision: &mut Vec<f64>, linear: &mut Vec<f64>) {
+    precision.clear();
+    linear.clear();
+    precision.resize(means.len(), 1.0);
+    linear.extend_from_slice(means);
+    if !own.intercepts.is_empty() {
+        precision.push(own.intercept_precision);
+        linear.push(0.0);
+    }
+    for (mean, &p) in own.coefficient_mean.iter().zip(&own.coefficient_precision) {
+        precision.push(p);
+        linear.push(p * mean);
     }
 }
 
@@ -579,6 +609,9 @@ fn ln_likelihood(data: &BsvdData, state: &BsvdState, squares: f64) -> f64 {
         + ln_weights(&data.columns, &state.columns);
     0.5 * (ln_precisions - alpha * squares)
 }
+
+/// Births, deaths and scales on what is left of a side; a parameter, as the next.
+type Play = fn(&mut Board<'_>, &mut Xoshiro256PlusPlus);
 
 /// One time through the switches; a parameter, so that tests can put a wrong one in its place.
 type Scan =

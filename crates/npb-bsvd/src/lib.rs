@@ -56,7 +56,7 @@
 //! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`], [`Likelihood`] |
 //! | any cell, by index or name | [`BsvdFit::predict`], [`Prediction`], [`CellPosterior`], [`Key`] |
 //! | held-out entries | [`BsvdFit::evaluate`], [`Evaluation`]; followed from the start: [`Cells`], [`CellMoments`] |
-//! | recommend | [`BsvdFit::top`], [`Ranked`] |
+//! | recommend | [`BsvdFit::recommend`], [`BsvdFit::top`], [`Ranked`] |
 //! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
 //! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
@@ -90,6 +90,7 @@ mod predict;
 mod probit;
 mod products;
 mod ranking;
+mod reduced;
 mod regression;
 mod response;
 mod run;

@@ -159,10 +159,33 @@ impl BsvdFit {
     /// Split R-hat and effective sample sizes of the scalars of [`trace`](crate::BsvdSampler::trace) over the kept draws of all chains, with their names. R-hat
     /// near 1 (below 1.01 to 1.05) means that chains, and the halves of each, cannot be told apart; that of a single chain sees its drift only.
     ///
-    /// Predictions are averages over cells that hardly depend on what mixes slowest: the rank and the smallest scales.
+    /// Of a scalar that is the same number in all draws of all chains R-hat is 1, the effective sample size that of the draws. Predictions are averages over
+    /// cells that hardly depend on what mixes slowest: the rank and the smallest scales.
     pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
         let traces: Vec<&Trace> = self.traces().collect();
-        summarise(&traces, &self.config.sweeps)
+        let mut all = summarise(&traces, &self.config.sweeps);
+        for (scalar, (_, found)) in all.iter_mut().enumerate() {
+            let draws = traces.iter();
+            let draws: Vec<f64> = draws
+                .flat_map(|t| t.kept(&self.config.sweeps, scalar))
+                .collect();
+            let constant = draws.iter().all(|x| x.is_finite() && *x == draws[0]);
+            if constant && !draws.is_empty() {
+                let n = draws.len() as f64;
+                found.mcse_mean = Some(0.0);
+                found.rhat = Some(1.0);
+                (found.ess_bulk, found.ess_tail) = (Some(n), Some(n));
+            }
+        }
+        all
+    }
+
+    /// Whether a kept draw of some chain has all of [`max_candidates`](crate::BsvdConfig::max_candidates) active: the limit then has a say in the rank,
+    /// and should be raised.
+    pub fn is_at_limit(&self) -> bool {
+        let ranks = self.traces().map(|t| t.kept(&self.config.sweeps, RANK));
+        let most = self.config.max_candidates as f64;
+        ranks.flatten().any(|rank| rank >= most)
     }
 
     /// A scalar of the trace in the kept draws.

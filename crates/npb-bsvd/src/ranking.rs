@@ -10,6 +10,7 @@ use crate::predict::CellPosterior;
 use crate::response::Response;
 use crate::side::{Line, Side};
 use crate::view::View;
+use npb_data::Ratings;
 
 /// Columns that are worked on together.
 const BLOCK: usize = 512;
@@ -67,6 +68,30 @@ impl<'a> Ranking<'a> {
 
     /// The n columns with the largest posterior means, largest first.
     pub(crate) fn top(&self, n: usize, exclude: &[u32]) -> Result<Vec<Ranked>, BsvdError> {
+        self.best(n, exclude, |_, mean| mean)
+    }
+
+    /// Probability of an entry of at least `from` at each column, averaged over the draws.
+    fn at_least(&self, from: f64, size: usize) -> Vec<f64> {
+        let drawn = self.drawn();
+        let of_draw = |(view, line): &(&View<'_>, &Line<'_>)| -> Vec<f64> {
+            let mut values = vec![0.0; size];
+            view.latents(self.side, line, 0, &mut values);
+            let above = |(j, &x): (usize, &f64)| 1.0 - self.response(view, line, j).cdf(from, x).0;
+            values.iter().enumerate().map(above).collect()
+        };
+        let all = parallel::map(drawn.iter(), of_draw);
+        let mean = |j: usize| all.iter().map(|draw| draw[j]).sum::<f64>() / all.len() as f64;
+        (0..size).map(mean).collect()
+    }
+
+    /// The n columns with the largest scores, largest first; a score is made of a column and its posterior mean.
+    fn best(
+        &self,
+        n: usize,
+        exclude: &[u32],
+        score: impl Fn(usize, f64) -> f64,
+    ) -> Result<Vec<Ranked>, BsvdError> {
         let other = self.side.opposite();
         let size = self.fit.size(other);
         let mut wanted = vec![true; size];
@@ -81,7 +106,8 @@ impl<'a> Ranking<'a> {
         let moments = self.moments(size);
         let mut best: Vec<usize> = (0..size).filter(|&j| wanted[j]).collect();
         // A stable sort: of equal ones the first stays first.
-        best.sort_by(|&a, &b| moments[b].0.total_cmp(&moments[a].0));
+        let score = |j: usize| score(j, moments[j].0);
+        best.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
         best.truncate(n);
         let in_top = self.in_top(&best, &wanted);
         let name = |j: usize| self.fit.names(other).get(j).cloned();
@@ -183,20 +209,68 @@ impl BsvdFit {
         n: usize,
         exclude: &[u32],
     ) -> Result<Vec<Ranked>, BsvdError> {
+        self.ranked(self.row(row)?, |ranking| ranking.top(n, exclude))
+    }
+
+    /// The `n` columns that a row will most probably come to have entries in, of at least `like_from`: a list of everything open, as for a front page. By the
+    /// probability of such an entry times that of an entry at all, which is learned from who has entries where ([`Ratings::exposure`]); columns that the
+    /// row has entries in are left out. `ratings`: those of the fit, or later ones of the same matrix. Numbers of the list are those of
+    /// [`top`](Self::top). Cost: that of `top`, and one look at all ratings.
+    ///
+    /// # Errors
+    /// A row that does not exist; ratings of another size; no stored draw; a `like_from` that is not finite.
+    pub fn recommend<'k, V: Copy + Into<f64> + Send + Sync>(
+        &self,
+        ratings: &Ratings<V>,
+        row: impl Into<Key<'k>>,
+        n: usize,
+        like_from: f64,
+    ) -> Result<Vec<Ranked>, BsvdError> {
         let i = self.row(row)?;
+        for (what, found, expected) in [
+            ("rows of the ratings", ratings.n_rows(), self.n_rows()),
+            ("columns of the ratings", ratings.n_cols(), self.n_cols()),
+        ] {
+            if found != expected {
+                return Err(BsvdError::Size {
+                    what,
+                    found,
+                    expected,
+                });
+            }
+        }
+        if !like_from.is_finite() {
+            return Err(BsvdError::Argument {
+                argument: "like_from",
+                value: like_from.to_string(),
+                rule: "finite",
+            });
+        }
+        let own = ratings.row(i).0;
+        let chances = ratings.exposure(own)?;
+        self.ranked(i, |ranking| {
+            let liked = ranking.at_least(like_from, self.n_cols());
+            ranking.best(n, own, |j, _| liked[j] * chances[j])
+        })
+    }
+
+    /// Asks a question of a row of the fit.
+    fn ranked<T>(
+        &self,
+        i: usize,
+        ask: impl FnOnce(&Ranking<'_>) -> Result<T, BsvdError>,
+    ) -> Result<T, BsvdError> {
         let views = self.views(1)?;
         let features = self.features_of(Side::Rows, i);
-        let profile = Ranking {
+        let lines = self.draws.iter();
+        ask(&Ranking {
             fit: self,
             side: Side::Rows,
-            lines: self
-                .draws
-                .iter()
+            lines: lines
                 .map(|draw| Line::of(&draw.rows, i, draw.rank(), &features))
                 .collect(),
             views: &views,
-        };
-        profile.top(n, exclude)
+        })
     }
 
     /// The features of a row or column; none without features.

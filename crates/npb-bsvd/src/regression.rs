@@ -58,13 +58,16 @@ impl Regressors {
     }
 }
 
+/// Lines of the table of regressors that are filled at once.
+const LINES: usize = 256;
+
 /// Fills the table of regressors that the rows see, one line for each column: its scaled factors, a one, its features; then, where the response will be,
 /// the root of its weight, by which the line is multiplied.
 ///
-/// `other`: state of the columns; `scales`: of the active components; `weights`: of the columns, empty when all are 1.
+/// `factors`: of the columns, `rank` numbers each; `scales`: of the components; `weights`: of the columns, empty when all are 1.
 pub(crate) fn fill_design(
     regressors: &Regressors,
-    other: &SideState,
+    factors: &[f32],
     scales: &[f64],
     features: Option<&Features>,
     weights: &[f32],
@@ -75,9 +78,9 @@ pub(crate) fn fill_design(
     design.clear();
     design.resize(n * stride, 0.0);
     let rank = regressors.rank;
-    parallel::for_each(design.chunks_exact_mut(stride).enumerate(), |(j, line)| {
-        let factors = &other.factors[j * rank..(j + 1) * rank];
-        for ((x, &v), &s) in line.iter_mut().zip(factors).zip(scales) {
+    let fill = |j: usize, line: &mut [f32]| {
+        let own = SideState::part(factors, j, rank);
+        for ((x, &v), &s) in line.iter_mut().zip(own).zip(scales) {
             *x = v * s as f32;
         }
         let mut at = rank;
@@ -94,6 +97,13 @@ pub(crate) fn fill_design(
             let root = weight.sqrt();
             line[..=at].iter_mut().for_each(|x| *x *= root);
         }
+    };
+    // A line is too little work to be handed out alone.
+    let blocks = design.chunks_mut(LINES * stride).enumerate();
+    parallel::for_each(blocks, |(block, lines)| {
+        let first = block * LINES;
+        let lines = lines.chunks_exact_mut(stride).enumerate();
+        lines.for_each(|(k, line)| fill(first + k, line));
     });
 }
 
@@ -123,6 +133,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) task: Task,
     /// Draw the coefficients of a row one at a time, not jointly.
     pub(crate) coordinates: bool,
+    /// Regressors that [`Task::Reduce`] keeps.
+    pub(crate) kept: &'a [usize],
     /// h of the noise weights of this side, when it has noise of its own.
     pub(crate) noise_shape: f64,
     /// Seed, chain, sweep and number of the move.
@@ -142,6 +154,8 @@ pub(crate) enum Task {
     Sum,
     /// Write down the fitted latent value of every cell.
     Latents,
+    /// Integrate out all coefficients of each row but those of some regressors, and write down what is left.
+    Reduce,
 }
 
 /// Memory of the blocks that are being worked on; as many parts as there ever were threads at once.
@@ -169,6 +183,7 @@ pub(crate) struct Scratch {
     single: Typed<f32>,
     double: Typed<f64>,
     sums: Vec<f64>,
+    square: Vec<f64>,
     column: Vec<f64>,
     x: Vec<f64>,
     mean: Vec<f64>,
@@ -198,21 +213,36 @@ pub(crate) struct Target<'a> {
     pub(crate) means: &'a mut [f32],
     /// Latent values of the cells, written by that task only.
     pub(crate) latents: &'a mut [f32],
+    /// What [`Task::Reduce`] writes: [`reduced_len`] numbers for each row; or empty.
+    pub(crate) reduced: &'a mut [f64],
     /// One for each block.
     pub(crate) sums: &'a mut [ResidualSums],
 }
 
+/// Numbers that say of a row what is left of its regression when all but `kept` regressors are integrated out: `kept x kept` products, then as many linear terms.
+pub(crate) fn reduced_len(kept: usize) -> usize {
+    kept * (kept + 1)
+}
+
 impl Target<'_> {
-    fn split(self, rows: usize, cells: usize, blocks: usize, r: &Regressors) -> (Self, Self) {
+    fn split(self, rows: usize, cells: usize, blocks: usize, pass: &Pass<'_>) -> (Self, Self) {
+        let r = &pass.regressors;
         let (latents, latents_rest) = self.latents.split_at_mut(cells.min(self.latents.len()));
-        let (factors, factors_rest) = self.factors.split_at_mut(rows * r.rank);
+        let factors = rows * r.rank;
+        let (factors, factors_rest) = self.factors.split_at_mut(factors.min(self.factors.len()));
+        let intercepts = rows * usize::from(r.intercept);
         let (intercepts, intercepts_rest) = self
             .intercepts
-            .split_at_mut(rows * usize::from(r.intercept));
-        let (coefficients, coefficients_rest) = self.coefficients.split_at_mut(rows * r.features);
+            .split_at_mut(intercepts.min(self.intercepts.len()));
+        let coefficients = rows * r.features;
+        let (coefficients, coefficients_rest) = self
+            .coefficients
+            .split_at_mut(coefficients.min(self.coefficients.len()));
         let (weights, weights_rest) = self.weights.split_at_mut(rows.min(self.weights.len()));
         let means = rows * r.layout().width;
         let (means, means_rest) = self.means.split_at_mut(means.min(self.means.len()));
+        let reduced = rows * reduced_len(pass.kept.len());
+        let (reduced, reduced_rest) = self.reduced.split_at_mut(reduced.min(self.reduced.len()));
         let (sums, sums_rest) = self.sums.split_at_mut(blocks);
         (
             Self {
@@ -222,6 +252,7 @@ impl Target<'_> {
                 weights,
                 means,
                 latents,
+                reduced,
                 sums,
             },
             Self {
@@ -231,6 +262,7 @@ impl Target<'_> {
                 weights: weights_rest,
                 means: means_rest,
                 latents: latents_rest,
+                reduced: reduced_rest,
                 sums: sums_rest,
             },
         )
@@ -264,7 +296,7 @@ impl Pass<'_> {
                 let rows = right[0].start - left[0].start;
                 let starts = &self.cells.starts;
                 let cells = starts[right[0].start] - starts[left[0].start];
-                let (first, second) = target.split(rows, cells, left.len(), &self.regressors);
+                let (first, second) = target.split(rows, cells, left.len(), self);
                 let (a, b) =
                     rayon::join(|| self.recurse(left, first), || self.recurse(right, second));
                 a.and(b)
@@ -356,9 +388,6 @@ impl Pass<'_> {
             if let Some(known) = self.features {
                 known.write(i, &mut scratch.features);
             }
-            let factors = &mut target.factors[n * rank..(n + 1) * rank];
-            let own = &mut target.intercepts[n * usize::from(intercept)..];
-            let coefficients = &mut target.coefficients[n * features..(n + 1) * features];
             scratch.prior_precision.clear();
             scratch
                 .prior_precision
@@ -384,6 +413,18 @@ impl Pass<'_> {
                 layout,
                 weight: target.weights.get(n).map_or(1.0, |&w| f64::from(w)),
             };
+            if self.task == Task::Reduce {
+                let len = reduced_len(self.kept.len());
+                row.reduce(
+                    &mut scratch.sums,
+                    &mut scratch.square,
+                    &mut target.reduced[n * len..(n + 1) * len],
+                )?;
+                continue;
+            }
+            let factors = &mut target.factors[n * rank..(n + 1) * rank];
+            let own = &mut target.intercepts[n * usize::from(intercept)..];
+            let coefficients = &mut target.coefficients[n * features..(n + 1) * features];
             let draws = matches!(self.task, Task::Draw | Task::DrawAndSum);
             if !draws || self.coordinates {
                 let x = &mut scratch.x;
@@ -441,6 +482,7 @@ impl Pass<'_> {
                         *x = (-r.to_f64() / weight.sqrt()) as f32;
                     }
                 }),
+                Task::Reduce => {}
             }
         }
         target.sums[0] = total;
@@ -554,6 +596,74 @@ impl<T: Real> Row<'_, '_, T> {
                 value: bad.value,
             },
         )
+    }
+
+    /// Integrates out the coefficients of all regressors but the kept ones. What is left says of these, `u`, as much as a Gaussian likelihood
+    /// `exp(l'u - u'T u / 2)`: T, then l, into `out`. `square`: scratch.
+    fn reduce(
+        &mut self,
+        sums: &mut [f64],
+        square: &mut Vec<f64>,
+        out: &mut [f64],
+    ) -> Result<(), BsvdError> {
+        self.sum(sums);
+        let Layout { width, stride } = self.layout;
+        let noise_precision = self.pass.noise_precision * self.weight;
+        let kept = self.pass.kept;
+        let gone = width - kept.len();
+        let order = (0..width).filter(|r| !kept.contains(r));
+        let order: Vec<usize> = order.chain(kept.iter().copied()).collect();
+        let (products, linear) = out.split_at_mut(kept.len() * kept.len());
+        // Row by row of a Cholesky factor, the linear term as its last row, up to the columns of what goes.
+        square.clear();
+        square.resize((width + 1) * gone, 0.0);
+        for a in 0..=width {
+            let (before, own) = square.split_at_mut(a * gone);
+            for b in 0..=a.min(width - 1) {
+                let mut value = if a == width {
+                    let prior = if b < gone {
+                        self.prior_linear[order[b]]
+                    } else {
+                        0.0
+                    };
+                    noise_precision * sums[width * stride + order[b]] + prior
+                } else {
+                    let (high, low) = (order[a].max(order[b]), order[a].min(order[b]));
+                    noise_precision * sums[high * stride + low]
+                };
+                if a == b && a < gone {
+                    value += self.prior_precision[order[a]];
+                }
+                let with = if a == b {
+                    &own[..gone]
+                } else {
+                    &before[b * gone..][..gone]
+                };
+                let done = own[..b.min(gone)].iter().zip(with);
+                value -= done.map(|(x, y)| x * y).sum::<f64>();
+                if b >= gone {
+                    if a == width {
+                        linear[b - gone] = value;
+                    } else {
+                        products[(a - gone) * kept.len() + b - gone] = value;
+                        products[(b - gone) * kept.len() + a - gone] = value;
+                    }
+                } else if a != b {
+                    own[b] = value / before[b * gone + b];
+                } else if value > 0.0 {
+                    own[b] = value.sqrt();
+                } else {
+                    return Err(BsvdError::Numerical {
+                        sweep: self.pass.key.1[1],
+                        block: self.pass.block_name,
+                        item: self.index,
+                        pivot: a,
+                        value,
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Draws the coefficients one after the other, each given the others, from `x` on; what is left of the response is kept up to date.

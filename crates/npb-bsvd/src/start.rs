@@ -38,7 +38,11 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         ..SideState::default()
     };
     let mut state = BsvdState {
-        candidates: config.candidates,
+        candidates: if config.has_births() {
+            config.max_candidates
+        } else {
+            config.candidates
+        },
         scales: Vec::new(),
         scale_precision: start_scale(data, config.candidates).powi(-2),
         noise_precision: if config.likelihood.is_probit() {
@@ -67,25 +71,31 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
             shape.column_factor_precision,
         ),
     };
-    switch_on(data, config, &mut state);
+    switch_on(data, config, &mut state, (0, config.candidates));
     state
 }
 
-/// Switches all inactive candidates of a state on, with small scales: not a move of the chain but the start of one that burns in.
-pub(crate) fn switch_on(data: &BsvdData, config: &BsvdConfig, state: &mut BsvdState) {
+/// Switches components on until there are as many as that, with small scales: not a move of the chain but for its burn-in.
+pub(crate) fn switch_on(
+    data: &BsvdData,
+    config: &BsvdConfig,
+    state: &mut BsvdState,
+    (sweep, candidates): (u64, usize),
+) {
     let shape = data.shape(config);
     let rank = state.rank();
-    let more = state.candidates - rank;
+    let candidates = candidates.clamp(rank, state.candidates);
+    let more = candidates - rank;
     state
         .scales
-        .resize(state.candidates, start_scale(data, state.candidates));
+        .resize(candidates, start_scale(data, candidates));
     for (item, n, links, side) in [
         (0, shape.n_rows, shape.row_links, &mut state.rows),
         (1, shape.n_cols, shape.column_links, &mut state.columns),
     ] {
-        let mut rng = stream(config.seed, [config.chain, 0, START, item]);
+        let mut rng = stream(config.seed, [config.chain, sweep, START, item]);
         let before = std::mem::take(&mut side.factors);
-        side.factors.reserve_exact(n * state.candidates);
+        side.factors.reserve_exact(n * candidates);
         for i in 0..n {
             side.factors
                 .extend_from_slice(SideState::part(&before, i, rank));
@@ -94,8 +104,8 @@ pub(crate) fn switch_on(data: &BsvdData, config: &BsvdConfig, state: &mut BsvdSt
                 z as f32
             }));
         }
-        side.factor_mean.resize(state.candidates, 0.0);
-        side.links.resize(state.candidates * links, 0.0);
+        side.factor_mean.resize(candidates, 0.0);
+        side.links.resize(candidates * links, 0.0);
     }
 }
 

@@ -32,6 +32,14 @@ pub enum DataError {
         /// Number of columns that fits.
         cols: usize,
     },
+    /// An item that does not exist.
+    #[error("there is no item {item}: there are {n_items}, numbered from 0")]
+    NoSuchItem {
+        /// The item.
+        item: usize,
+        /// How many there are.
+        n_items: usize,
+    },
     /// More cells than memory can address.
     #[error("{n_rows} x {n_cols} is more cells than can be addressed")]
     TooLarge {

@@ -38,6 +38,7 @@
 //! ```
 
 mod error;
+mod exposure;
 mod features;
 mod fields;
 mod image;
@@ -65,6 +66,7 @@ pub mod schema;
 pub mod splits;
 
 pub use error::DataError;
+pub use exposure::exposure;
 pub use features::Features;
 pub use fields::{Field, FieldGuess};
 pub use image::Image;

@@ -58,7 +58,7 @@ impl BsvdSampler<'_> {
         };
         fill_design(
             &regressors,
-            giving,
+            &giving.factors,
             &state.scales,
             features,
             &[],

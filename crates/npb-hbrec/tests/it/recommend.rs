@@ -3,8 +3,8 @@
 use npb_data::{Features, Rating, Ratings};
 use npb_hbrec::{
     BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
-    HbrecError, ItemPrior, Likes, ProbitItems, Recommender, RecommenderConfig, Saved, UserModel,
-    WeightsConfig,
+    HbrecError, ItemPrior, Likes, ProbitItems, Recommendation, Recommender, RecommenderConfig,
+    Saved, UserModel, WeightsConfig,
 };
 use npb_infer::testing::attack_file;
 use npb_infer::{Stop, VbLimits, Watch, stream};
@@ -132,7 +132,7 @@ fn what_was_seen_is_left_out_and_lists_are_sorted() {
     let (ratings, features) = survey(40, 12);
     let recommender = Recommender::fit(&ratings, Some(&content(&features)), &quick()).unwrap();
     let profile = recommender.profile(&even()).unwrap();
-    let top = recommender.top(&profile, 100).unwrap();
+    let top = recommender.top_liked(&profile, 100).unwrap();
     assert_eq!(top.len(), ITEMS as usize - 4);
     assert!(top.iter().all(|r| r.item > 3));
     assert!(
@@ -142,6 +142,17 @@ fn what_was_seen_is_left_out_and_lists_are_sorted() {
     for r in &top {
         assert_eq!(r.chance, recommender.chance(&profile, r.item).unwrap());
     }
+    // By the chance of coming to an item and liking it: the same items in another order, that of the products.
+    let chances = ratings.exposure(profile.seen()).unwrap();
+    let by_both = recommender.top(&profile, 100).unwrap();
+    assert_eq!(by_both.len(), top.len());
+    let score = |r: &Recommendation| r.chance.probability * chances[r.item];
+    assert!(
+        by_both
+            .windows(2)
+            .all(|w| score(&w[0]) >= score(&w[1]) - 1e-9)
+    );
+    assert!(by_both.iter().any(|r| r.item != top[0].item) && by_both != top);
     // A user of the database has its own items left out, and its own point mass.
     let known = recommender.user_profile(5).unwrap();
     assert_eq!(known.seen(), ratings.row(5).0);
