@@ -63,7 +63,7 @@ impl Default for LabelsConfig {
             inputs: LabelInputs::default(),
             decisions: Decisions::default(),
             costs: vec![0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0],
-            folds: 5,
+            folds: 10,
             landmarks: 1500,
             latent: IlsvmConfig::default(),
         }

@@ -6,6 +6,7 @@ use npb_data::Table;
 use npb_infer::{Stop, VbReport, Watch};
 use npb_linalg::dot;
 use npb_linalg::faer::Mat;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::calibration::{Curve, expected_f1};
@@ -14,10 +15,11 @@ use super::held_out::{Asked, Found};
 use super::members::{Block, Member, blocks, combined, squared_distances};
 use crate::columns::Columns;
 use crate::config::{IlsvmConfig, LabelUpdate};
+use crate::dense::axpy;
 use crate::error::RegBayesError;
 use crate::fit::{FeatureReport, saved};
 use crate::inputs::Inputs;
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineLimits, Solution};
 use crate::select::stopped;
 use crate::state::FactorState;
 use crate::tasks::{Goal, Learned, MtIlsvmFit, PreparedTasks, TaskData, TaskScores, TaskTargets};
@@ -168,24 +170,26 @@ pub fn fit_watched(
     let asked = asked(data, &prepared, config)?;
     let (blocks, landmarks) = blocks(&inputs, &latent.state().indicators, config)?;
     let mut found = Vec::new();
-    for block in &blocks {
+    for (k, block) in blocks.iter().enumerate() {
         let share = (1.0 - FEATURES) / blocks.len() as f64;
         let mut part = watch.part("held out", share);
-        let best = asked.best(block, &config.costs, |step, share| {
+        let own = asked.at_costs((k, block), &config.costs, |step, share| {
             part.report(step as u64, share, &[], &[])
         })?;
-        found.push(best.ok_or_else(stopped)?);
+        found.extend(own.ok_or_else(stopped)?);
     }
     let weights = [0, 1].map(|kind| asked.stack(&found, kind));
     let mut fit = LabelsFit::of_latent(latent, config);
     fit.members = reports(&asked, &blocks, &found, &weights);
-    fit.stack(
-        data,
-        &prepared,
-        &asked,
-        (&blocks, &found, &weights),
-        (&inputs, &landmarks),
-    )?;
+    let limits = &config.latent.machine;
+    let terms = (0..data.tasks.len()).into_par_iter().map(|m| {
+        let weights = &weights[asked.kind(m)];
+        Terms::of(&asked, m, (&blocks, &found, weights), limits)
+    });
+    let terms: Vec<Terms> = terms.collect::<Result<_, RegBayesError>>()?;
+    fit.take(data, &prepared, &terms, (&blocks, &inputs, &landmarks));
+    let thresholds = thresholds(&asked, &terms, config.decisions);
+    fit.latent = fit.latent.with_thresholds(&thresholds)?;
     fit.noted(data)
 }
 
@@ -236,11 +240,11 @@ fn reports(
         own.map(|(_, goal)| goal.costs.iter().sum::<f64>()).sum()
     };
     let of = |kind: usize| {
-        let each = blocks.iter().zip(found).zip(&weights[kind]);
-        each.map(move |((block, found), &stacking_weight)| MemberReport {
-            member: block.member,
+        let each = found.iter().zip(&weights[kind]);
+        each.map(move |(found, &stacking_weight)| MemberReport {
+            member: blocks[found.block].member,
             numbers: kind == 1,
-            cost: found.costs[kind],
+            cost: found.cost,
             held_out_loss: found.losses[kind] / size(kind),
             stacking_weight,
         })
@@ -264,97 +268,55 @@ impl LabelsFit {
         }
     }
 
-    /// Solves the machines of members with weight on all rows, and takes their weights as stacking and calibration have them.
-    fn stack(
+    /// Takes the weights of all tasks.
+    fn take(
         &mut self,
         data: &TaskData,
         prepared: &PreparedTasks,
-        asked: &Asked,
-        (blocks, found, weights): (&[Block], &[Found], &[Vec<f64>; 2]),
-        (inputs, landmarks): (&Mat<f64>, &[usize]),
-    ) -> Result<(), RegBayesError> {
-        let n_tasks = asked.goals.len();
+        terms: &[Terms],
+        (blocks, inputs, landmarks): (&[Block], &Mat<f64>, &[usize]),
+    ) {
         let n_features = self.latent.state().n_features();
-        let width = n_features + usize::from(asked.ones > 0.0);
-        let mut held_out = Vec::with_capacity(n_tasks);
-        for (m, task) in data.tasks.iter().enumerate() {
-            let weights = &weights[asked.kind(m)];
-            let (curve, scores) = asked.calibrate(m, asked.mean(found, weights, m));
+        let width = n_features + usize::from(self.config.latent.ones > 0.0);
+        for (task, terms) in data.tasks.iter().zip(terms) {
             let mut learned = Learned::new(task, vec![0.0; width], prepared.units);
-            learned.centre += learned.scale * curve.offset;
+            learned.centre += learned.scale * terms.bias;
             self.latent.tasks.push(learned);
-            held_out.push((curve, scores));
         }
         for (k, block) in blocks.iter().enumerate() {
-            let used = (0..2).any(|kind| weights[kind][k] > 0.0);
-            let mut of_tasks = Vec::new();
-            for m in 0..n_tasks {
-                let weight = weights[asked.kind(m)][k] * held_out[m].0.slope;
-                let own = match weight > 0.0 {
-                    true => self.member(asked, block, &found[k], (m, weight))?,
-                    false => vec![0.0; block.width],
-                };
-                of_tasks.push(own);
-            }
-            if !used {
+            if terms.iter().all(|terms| terms.weights[k].is_empty()) {
                 continue;
             }
+            let of_task = |(terms, task): (&Terms, &Learned)| {
+                let mut own = terms.weights[k].clone();
+                own.resize(block.width, 0.0);
+                if block.member == Member::Linear && block.is_of_rows() {
+                    own = combined(inputs, &own);
+                }
+                own.iter_mut().for_each(|w| *w *= task.scale);
+                own
+            };
+            let own = terms.iter().zip(&self.latent.tasks).map(of_task);
+            let own = own.collect::<Vec<_>>().concat();
             match block.member {
-                Member::Latent => {
-                    for (task, own) in self.latent.tasks.iter_mut().zip(&of_tasks) {
-                        task.weights[..n_features].copy_from_slice(own);
-                    }
-                }
-                Member::Linear if block.is_of_rows() => {
-                    let own = of_tasks.iter().map(|own| combined(inputs, own));
-                    self.linear = own.collect::<Vec<_>>().concat();
-                }
-                Member::Linear => self.linear = of_tasks.concat(),
+                Member::Linear => self.linear = own,
                 Member::Rbf { gamma } => self.kernels.push(Kernel {
                     gamma,
-                    weights: of_tasks.concat(),
+                    weights: own,
                 }),
+                // Scores of features are in the units of the machine, and brought to those of the task with the bias.
+                Member::Latent => {
+                    for (task, terms) in self.latent.tasks.iter_mut().zip(terms) {
+                        let own = &terms.weights[k];
+                        task.weights[..own.len()].copy_from_slice(own);
+                    }
+                }
             }
         }
         if !self.kernels.is_empty() {
             let rows = landmarks.iter().flat_map(|&n| inputs.col_as_slice(n));
             self.landmarks = rows.copied().collect();
         }
-        let thresholds = thresholds(asked, &held_out, self.config.decisions);
-        for (task, threshold) in self.latent.tasks.iter_mut().zip(thresholds) {
-            task.threshold = threshold;
-        }
-        Ok(())
-    }
-
-    /// Weights of a member's machine for a task on all its rows, times `weight`; the bias goes to the task. Units are those of labels, or standard ones of numbers.
-    fn member(
-        &mut self,
-        asked: &Asked,
-        block: &Block,
-        found: &Found,
-        (m, weight): (usize, f64),
-    ) -> Result<Vec<f64>, RegBayesError> {
-        let rows = asked.rows(m, block);
-        let machine = Machine::new(Inputs::dense(&rows, block.width)?.with_ones(asked.ones)?);
-        let what = (m, found.costs[asked.kind(m)], None);
-        let limits = self.config.latent.machine;
-        let solution = asked.solve(&machine, what, None, &limits)?;
-        let Curve { slope, offset } = found.curves[m];
-        let bias = solution
-            .weights
-            .get(block.width)
-            .map_or(0.0, |b| b * asked.ones);
-        let task = &mut self.latent.tasks[m];
-        task.centre += task.scale * weight * (slope * bias + offset);
-        let mut own = block.unfold(&solution.weights);
-        // What is of features is in the units of the machine there, all else in those of the task.
-        let unit = match block.member {
-            Member::Latent => 1.0,
-            _ => task.scale,
-        };
-        own.iter_mut().for_each(|w| *w *= weight * slope * unit);
-        Ok(own)
     }
 
     /// With what is to be known of labels.
@@ -471,6 +433,54 @@ impl LabelsFit {
 
 saved!(LabelsFit, "regbayes/labels");
 
+/// The score of one task, in the units of the machine.
+struct Terms {
+    bias: f64,
+    /// For each block; empty without weight.
+    weights: Vec<Vec<f64>>,
+    /// Held-out scores of its targets.
+    held_out: Vec<f64>,
+}
+
+impl Terms {
+    /// Solves the machines that have weight on all rows of a task, and takes their weights as stacking and calibration have them.
+    fn of(
+        asked: &Asked,
+        m: usize,
+        (blocks, found, weights): (&[Block], &[Found], &[f64]),
+        limits: &MachineLimits,
+    ) -> Result<Self, RegBayesError> {
+        let (last, held_out) = asked.calibrate(m, asked.mean(found, weights, m));
+        let mut terms = Self {
+            bias: last.offset,
+            weights: vec![Vec::new(); blocks.len()],
+            held_out,
+        };
+        for (k, block) in blocks.iter().enumerate() {
+            let own = found.iter().zip(weights);
+            let used = own.filter(|(found, weight)| found.block == k && **weight > 0.0);
+            let rows = asked.rows(m, block);
+            let machine = Machine::new(Inputs::dense(&rows, block.width)?.with_ones(asked.ones)?);
+            let mut sum = vec![0.0; block.width];
+            let mut warm: Option<Solution> = None;
+            for (found, &weight) in used {
+                let Curve { slope, offset } = found.curves[m];
+                let weight = last.slope * weight;
+                let solution = asked.solve(&machine, (m, found.cost, None), warm.as_ref(), limits)?;
+                let (own, bias) = solution.weights.split_at(block.width);
+                let bias = bias.first().map_or(0.0, |b| b * asked.ones);
+                terms.bias += weight * (slope * bias + offset);
+                axpy(&mut sum, weight * slope, own);
+                warm = Some(solution);
+            }
+            if warm.is_some() {
+                terms.weights[k] = block.unfold(&sum);
+            }
+        }
+        Ok(terms)
+    }
+}
+
 /// Adds to the score of each task its weights times `values`.
 fn add(scores: &mut [f64], weights: &[f64], values: &[f64]) {
     let own = weights.chunks_exact(values.len().max(1));
@@ -481,28 +491,24 @@ fn add(scores: &mut [f64], weights: &[f64], values: &[f64]) {
 }
 
 /// Where labels become yeses, by calibrated held-out scores; 0 for numbers.
-fn thresholds(asked: &Asked, held_out: &[(Curve, Vec<f64>)], decisions: Decisions) -> Vec<f64> {
+fn thresholds(asked: &Asked, terms: &[Terms], decisions: Decisions) -> Vec<f64> {
     let of = |m: usize| {
-        asked
-            .scored(m, &held_out[m].1)
-            .into_iter()
-            .map(|(x, _, w)| (x, w))
+        let scored = asked.scored(m, &terms[m].held_out);
+        scored.into_iter().map(|(x, _, weight)| (x, weight))
     };
-    let labels: Vec<usize> = (0..held_out.len())
-        .filter(|&m| asked.kind(m) == 0)
-        .collect();
     // A share, as log-odds.
     let at = |p: f64| p.ln() - (-p).ln_1p();
-    let own = |m: usize| at(0.5 * expected_f1(of(m)));
-    let mut thresholds = vec![0.0; held_out.len()];
-    let together = at(0.5 * expected_f1(labels.iter().flat_map(|&m| of(m))));
-    for m in labels {
-        thresholds[m] = match decisions {
-            Decisions::Accuracy => 0.0,
-            Decisions::Both => 0.5 * own(m),
-            Decisions::F1Macro => own(m),
-            Decisions::F1Micro => together,
-        };
-    }
-    thresholds
+    let labels = || (0..terms.len()).filter(|&m| asked.kind(m) == 0);
+    let together = match decisions {
+        Decisions::F1Micro => at(0.5 * expected_f1(labels().flat_map(of))),
+        _ => 0.0,
+    };
+    let threshold = |m: usize| match decisions {
+        _ if asked.kind(m) == 1 => 0.0,
+        Decisions::Accuracy => 0.0,
+        Decisions::Both => 0.5 * at(0.5 * expected_f1(of(m))),
+        Decisions::F1Macro => at(0.5 * expected_f1(of(m))),
+        Decisions::F1Micro => together,
+    };
+    (0..terms.len()).map(threshold).collect()
 }

@@ -36,10 +36,12 @@ pub(super) struct Asked {
     pub(super) ones: f64,
 }
 
-/// A member at its best cost: held-out scores of all targets, those of labels as log-odds.
+/// A member at one cost: held-out scores of all targets, those of labels as log-odds.
 pub(super) struct Found {
-    /// For labels, for numbers.
-    pub(super) costs: [f64; 2],
+    /// Which block it sees.
+    pub(super) block: usize,
+    pub(super) cost: f64,
+    /// Of all labels, of all numbers.
     pub(super) losses: [f64; 2],
     /// Task by task.
     pub(super) scores: Vec<Vec<f64>>,
@@ -150,52 +152,47 @@ impl Asked {
         }
     }
 
-    /// Held-out scores of a member at the costs with the least loss of all labels, and of all numbers. `tell` hears the share of costs that are done.
-    pub(super) fn best(
+    /// Held-out scores of a member at rising costs, to where neither labels nor numbers gain. `tell` hears the share of costs that are done; `None` when it breaks.
+    pub(super) fn at_costs(
         &self,
-        block: &Block,
+        (place, block): (usize, &Block),
         costs: &[f64],
         mut tell: impl FnMut(usize, f64) -> ControlFlow<()>,
-    ) -> Result<Option<Found>, RegBayesError> {
-        let n_tasks = self.goals.len();
-        let mut warm = vec![Vec::new(); n_tasks];
-        let mut best: [Option<(usize, f64)>; 2] = [None; 2];
-        let mut found: Vec<(Curve, Vec<f64>)> = vec![
-            (
-                Curve {
-                    slope: 1.0,
-                    offset: 0.0
-                },
-                Vec::new()
-            );
-            n_tasks
-        ];
+    ) -> Result<Option<Vec<Found>>, RegBayesError> {
+        let mut warm = vec![Vec::new(); self.goals.len()];
+        let mut all: Vec<Found> = Vec::new();
         for (step, &cost) in costs.iter().enumerate() {
-            let tasks = warm.par_iter_mut().enumerate();
             let one = |(m, warm): (usize, &mut Vec<Solution>)| {
                 let scores = self.left_out(block, (m, cost), warm)?;
-                let (curve, scores) = self.calibrate(m, scores);
-                let loss = self.loss(m, &scores);
-                Ok((curve, scores, loss))
+                Ok(self.calibrate(m, scores))
             };
-            let these: Result<Vec<_>, RegBayesError> = tasks.map(one).collect();
-            let these = these?;
-            for kind in 0..2 {
-                let own = (0..n_tasks).filter(|&m| self.kind(m) == kind);
-                let loss: f64 = own.clone().map(|m| these[m].2).sum();
-                if best[kind].is_none_or(|(_, least)| loss < least) {
-                    best[kind] = Some((step, loss));
-                    own.for_each(|m| found[m] = (these[m].0, these[m].1.clone()));
-                }
+            let found: Result<Vec<_>, RegBayesError> =
+                warm.par_iter_mut().enumerate().map(one).collect();
+            let (curves, scores): (Vec<Curve>, Vec<Vec<f64>>) = found?.into_iter().unzip();
+            let mut losses = [0.0; 2];
+            for (m, scores) in scores.iter().enumerate() {
+                losses[self.kind(m)] += self.loss(m, scores);
             }
-            let over = (0..2).all(|kind| {
-                let has = (0..n_tasks).any(|m| self.kind(m) == kind);
-                !has || best[kind].is_some_and(|(at, _)| step >= at + RISES)
+            all.push(Found {
+                block: place,
+                cost,
+                losses,
+                scores,
+                curves,
             });
-            let share = if over {
-                1.0
-            } else {
-                (step + 1) as f64 / costs.len() as f64
+            let over = (0..2).all(|kind| {
+                let best = (1..all.len()).fold(0, |best, k| {
+                    if all[k].losses[kind] < all[best].losses[kind] {
+                        k
+                    } else {
+                        best
+                    }
+                });
+                step >= best + RISES
+            });
+            let share = match over {
+                true => 1.0,
+                false => (step + 1) as f64 / costs.len() as f64,
             };
             if tell(step + 1, share).is_break() {
                 return Ok(None);
@@ -204,13 +201,7 @@ impl Asked {
                 break;
             }
         }
-        let (curves, scores) = found.into_iter().unzip();
-        Ok(Some(Found {
-            costs: best.map(|own| own.map_or(0.0, |(step, _)| costs[step])),
-            losses: best.map(|own| own.map_or(0.0, |(_, loss)| loss)),
-            scores,
-            curves,
-        }))
+        Ok(Some(all))
     }
 
     /// Stacking weights of members for one kind of targets: members are drawn in with repetition, each time the one that makes the loss of the mean least (Caruana,
