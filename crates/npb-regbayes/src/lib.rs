@@ -68,7 +68,6 @@ mod error;
 mod factors;
 mod fit;
 mod inputs;
-mod kinks;
 pub mod labels;
 mod loss;
 mod machine;

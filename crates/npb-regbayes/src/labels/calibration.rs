@@ -148,10 +148,8 @@ mod tests {
             assert!(loss(other) >= loss(curve) - 1e-9);
         }
         let residual = |s: &Scored| target(s.1) - 1.0 / (1.0 + (-curve.ln_odds(s.0)).exp());
-        let [flat, steep] = [|_| 1.0, |s: &Scored| s.0].map(|by: fn(&Scored) -> f64| {
-            let each = scored.iter().map(|s| by(s) * residual(s));
-            each.sum::<f64>()
-        });
+        let flat: f64 = scored.iter().map(residual).sum();
+        let steep: f64 = scored.iter().map(|s| s.0 * residual(s)).sum();
         assert!(flat.abs() < 1e-6 && steep.abs() < 1e-6, "{flat} {steep}");
     }
 

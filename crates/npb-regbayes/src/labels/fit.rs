@@ -9,7 +9,7 @@ use npb_linalg::faer::Mat;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::calibration::{Curve, expected_f1};
+use super::calibration::{Curve, Scored, expected_f1};
 use super::config::{Decisions, LabelInputs, LabelsConfig};
 use super::held_out::{Asked, Found};
 use super::members::{Block, Member, blocks, combined, squared_distances};
@@ -29,6 +29,11 @@ use npb_infer::stream;
 
 /// Share of the work that is finding the features.
 const FEATURES: f64 = 0.4;
+/// Accuracy of held-out decisions that is given for F1.
+const ACCURACY_GIVEN: f64 = 0.005;
+/// Shares of the way to the best F1 are multiples of this, up to so many.
+const STEP: f64 = 0.05;
+const MOST_STEPS: u32 = 10;
 /// Second word of the keys of random streams.
 const FOLDS: u64 = u64::MAX;
 
@@ -466,7 +471,8 @@ impl Terms {
             for (found, &weight) in used {
                 let Curve { slope, offset } = found.curves[m];
                 let weight = last.slope * weight;
-                let solution = asked.solve(&machine, (m, found.cost, None), warm.as_ref(), limits)?;
+                let solution =
+                    asked.solve(&machine, (m, found.cost, None), warm.as_ref(), limits)?;
                 let (own, bias) = solution.weights.split_at(block.width);
                 let bias = bias.first().map_or(0.0, |b| b * asked.ones);
                 terms.bias += weight * (slope * bias + offset);
@@ -492,23 +498,44 @@ fn add(scores: &mut [f64], weights: &[f64], values: &[f64]) {
 
 /// Where labels become yeses, by calibrated held-out scores; 0 for numbers.
 fn thresholds(asked: &Asked, terms: &[Terms], decisions: Decisions) -> Vec<f64> {
-    let of = |m: usize| {
-        let scored = asked.scored(m, &terms[m].held_out);
-        scored.into_iter().map(|(x, _, weight)| (x, weight))
+    let labels: Vec<usize> = (0..terms.len()).filter(|&m| asked.kind(m) == 0).collect();
+    let scored: Vec<Vec<Scored>> = (labels.iter())
+        .map(|&m| asked.scored(m, &terms[m].held_out))
+        .collect();
+    // Half of the F1 that some labels lead to expect, as log-odds.
+    let best = |some: &[Vec<Scored>]| {
+        let p = 0.5 * expected_f1(some.iter().flatten().map(|&(x, _, weight)| (x, weight)));
+        p.ln() - (-p).ln_1p()
     };
-    // A share, as log-odds.
-    let at = |p: f64| p.ln() - (-p).ln_1p();
-    let labels = || (0..terms.len()).filter(|&m| asked.kind(m) == 0);
-    let together = match decisions {
-        Decisions::F1Micro => at(0.5 * expected_f1(labels().flat_map(of))),
-        _ => 0.0,
+    let own: Vec<f64> = (scored.iter())
+        .map(|own| best(std::slice::from_ref(own)))
+        .collect();
+    let right = |share: f64| -> f64 {
+        let of_label = |(own, at): (&Vec<Scored>, &f64)| -> f64 {
+            let right = own.iter().filter(|(x, yes, _)| (*x > share * at) == *yes);
+            right.map(|(_, _, weight)| weight).sum()
+        };
+        scored.iter().zip(&own).map(of_label).sum()
     };
-    let threshold = |m: usize| match decisions {
-        _ if asked.kind(m) == 1 => 0.0,
+    let share = match decisions {
         Decisions::Accuracy => 0.0,
-        Decisions::Both => 0.5 * at(0.5 * expected_f1(of(m))),
-        Decisions::F1Macro => at(0.5 * expected_f1(of(m))),
-        Decisions::F1Micro => together,
+        Decisions::F1Micro | Decisions::F1Macro => 1.0,
+        Decisions::Both => {
+            let all: f64 = scored.iter().flatten().map(|s| s.2).sum();
+            let least = right(0.0) - ACCURACY_GIVEN * all;
+            let shares = (0..=MOST_STEPS).rev().map(|step| STEP * f64::from(step));
+            shares
+                .into_iter()
+                .find(|&s| right(s) >= least)
+                .unwrap_or(0.0)
+        }
     };
-    (0..terms.len()).map(threshold).collect()
+    let mut thresholds = vec![0.0; terms.len()];
+    for (&m, own) in labels.iter().zip(&own) {
+        thresholds[m] = match decisions {
+            Decisions::F1Micro => best(&scored),
+            _ => share * own,
+        };
+    }
+    thresholds
 }
