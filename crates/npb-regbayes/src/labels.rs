@@ -14,6 +14,8 @@ mod config;
 mod fit;
 mod held_out;
 mod members;
+#[cfg(test)]
+mod tests;
 
 pub use config::{Decisions, LabelInputs, LabelsConfig};
 pub use fit::{LabelNote, LabelsFit, MemberReport, fit, fit_watched};
