@@ -48,7 +48,7 @@
 //! | classes through features of rows (iLSVM) | [`classes::fit`], [`IlsvmConfig`], [`IlsvmFit`], [`classes::ClassScores`] |
 //! | many tasks or labels over one projection (MT-iLSVM) | [`tasks::fit`], [`MtIlsvmConfig`], [`MtIlsvmFit`], [`tasks::TaskData`], [`tasks::Task`], [`tasks::TaskScores`] |
 //! | labels and numbers by features, inputs and kernels, weighed by held-out scores | [`labels::fit`], [`LabelsConfig`], [`LabelsFit`], [`labels::Member`], [`labels::LabelNote`] |
-| C and thresholds by cross-validation | [`tasks::fit_selected`], [`tasks::cross_validate`], [`tasks::Validation`], [`tasks::HeldOut`] |
+//! | C and thresholds by cross-validation | [`tasks::fit_selected`], [`tasks::cross_validate`], [`tasks::Validation`], [`tasks::HeldOut`] |
 //! | watched, stopped, resumed | [`classes::fit_watched`], [`tasks::fit_watched`] |
 //! | driven by hand | [`classes::IlsvmVb`], [`tasks::MtIlsvmVb`], [`classes::PreparedClasses`], [`tasks::PreparedTasks`] |
 //! | the latent features | [`FactorConfig`], [`FactorState`], [`Spread`], [`FeatureReport`], [`Columns`] |

@@ -31,7 +31,7 @@ impl Curve {
         let mean = scored.iter().map(|s| s.0 * s.2).sum::<f64>() / total;
         let squares = scored.iter().map(|s| s.2 * (s.0 - mean) * (s.0 - mean));
         let sd = (squares.sum::<f64>() / total).sqrt();
-        if !(sd > 1e-12 * mean.abs().max(1.0)) {
+        if sd <= 1e-12 * mean.abs().max(1.0) {
             return flat;
         }
         let target = |yes| match yes {

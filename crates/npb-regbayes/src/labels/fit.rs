@@ -530,12 +530,10 @@ fn thresholds(asked: &Asked, terms: &[Terms], decisions: Decisions) -> Vec<f64> 
                 .unwrap_or(0.0)
         }
     };
+    let together = (decisions == Decisions::F1Micro).then(|| best(&scored));
     let mut thresholds = vec![0.0; terms.len()];
     for (&m, own) in labels.iter().zip(&own) {
-        thresholds[m] = match decisions {
-            Decisions::F1Micro => best(&scored),
-            _ => share * own,
-        };
+        thresholds[m] = together.unwrap_or(share * own);
     }
     thresholds
 }
