@@ -1,7 +1,10 @@
 """Many labels of a row, topics of documents (crate npb-regbayes)."""
 
+import warnings
+
 import numpy as np
 from sklearn.base import TransformerMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
@@ -12,9 +15,10 @@ from npb._matrix import entries
 
 @with_running_doc
 class MultiLabelLatentFeatures(TableBase):
-    """Many labels (or numbers) of a row at once, through shared latent features whose number is inferred: infinite latent SVM, MT-iLSVM.
+    """Many labels (or numbers) of a row at once, by the inputs and by shared latent features whose number is inferred: infinite latent SVM, MT-iLSVM.
 
-    Rows may lack features and labels.
+    Max-margin machines on inputs, on Gaussian kernels of them and on latent features are weighed by held-out scores; what carries nothing weighs nothing. Rows may
+    lack features and labels.
 
     Parameters
     ----------
@@ -22,8 +26,19 @@ class MultiLabelLatentFeatures(TableBase):
 
     numbers : sequence, default=()
         Columns of Y (positions, or names for frames) that are numbers; all others hold 0 or 1.
+    inputs : {"select", "linear", "rbf", "none"}, optional
+        What scores see beside latent features. With "none" it is the published MT-iLSVM: labels take part in the features, scores are margins, there are no
+        probabilities.
+    decisions : {"both", "accuracy", "f1_micro", "f1_macro"}, optional
+        What labels are decided for, by calibrated probabilities: "both" gives at most .005 of held-out accuracy for F1.
+    class_weight : {"balanced"}, optional
+        Rows of a rare value of a label count as if both were as frequent, in machines and in probabilities.
     cost : float, optional
-        What a violated margin costs, C of the machine.
+        What a violated margin costs, C of the machines; None: by held-out scores (with inputs="none": 1).
+    folds : int, optional
+        Folds of the held-out scores.
+    landmarks : int, optional
+        Rows that kernels are made of.
     truncation, max_truncation : int, optional
         Latent features at the start, and at most.
     concentration, noise_variance, loading_variance : dict, optional
@@ -39,18 +54,27 @@ class MultiLabelLatentFeatures(TableBase):
     Attributes
     ----------
     label_names_ : list of str
+    members_ : list of dict
+        What held-out targets say of each member and cost: `member`, `cost`, `numbers`, `held_out_loss`, `stacking_weight`.
+    notes_ : list of str
+        Labels whose answer never varies; also given as warnings.
     n_iter_ : int, objective_ : array, converged_ : bool
     n_features_in_, feature_names_in_
     """
 
     _native = _native.ManyLabels
-    _inside = (("factors",), ("limits",))
+    _inside = (("latent",), ("latent", "factors"), ("latent", "limits"))
 
     def __init__(
         self,
         *,
         numbers=(),
+        inputs=None,
+        decisions=None,
+        class_weight=None,
         cost=None,
+        folds=None,
+        landmarks=None,
         truncation=None,
         max_truncation=None,
         concentration=None,
@@ -68,7 +92,12 @@ class MultiLabelLatentFeatures(TableBase):
         checkpoint_every=60.0,
     ):
         self.numbers = numbers
+        self.inputs = inputs
+        self.decisions = decisions
+        self.class_weight = class_weight
         self.cost = cost
+        self.folds = folds
+        self.landmarks = landmarks
         self.truncation = truncation
         self.max_truncation = max_truncation
         self.concentration = concentration
@@ -121,9 +150,21 @@ class MultiLabelLatentFeatures(TableBase):
             wrong = np.flatnonzero(~(np.isnan(Y[:, j]) | np.isin(Y[:, j], (0.0, 1.0))))
             if len(wrong):
                 raise ValueError(f"Y: row {wrong[0]}, column {names[j]!r} is {Y[wrong[0], j]}: a label is 0 or 1 (or name the column in `numbers`)")
-        settings = self._settings(leave_out=("numbers",))
-        self._take(self._fit_native(X, Y, names, real, self._names(), settings=settings))
+        self._take(self._fit_native(X, Y, names, real, self._names(), settings=self._chosen()))
+        for note in self.notes_:
+            warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=2)
         return self
+
+    def _chosen(self):
+        settings = self._settings(leave_out=("numbers", "class_weight", "cost"))
+        if self.class_weight not in (None, "balanced"):
+            raise ValueError(f"class_weight={self.class_weight!r}: must be 'balanced' or None")
+        settings["latent"]["class_costs"] = "equal" if self.class_weight is None else "balanced"
+        if self.cost is not None:
+            settings["latent"]["cost"] = self.cost
+            if settings["inputs"] != "none":
+                settings["costs"] = [self.cost]
+        return settings
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -136,15 +177,36 @@ class MultiLabelLatentFeatures(TableBase):
         self.objective_ = fit.trace()
         self.n_iter_ = len(self.objective_)
         self.converged_ = fit.has_converged()
+        self.members_ = fit.members()
+        self.notes_ = fit.notes()
         self._flat = getattr(self, "_flat", False)
 
     def decision_function(self, X):
-        """Margins of labels (positive for 1), values of numbers: array of shape (n, n_labels)."""
+        """Log-odds of labels (with inputs="none" margins), values of numbers: array of shape (n, n_labels)."""
         return self._predict(X)[0]
+
+    def predict_proba(self, X):
+        """Probabilities that labels are 1, NaN for numbers: array of shape (n, n_labels); of a flat Y those of 0 and 1, (n, 2)."""
+        check_is_fitted(self)
+        if not self.members_:
+            raise ValueError('inputs="none": margins of MT-iLSVM are not calibrated; fit with other inputs for probabilities')
+        found = self._predict(X)[2]
+        return np.column_stack([1 - found[:, 0], found[:, 0]]) if self._flat else found
+
+    def score(self, X, Y):
+        """Mean over columns of Y: for labels the share of right decisions, for numbers R^2. What is unknown (NaN) is left out."""
+        found = self.predict(X)
+        Y = np.asarray(_numbers(Y), dtype=np.float64).reshape(len(found), -1)
+        found = found.reshape(len(found), -1)
+        if Y.shape != found.shape:
+            raise ValueError(f"Y: must have {found.shape[1]} columns, found {Y.shape[1]}")
+        labels = ~np.isnan(self._predict(X)[1]).all(axis=0)
+        each = [_score(y[~np.isnan(y)], f[~np.isnan(y)], label) for y, f, label in zip(Y.T, found.T, labels, strict=True)]
+        return float(np.nanmean(each))
 
     def predict(self, X):
         """Labels 0 or 1, or numbers: array of shape (n, n_labels)."""
-        scores, labels = self._predict(X)
+        scores, labels, _ = self._predict(X)
         found = np.where(np.isnan(labels), scores, labels)
         return found[:, 0] if self._flat else found
 
@@ -156,6 +218,12 @@ class MultiLabelLatentFeatures(TableBase):
         """The latent features in use: list of dict with `feature`, `expected_use`, `columns` that load on it and labels that it `drives`."""
         check_is_fitted(self)
         return self._fit.features()
+
+
+def _score(y, found, is_label):
+    if len(y) == 0:
+        return np.nan
+    return np.mean(y == found) if is_label else r2_score(y, found)
 
 
 @with_running_doc
@@ -285,6 +353,11 @@ class MaxMarginTopics(TransformerMixin, Base):
         if scores.shape[1] == 0:
             raise ValueError("the fit was made without y: it has topics (transform), but predicts nothing")
         return scores[:, 0]
+
+    def score(self, X, y):
+        """Share of right classes, or R^2 of numbers."""
+        found = self.predict(X)
+        return accuracy_score(y, found) if hasattr(self, "classes_") else r2_score(y, found)
 
     def top_words(self, topic, n=10):
         """The n most probable words of a topic: list of (word, probability)."""

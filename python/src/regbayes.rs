@@ -1,20 +1,21 @@
 //! npb-regbayes: many labels of a row, and topics of documents.
 
 use npb_infer::Stop;
-use npb_regbayes::tasks::{self, Task, TaskData};
+use npb_regbayes::labels;
+use npb_regbayes::tasks::{Task, TaskData};
 use npb_regbayes::topics::{self, Response};
-use npb_regbayes::{MedLdaConfig, MedLdaFit, MtIlsvmConfig, MtIlsvmFit};
+use npb_regbayes::{LabelsConfig, LabelsFit, MedLdaConfig, MedLdaFit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::{Array, Matrix, Vector, array, config, dict, matrix, ratings, table, vector};
 use crate::run::{How, ask, error, saved};
 
-/// A fit of `npb_regbayes::tasks::fit`.
+/// A fit of `npb_regbayes::labels::fit`.
 #[pyclass(module = "npb._native", frozen)]
-pub(crate) struct ManyLabels(MtIlsvmFit);
+pub(crate) struct ManyLabels(LabelsFit);
 
-saved!(ManyLabels, MtIlsvmFit);
+saved!(ManyLabels, LabelsFit);
 
 #[pymethods]
 impl ManyLabels {
@@ -25,13 +26,13 @@ impl ManyLabels {
         py: Python<'_>,
         x: Matrix<'_>,
         y: Matrix<'_>,
-        labels: Vec<String>,
+        label_names: Vec<String>,
         real: Vec<bool>,
         names: Vec<String>,
         settings: &Bound<'_, PyAny>,
         how: How,
     ) -> PyResult<Self> {
-        let config: MtIlsvmConfig = config(settings)?;
+        let config: LabelsConfig = config(settings)?;
         let (_, width, values) = matrix(&y)?;
         let task = |(m, (name, real)): (usize, (String, bool))| {
             let column = values.iter().skip(m).step_by(width.max(1));
@@ -44,16 +45,16 @@ impl ManyLabels {
                 }
             }
         };
-        let each = labels.into_iter().zip(real).enumerate();
+        let each = label_names.into_iter().zip(real).enumerate();
         let all = each.map(task).collect::<Result<_, _>>().map_err(error)?;
         let data = TaskData::new(table(&x, &names)?, all).map_err(error)?;
-        how.fit(py, |watch| tasks::fit_watched(&data, &config, watch))
+        how.fit(py, |watch| labels::fit_watched(&data, &config, watch))
             .map(Self)
     }
 
     #[staticmethod]
     fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        dict(py, &MtIlsvmConfig::default())
+        dict(py, &LabelsConfig::default())
     }
 
     fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -69,34 +70,49 @@ impl ManyLabels {
     }
 
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Array<'py>> {
-        let all: Vec<f64> = self.0.trace.iter().map(|report| report.elbo).collect();
+        let all: Vec<f64> = self.0.trace().iter().map(|report| report.elbo).collect();
         array(py, &[all.len()], all)
     }
 
     fn has_converged(&self) -> bool {
-        matches!(self.0.stop, Stop::Converged { .. })
+        matches!(self.0.stop(), Stop::Converged { .. })
     }
 
-    /// Row, label: margins of labels, values of numbers; and for each label whether it is one (NaN for numbers).
+    /// What should be known of labels before they are relied on.
+    fn notes(&self) -> Vec<String> {
+        self.0.notes().iter().map(ToString::to_string).collect()
+    }
+
+    /// What held-out targets say of members.
+    fn members<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.0.members().iter().map(|m| dict(py, m)).collect()
+    }
+
+    /// Row, label: scores of labels, values of numbers; for each label whether it is one, and the probability that it is (NaN for numbers, and where there is none).
     fn predict<'py>(
         &self,
         py: Python<'py>,
         x: Matrix<'_>,
         names: Vec<String>,
         threads: usize,
-    ) -> PyResult<(Array<'py>, Array<'py>)> {
+    ) -> PyResult<(Array<'py>, Array<'py>, Array<'py>)> {
         let table = table(&x, &names)?;
         let found = ask(py, threads, || self.0.predict(&table))?;
         let (n, m) = (found.n_rows(), found.names().len());
         let scores = (0..n).flat_map(|i| (0..m).map(move |j| (i, j)));
         let scores = scores.map(|(i, j)| found.score(i, j)).collect();
         let mut labels = vec![f64::NAN; n * m];
+        let mut probabilities = labels.clone();
         for j in 0..m {
             for (i, label) in found.labels(j).into_iter().flatten().enumerate() {
                 labels[i * m + j] = f64::from(u8::from(label));
             }
+            for (i, p) in found.probabilities(j).into_iter().flatten().enumerate() {
+                probabilities[i * m + j] = p;
+            }
         }
-        Ok((array(py, &[n, m], scores)?, array(py, &[n, m], labels)?))
+        let shaped = |values| array(py, &[n, m], values);
+        Ok((shaped(scores)?, shaped(labels)?, shaped(probabilities)?))
     }
 
     /// The latent features: expected use, columns that load on them, labels that they drive.

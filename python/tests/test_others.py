@@ -132,10 +132,41 @@ def test_many_labels(tmp_path):
     assert np.corrcoef(found[:, 3], Y[:, 3])[0, 1] > 0.8
     assert {"feature", "expected_use", "columns", "drives"} == set(model.latent_features()[0])
     same_after_pickle_and_file(model, lambda m: m.predict(X), tmp_path / "m")
+    p, log_odds = model.predict_proba(X), model.decision_function(X)
+    np.testing.assert_allclose(p[:, :3], 1 / (1 + np.exp(-log_odds[:, :3])), rtol=1e-12)
+    assert np.isnan(p[:, 3]).all()
+    right = np.mean(found[:, :3] == Y[:, :3], axis=0)
+    r2 = 1 - np.sum((found[:, 3] - Y[:, 3]) ** 2) / np.sum((Y[:, 3] - Y[:, 3].mean()) ** 2)
+    assert model.score(X, Y) == pytest.approx((right.sum() + r2) / 4)
     with pytest.raises(ValueError, match="row 0, column 'y3'"):
         MultiLabelLatentFeatures().fit(X, Y)
     with pytest.raises(NotFittedError):
         MultiLabelLatentFeatures().predict(X)
+
+
+def test_labels_as_asked():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(200, 5))
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=200) > 2.4).astype(float)
+    found = {}
+    for name, settings in {
+        "plain": dict(decisions="accuracy"),
+        "balanced": dict(decisions="accuracy", class_weight="balanced"),
+        "f1": dict(decisions="f1_macro"),
+        "one cost": dict(cost=0.5, inputs="linear"),
+        "paper": dict(inputs="none", cost=0.5),
+    }.items():
+        found[name] = MultiLabelLatentFeatures(**settings).fit(X, y)
+    yeses = {name: model.predict(X).sum() for name, model in found.items()}
+    assert yeses["plain"] < yeses["f1"] and yeses["plain"] < yeses["balanced"]
+    assert found["plain"].predict_proba(X).shape == (200, 2)
+    assert {member["cost"] for member in found["one cost"].members_} == {0.5}
+    with pytest.raises(ValueError, match='inputs="none"'):
+        found["paper"].predict_proba(X)
+    with pytest.raises(ValueError, match="class_weight"):
+        MultiLabelLatentFeatures(class_weight={0: 1}).fit(X, y)
+    with pytest.warns(UserWarning, match="label y0: all its known values are no"):
+        MultiLabelLatentFeatures(inputs="linear").fit(X, np.zeros(200))
 
 
 def test_topics(tmp_path):
@@ -146,6 +177,7 @@ def test_topics(tmp_path):
     y = np.where(of_class == 1, "b", "a")
     model = MaxMarginTopics(topics=2).fit(X, y)
     assert np.mean(model.predict(X) == y) > 0.95
+    assert model.score(X, y) == np.mean(model.predict(X) == y)
     shares = model.transform(X)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     assert len(model.top_words(0, 5)) == 5

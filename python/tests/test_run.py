@@ -108,7 +108,7 @@ def long_fits():
         "GroupedClassifier": lambda: GroupedClassifier(max_iter=10_000_000, tol=0.0).fit(X, y, np.repeat(np.arange(20), 20)),
         "BayesianMatrixCompletion": lambda: BayesianMatrixCompletion(**LONG).fit(X),
         "HybridRecommender": lambda: HybridRecommender(base={"learned": {"limits": {"max_iterations": 100_000, "tolerance": 0.0}}}).fit(likes),
-        "MultiLabelLatentFeatures": lambda: MultiLabelLatentFeatures(**endless).fit(X, (X[:, :3] > 0).astype(float)),
+        "MultiLabelLatentFeatures": lambda: MultiLabelLatentFeatures(inputs="none", **endless).fit(X, (X[:, :3] > 0).astype(float)),
         "MaxMarginTopics": lambda: MaxMarginTopics(topics=8, **endless).fit(rng.poisson(1.0, size=(400, 300)), y),
         "BetaProcessDenoiser": lambda: BetaProcessDenoiser(sweeps=sweeps).fit(rng.normal(size=(64, 64))),
         "FactorAnalysis": lambda: FactorAnalysis(sweeps=sweeps).fit(X),

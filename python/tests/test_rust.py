@@ -157,7 +157,7 @@ def test_labels_have_the_same_bits(tmp_path, moons, named):
     file = csv(tmp_path / "table.csv", NAMES, X, ("row", names))
     labels = csv(tmp_path / "labels.csv", [], np.empty((len(X), 0)), ("row", names), *((label, Y[label]) for label in Y))
     labels.write_text(labels.read_text().replace(",row", "row"))
-    npb("fit", "labels", file, "--labels", labels, "--id", "row", "--quiet", "--out", tmp_path / "model", *chosen({"limits.max_iterations": 10}))
+    npb("fit", "labels", file, "--labels", labels, "--id", "row", "--quiet", "--out", tmp_path / "model", *chosen({"latent.limits.max_iterations": 10}))
     assert_same_bits(tmp_path, MultiLabelLatentFeatures(max_iter=10).fit(named, Y))
 
 

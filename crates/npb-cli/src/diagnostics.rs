@@ -6,7 +6,7 @@ use npb_bsvd::BsvdFit;
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_iqgme::{IqgmeFit, MultiTaskFit};
 use npb_itf::ItfFit;
-use npb_regbayes::MtIlsvmFit;
+use npb_regbayes::LabelsFit;
 use npb_regbayes::topics::MedLdaFit;
 
 use crate::failure::Result;
@@ -19,7 +19,7 @@ pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Option<Sheet
         "ratings" => return Ok(Some(scalars(model.fit::<BsvdFit>(path)?.diagnostics()))),
         "table" => return Ok(Some(scalars(model.fit::<ItfFit>(path)?.diagnostics()))),
         "groups" => return Ok(None),
-        "labels" => model.fit::<MtIlsvmFit>(path)?.trace,
+        "labels" => model.fit::<LabelsFit>(path)?.trace().to_vec(),
         "tasks" => model.fit::<MultiTaskFit>(path)?.trace().to_vec(),
         "topics" => model.fit::<MedLdaFit>(path)?.trace().to_vec(),
         _ => model.fit::<IqgmeFit>(path)?.trace().to_vec(),

@@ -34,7 +34,8 @@ fn record(job: &Job<'_>, model: &ModelFile, what: &str, converged: bool) -> Resu
     let settings = of_toml(&model.config)?;
     let seed = settings
         .get("seed")
-        .or_else(|| settings.get("single")?.get("seed"));
+        .or_else(|| settings.get("single")?.get("seed"))
+        .or_else(|| settings.get("latent")?.get("seed"));
     let diagnostics: Value = match diagnostics(model, job.out())? {
         Some(sheet) => {
             serde_json::from_slice(&sheet.written(Format::Json)?).map_err(Failure::failed)?

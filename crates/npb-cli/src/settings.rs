@@ -5,7 +5,7 @@ use npb_bsvd::BsvdConfig;
 use npb_hbrec::HbrecConfig;
 use npb_iqgme::{IqgmeConfig, TasksConfig};
 use npb_itf::ItfConfig;
-use npb_regbayes::{MedLdaConfig, MtIlsvmConfig};
+use npb_regbayes::{LabelsConfig, MedLdaConfig};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
@@ -38,7 +38,7 @@ impl ModelKind {
             }
             ModelKind::Ratings => text(&settings.read::<BsvdConfig>(self)?),
             ModelKind::Table => text(&settings.read::<ItfConfig>(self)?),
-            ModelKind::Labels => text(&settings.read::<MtIlsvmConfig>(self)?),
+            ModelKind::Labels => text(&settings.read::<LabelsConfig>(self)?),
             ModelKind::Groups => text(&settings.read::<HbrecConfig>(self)?),
             ModelKind::Tasks => text(&settings.read::<TasksConfig>(self)?),
             ModelKind::Topics => text(&settings.read::<MedLdaConfig>(self)?),
@@ -88,6 +88,7 @@ impl Settings {
             let setting = match kind {
                 ModelKind::Image => "model.seed",
                 ModelKind::Tasks => "single.seed",
+                ModelKind::Labels => "latent.seed",
                 _ => "seed",
             };
             set(&mut table, &format!("{setting}={seed}"))?;

@@ -62,9 +62,6 @@ pub(crate) trait Supervision: Clone + Sync {
         solutions: Vec<Solution>,
         n_features: usize,
     ) -> Result<(), RegBayesError>;
-
-    /// Each indicator in turn minimises the objective exactly, weights fixed.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64);
 }
 
 /// What a run has reached: all that its next iteration depends on, and its trace.
@@ -97,9 +94,7 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     fn objective_with(&self, elbo: f64) -> f64 {
         match self.update {
             LabelUpdate::TwoStage => -elbo,
-            LabelUpdate::Profiled | LabelUpdate::Exact => {
-                self.label_weight * self.labels.objective() - elbo
-            }
+            LabelUpdate::Profiled => self.label_weight * self.labels.objective() - elbo,
         }
     }
 
@@ -168,12 +163,6 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         self.factors.update_loadings(iteration)?;
         match self.update {
             LabelUpdate::TwoStage => self.factors.sweep_indicators(None),
-            LabelUpdate::Exact => {
-                self.labels
-                    .sweep_exactly(&mut self.factors, self.label_weight);
-                let psi = &self.factors.state.indicators;
-                self.labels.refit(psi, &PROPOSAL, f64::INFINITY)?;
-            }
             LabelUpdate::Profiled => return self.propose(),
         }
         Ok((self.objective(), true))
@@ -222,7 +211,7 @@ impl<'d, S: Supervision> Alternation<'d, S> {
     fn grow(&mut self, iteration: u64) -> Result<(), RegBayesError> {
         let pull = match self.update {
             LabelUpdate::TwoStage => None,
-            LabelUpdate::Profiled | LabelUpdate::Exact => {
+            LabelUpdate::Profiled => {
                 let pull = self.labels.pull(&self.factors.state.indicators);
                 Some(pull * Scale(self.label_weight))
             }

@@ -149,8 +149,6 @@ impl FactorConfig {
 pub enum LabelUpdate {
     /// A sweep of the Lagrangian (R (27), (33)) is a proposal; the machine is solved again, warm; what does not lower the objective is halved.
     Profiled,
-    /// Each indicator in turn minimises the objective exactly, weights fixed. Can stall at kinks.
-    Exact,
     /// Not at all: features are those of the inputs alone, and the machine is trained once (IBP + SVM, MT-IBP + SVM).
     TwoStage,
 }
@@ -247,11 +245,6 @@ impl IlsvmConfig {
             ("raw_inputs", self.raw_inputs),
         ] {
             not_negative(field, value)?;
-        }
-        // Exact minimisation walks along the pieces of a piecewise linear loss.
-        if self.label_update == LabelUpdate::Exact && self.slack == Slack::Squared {
-            let rule = "profiled, or slack linear: the exact update is for piecewise linear losses";
-            return Err(OutOfRange::new("label_update", "exact with squared slack", rule).into());
         }
         Ok(())
     }

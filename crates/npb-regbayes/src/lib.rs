@@ -47,6 +47,7 @@
 //! |---|---|
 //! | classes through features of rows (iLSVM) | [`classes::fit`], [`IlsvmConfig`], [`IlsvmFit`], [`classes::ClassScores`] |
 //! | many tasks or labels over one projection (MT-iLSVM) | [`tasks::fit`], [`MtIlsvmConfig`], [`MtIlsvmFit`], [`tasks::TaskData`], [`tasks::Task`], [`tasks::TaskScores`] |
+//! | labels and numbers by features, inputs and kernels, weighed by held-out scores | [`labels::fit`], [`LabelsConfig`], [`LabelsFit`], [`labels::Member`], [`labels::LabelNote`] |
 //! | C and thresholds by cross-validation | [`tasks::fit_selected`], [`tasks::cross_validate`], [`tasks::Validation`], [`tasks::HeldOut`] |
 //! | watched, stopped, resumed | [`classes::fit_watched`], [`tasks::fit_watched`] |
 //! | driven by hand | [`classes::IlsvmVb`], [`tasks::MtIlsvmVb`], [`classes::PreparedClasses`], [`tasks::PreparedTasks`] |
@@ -68,7 +69,7 @@ mod error;
 mod factors;
 mod fit;
 mod inputs;
-mod kinks;
+pub mod labels;
 mod loss;
 mod machine;
 mod prepared;
@@ -91,6 +92,7 @@ pub use error::RegBayesError;
 pub use factors::gibbs::{IbpDraw, IbpGibbsConfig, IbpMove, IbpSampler};
 pub use fit::FeatureReport;
 pub use inputs::{InputMap, Inputs, MapConfig};
+pub use labels::{LabelsConfig, LabelsFit};
 pub use loss::{Slack, Targets};
 pub use machine::{Machine, MachineLimits, MachineStop, Problem, Solution};
 pub use npb_data;

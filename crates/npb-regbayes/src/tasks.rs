@@ -15,5 +15,7 @@ pub use validate::{
     Candidate, Chosen, Criterion, HeldOut, Validation, cross_validate, fit_selected,
 };
 
+pub(crate) use fit::{Learned, fit_some};
+pub(crate) use margins::Goal;
 #[cfg(test)]
 pub(crate) use margins::TaskMargins;

@@ -7,7 +7,7 @@ use npb_data::ColumnKind;
 use npb_data::schema::{ColumnSchema, Design, Kind, Schema};
 use npb_iqgme::{IqgmeFit, MultiTaskFit, Saved};
 use npb_itf::ItfFit;
-use npb_regbayes::{MedLdaFit, MtIlsvmFit};
+use npb_regbayes::{LabelsFit, MedLdaFit};
 
 use crate::args::{ImportArgs, MergeArgs, ModelKind};
 use crate::failure::{Failure, Result};
@@ -222,8 +222,8 @@ fn described(bytes: &[u8], path: &Path) -> Result<Imported> {
                 ..found
             }
         }
-        MtIlsvmFit::MODEL => {
-            let fit: MtIlsvmFit = fit(bytes, path)?;
+        LabelsFit::MODEL => {
+            let fit: LabelsFit = fit(bytes, path)?;
             Imported {
                 schema: None,
                 ..plain(ModelKind::Labels, settings::text(&fit.config)?)

@@ -6,8 +6,9 @@ use std::path::Path;
 use npb_data::MixedColumn;
 use npb_data::read::ReadingRules;
 use npb_data::schema::{ColumnSchema, Design, Kind, Role, SchemaData};
-use npb_regbayes::tasks::{Task, TaskData, fit_watched};
-use npb_regbayes::{MtIlsvmConfig, MtIlsvmFit, RegBayesError, Saved};
+use npb_regbayes::labels::fit_watched;
+use npb_regbayes::tasks::{Task, TaskData};
+use npb_regbayes::{LabelsConfig, LabelsFit, RegBayesError, Saved};
 
 use crate::args::{LabelsArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result};
@@ -21,7 +22,7 @@ use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     let job = Job::new(&args.run, quiet)?;
-    let config: MtIlsvmConfig = args.settings.read(ModelKind::Labels)?;
+    let config: LabelsConfig = args.settings.read(ModelKind::Labels)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
     let data = input::training(&args.training, None, None, quiet)?;
@@ -43,6 +44,9 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     let fit = fit_watched(&tasks, &config, &job.watch());
     job.finished()?;
     let fit = fit.map_err(in_file)?;
+    for note in fit.notes() {
+        input::note(quiet, note);
+    }
     let bytes = fit.to_bytes().map_err(Failure::failed)?;
     let mut schema = data.schema.clone();
     schema.columns.extend(
@@ -69,7 +73,7 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     );
     model.n_rows = data.n_rows as u64;
     let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
-    keep(&job, &model, &what, settled(&fit.stop))
+    keep(&job, &model, &what, settled(&fit.stop()))
 }
 
 /// The file of the labels: two levels or numbers in each column; a column of the name of the row ids names the rows.
@@ -150,11 +154,11 @@ fn task(
     }
 }
 
-/// Each label of each row with its margin, or each number.
+/// Each label of each row with its probability (with `inputs=none` its margin), or each number.
 pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Result<()> {
     if args.interval.is_some() {
         return Err(Failure::usage(
-            "--interval: models of kind labels predict margins, not probabilities",
+            "--interval: models of kind labels predict probabilities without intervals",
         ));
     }
     let fit = load(model, &args.model)?;
@@ -175,10 +179,12 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
                     .iter()
                     .map(|&is| Cell::Text(if is { yes } else { no }.clone()));
                 sheet.push_column(&label.name, cells);
-                sheet.push_column(
-                    format!("margin({})", label.name),
-                    margins.into_iter().map(Cell::Number),
-                );
+                let (what, numbers) = match scores.probabilities(m) {
+                    Some(probabilities) => ("P", probabilities),
+                    None => ("margin", margins),
+                };
+                let cells = numbers.into_iter().map(Cell::Number);
+                sheet.push_column(format!("{what}({})", label.name), cells);
             }
             _ => sheet.push_column(&label.name, margins.into_iter().map(Cell::Number)),
         }
@@ -196,6 +202,6 @@ pub(crate) fn features(model: &ModelFile, path: &Path) -> Result<Sheet> {
     Ok(sheet)
 }
 
-pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MtIlsvmFit> {
+pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<LabelsFit> {
     model.fit(path)
 }

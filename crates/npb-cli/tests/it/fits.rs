@@ -553,16 +553,27 @@ fn many_labels_are_predicted_at_once() {
     folder.write("y.csv", y);
     folder.npb("fit labels x.csv --labels y.csv --id id -o l.npb");
     let predicted = cells(&folder.npb("predict l.npb x.csv"));
-    assert_eq!(
-        predicted[0],
-        ["id", "ill", "margin(ill)", "tall", "margin(tall)"]
-    );
+    assert_eq!(predicted[0], ["id", "ill", "P(ill)", "tall", "P(tall)"]);
     let right = (0..60).filter(|&i| {
         predicted[i + 1][1] == ["no", "yes"][i % 2]
             && predicted[i + 1][3] == if i % 3 == 0 { "1" } else { "0" }
     });
     assert!(right.count() > 54, "{predicted:?}");
     assert!(folder.npb("summary l.npb").contains("expected_use"));
+    // The paper's model is one setting away, and has margins.
+    folder.npb("fit labels x.csv --labels y.csv --id id --set inputs=none -o n.npb");
+    let margins = cells(&folder.npb("predict n.npb x.csv"));
+    assert_eq!(margins[0][2], "margin(ill)");
+    // A label that nothing tells apart is named.
+    let flat = (0..60).fold("id,ill\n".to_owned(), |all, i| {
+        all + &format!("p{i},{}\n", if i == 0 { "" } else { "no" })
+    });
+    folder.write("flat.csv", flat + "p99,yes\n");
+    let said = errors(&folder.run("fit labels x.csv --labels flat.csv --id id -o f.npb"));
+    assert!(
+        said.contains("label ill: all its known values are no"),
+        "{said}"
+    );
     folder.write("short.csv", "ill\nyes\nno\nyes\n");
     let error = folder.fails("fit labels x.csv --labels short.csv --id id -o m.npb", 3);
     assert!(error.contains("short.csv: has 3 rows"), "{error}");

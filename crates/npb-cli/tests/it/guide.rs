@@ -92,7 +92,7 @@ fn labels() {
     assert!(
         folder
             .read("predicted.csv")
-            .starts_with("doc,sport,margin(sport),politics")
+            .starts_with("doc,sport,P(sport),politics")
     );
 }
 

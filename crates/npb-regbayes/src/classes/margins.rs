@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 
 #[cfg(test)]
 use crate::alternate::primal;
 use crate::alternate::{Supervision, better, check_solutions};
-use crate::dense::sigmoid;
-use crate::dense::{axpy, columns_mut};
+use crate::dense::axpy;
 use crate::error::RegBayesError;
-use crate::factors::Factors;
-use crate::factors::indicators::sweep_item;
 use crate::inputs::Inputs;
-use crate::kinks::{Kink, minimise};
 use crate::loss::{Slack, Targets};
 use crate::machine::{Machine, MachineLimits, Problem, Solution};
 
@@ -88,28 +83,6 @@ impl ClassMargins {
         let own = weights.chunks_exact(width.max(1));
         own.map(|w| &w[..self.n_features]).collect()
     }
-
-    /// Position of each row among the labelled ones.
-    fn places(&self, n_rows: usize) -> Vec<Option<usize>> {
-        let mut places = vec![None; n_rows];
-        let rows = self.problem.rows.iter().enumerate();
-        rows.for_each(|(n, &row)| places[row] = Some(n));
-        places
-    }
-
-    /// Scores of the n-th labelled row.
-    fn scores(&self, n: usize, psi: &[f64]) -> Vec<f64> {
-        let weights = self.solution.as_ref().map_or(&[][..], |s| &s.weights);
-        let raw = self.problem.raw(n);
-        let width = weights.len() / self.problem.n_classes;
-        let score = |w: &[f64]| {
-            let (features, rest) = w.split_at(psi.len());
-            let (inputs, bias) = rest.split_at(raw.len());
-            let bias = bias.first().map_or(0.0, |b| b * self.problem.ones);
-            npb_linalg::dot(features, psi) + npb_linalg::dot(inputs, raw) + bias
-        };
-        weights.chunks_exact(width.max(1)).map(score).collect()
-    }
 }
 
 impl Supervision for ClassMargins {
@@ -180,151 +153,5 @@ impl Supervision for ClassMargins {
         self.solution = solutions.pop();
         self.n_features = n_features;
         Ok(())
-    }
-
-    /// Cost: that of a sweep, and labelled rows × classes × K.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64) {
-        let places = self.places(factors.state.n_items());
-        let weights = self.feature_weights();
-        let precision = factors.precision();
-        let mut odds = vec![0.0; factors.state.n_features()];
-        factors.state.sticks.prior_ln_odds(&mut odds);
-        let (items, evidence) = (factors.items, &factors.evidence);
-        let columns = columns_mut(&mut factors.state.indicators)
-            .into_iter()
-            .enumerate();
-        parallel::for_each(columns, |(i, psi)| {
-            let mut own = evidence.of_item(items, i, psi);
-            let Some(n) = places[i] else {
-                sweep_item(&mut own, psi, precision, &odds, |_, ln_odds, _| {
-                    sigmoid(ln_odds)
-                });
-                return;
-            };
-            let mut loss = RowLoss {
-                scores: self.scores(n, psi),
-                class: self.problem.classes[n] as usize,
-                cost: label_weight * self.problem.costs[n],
-            };
-            let mut scratch = Vec::new();
-            sweep_item(&mut own, psi, precision, &odds, |k, ln_odds, psi| {
-                let rate = |y: usize| weights[y][k];
-                let kinks = |sign, reach, out: &mut Vec<Kink>| {
-                    loss.kinks(&rate, sign, reach, out);
-                };
-                let new = minimise(ln_odds, psi, loss.slopes(&rate), kinks, &mut scratch);
-                loss.follow(&rate, new - psi);
-                new
-            });
-        });
-    }
-}
-
-/// `C max(0, max_{y != own} 1 - f_own + f_y)` of one row, along one of its indicators.
-struct RowLoss {
-    scores: Vec<f64>,
-    class: usize,
-    cost: f64,
-}
-
-impl RowLoss {
-    /// Value and slope of each linear piece; the last is the loss of a margin that is kept.
-    fn pieces<'a>(
-        &'a self,
-        rate: &'a impl Fn(usize) -> f64,
-    ) -> impl Iterator<Item = (f64, f64)> + 'a {
-        let own = self.class;
-        let others = (0..self.scores.len()).filter(move |&y| y != own);
-        let piece = move |y: usize| {
-            let missing = 1.0 - self.scores[own] + self.scores[y];
-            (self.cost * missing, self.cost * (rate(y) - rate(own)))
-        };
-        others.map(piece).chain(std::iter::once((0.0, 0.0)))
-    }
-
-    /// Slopes of the loss just below and just above.
-    fn slopes(&self, rate: &impl Fn(usize) -> f64) -> [f64; 2] {
-        let mut best = (f64::NEG_INFINITY, [0.0; 2]);
-        for (value, slope) in self.pieces(rate) {
-            if value > best.0 {
-                best = (value, [slope, slope]);
-            } else if value == best.0 {
-                best.1 = [best.1[0].min(slope), best.1[1].max(slope)];
-            }
-        }
-        best.1
-    }
-
-    /// The upper envelope of the pieces on the way.
-    fn kinks(&self, rate: &impl Fn(usize) -> f64, sign: f64, reach: f64, out: &mut Vec<Kink>) {
-        let here = self.pieces(rate).map(|(value, _)| value);
-        let mut value = here.fold(f64::NEG_INFINITY, f64::max);
-        let [below, above] = self.slopes(rate);
-        let (mut slope, mut distance) = (if sign > 0.0 { above } else { -below }, 0.0);
-        loop {
-            // The piece that overtakes the present one first; of several the steepest.
-            let mut next: Option<(f64, f64)> = None;
-            for (v, s) in self.pieces(rate) {
-                let s = sign * s;
-                if s > slope {
-                    let at = distance + (value - (v + s * distance)).max(0.0) / (s - slope);
-                    if next.is_none_or(|(d, steepest)| at < d || (at == d && s > steepest)) {
-                        next = Some((at, s));
-                    }
-                }
-            }
-            let Some((at, s)) = next.filter(|&(at, _)| at < reach) else {
-                return;
-            };
-            out.push(Kink {
-                distance: at,
-                jump: s - slope,
-            });
-            value += slope * (at - distance);
-            (slope, distance) = (s, at);
-        }
-    }
-
-    fn follow(&mut self, rate: &impl Fn(usize) -> f64, delta: f64) {
-        let scores = self.scores.iter_mut().enumerate();
-        scores.for_each(|(y, score)| *score += delta * rate(y));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinks_are_those_of_the_upper_envelope() {
-        let loss = RowLoss {
-            scores: vec![1.0, 0.5, -0.5, 0.2],
-            class: 0,
-            cost: 2.0,
-        };
-        let rates = [0.0, -1.0, 3.0, 0.5];
-        let rate = |y: usize| rates[y];
-        let value = |delta: f64| {
-            let pieces = loss.pieces(&rate);
-            pieces.fold(f64::NEG_INFINITY, |m, (v, s)| m.max(v + s * delta))
-        };
-        for sign in [1.0, -1.0] {
-            let mut kinks = Vec::new();
-            loss.kinks(&rate, sign, 2.0, &mut kinks);
-            let [below, above] = loss.slopes(&rate);
-            let mut slope = if sign > 0.0 { above } else { -below };
-            let (mut from, mut reached) = (0.0, value(0.0));
-            for kink in &kinks {
-                reached += slope * (kink.distance - from);
-                assert!((reached - value(sign * kink.distance)).abs() < 1e-12);
-                slope += kink.jump;
-                from = kink.distance;
-            }
-            reached += slope * (2.0 - from);
-            assert!(
-                (reached - value(sign * 2.0)).abs() < 1e-12,
-                "{sign}: {kinks:?}"
-            );
-        }
     }
 }

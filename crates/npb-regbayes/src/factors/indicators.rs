@@ -228,7 +228,7 @@ impl<'a> Entries<'a> {
 }
 
 /// Each item's indicators in turn, `settle(k, log-odds without labels, present psi)` says where each one goes.
-pub(crate) fn sweep_item(
+fn sweep_item(
     evidence: &mut ItemEvidence<'_>,
     psi: &mut [f64],
     precision: f64,

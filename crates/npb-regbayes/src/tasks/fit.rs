@@ -15,7 +15,7 @@ use super::margins::{Goal, TaskMargins, TaskProblem, machine_rows};
 use crate::alternate::{Alternation, Supervision};
 use crate::columns::Columns;
 use crate::config::IlsvmConfig;
-use crate::dense::{centre_and_scale, columns_mut};
+use crate::dense::{centre_and_scale, columns_mut, sigmoid};
 use crate::error::{RegBayesError, same_size};
 use crate::factors::Items;
 use crate::factors::loadings::infer_mean;
@@ -67,6 +67,8 @@ pub struct TaskScores {
     names: Vec<String>,
     real: Vec<bool>,
     thresholds: Vec<f64>,
+    /// Whether scores of labels are log-odds.
+    calibrated: bool,
     n_rows: usize,
     values: Vec<f64>,
 }
@@ -107,6 +109,24 @@ impl TaskScores {
         let threshold = self.thresholds[task];
         let label = |n| self.score(n, task) > threshold;
         (!self.real[task]).then(|| (0..self.n_rows).map(label).collect())
+    }
+
+    /// Probabilities of yes of one task, from scores that are log-odds ([`labels::fit`](crate::labels::fit)). `None` for a real task, and where scores are margins.
+    ///
+    /// # Panics
+    /// When the task does not exist.
+    pub fn probabilities(&self, task: usize) -> Option<Vec<f64>> {
+        let probability = |n| sigmoid(self.score(n, task));
+        let known = self.calibrated && !self.real[task];
+        known.then(|| (0..self.n_rows).map(probability).collect())
+    }
+
+    /// The same scores, of labels log-odds, with more added to those of each row.
+    pub(crate) fn with_more(mut self, add: impl Fn(usize, &mut [f64]) + Sync) -> Self {
+        let rows = self.values.chunks_mut(self.names.len()).enumerate();
+        parallel::for_each(rows, |(n, row)| add(n, row));
+        self.calibrated = true;
+        self
     }
 }
 
@@ -155,11 +175,22 @@ pub(super) fn fit_part(
     config: &IlsvmConfig,
     (watch, weight): (&Watch<'_>, f64),
 ) -> Result<MtIlsvmFit, RegBayesError> {
+    let (fit, _) = fit_some(data, &data.tasks, config, (watch, weight))?;
+    Ok(fit)
+}
+
+/// A fit of some tasks to rows with a target of any; without a task, of the features that the inputs have by themselves. Beside it what it began with.
+pub(crate) fn fit_some(
+    data: &TaskData,
+    tasks: &[Task],
+    config: &IlsvmConfig,
+    (watch, weight): (&Watch<'_>, f64),
+) -> Result<(MtIlsvmFit, PreparedTasks), RegBayesError> {
     let mut part = watch.part("fit", weight);
     let prepared = PreparedTasks::new_watched(data, config, &mut part)?;
     let key = fingerprint(&(&data.inputs, &data.tasks, config))?;
     let checkpoint = watch.checkpoint(CHECKPOINT, MtIlsvmFit::VERSION, key, 1)?;
-    let mut run = prepared.run(&data.tasks, config);
+    let mut run = prepared.run(tasks, config);
     let outcome = vb::run(
         &mut run.alternation,
         checkpoint.reached(0),
@@ -168,7 +199,8 @@ pub(super) fn fit_part(
         // Stopped before its first iteration: there is nothing to go on from.
         (!watch.is_stopped()).then_some(&checkpoint),
     )?;
-    Ok(run.finish(outcome))
+    let fit = run.finish(outcome);
+    Ok((fit, prepared))
 }
 
 /// Name of the model in checkpoints.
@@ -178,7 +210,8 @@ const CHECKPOINT: &str = "regbayes/mt-ilsvm/checkpoint";
 #[derive(Clone, Debug)]
 pub struct PreparedTasks {
     pub(crate) core: Prepared,
-    units: (f64, f64),
+    /// Mean and standard deviation of all real targets.
+    pub(crate) units: (f64, f64),
 }
 
 impl PreparedTasks {
@@ -305,7 +338,8 @@ impl<'d> MtIlsvmVb<'d> {
             .solutions
             .into_iter()
             .zip(self.tasks);
-        let learned = |(solution, task): (Solution, &Task)| Learned::new(task, solution, units);
+        let learned =
+            |(solution, task): (Solution, &Task)| Learned::new(task, solution.weights, units);
         MtIlsvmFit {
             config: self.config.clone(),
             stop: outcome.stop,
@@ -322,12 +356,12 @@ impl<'d> MtIlsvmVb<'d> {
 driven!(MtIlsvmVb, MtIlsvmFit);
 
 impl Learned {
-    fn new(task: &Task, solution: Solution, (centre, scale): (f64, f64)) -> Self {
+    pub(crate) fn new(task: &Task, weights: Vec<f64>, (centre, scale): (f64, f64)) -> Self {
         let real = matches!(task.targets, TaskTargets::Real(_));
         Self {
             name: task.name.clone(),
             real,
-            weights: solution.weights,
+            weights,
             centre: if real { centre } else { 0.0 },
             scale: if real { scale } else { 1.0 },
             threshold: 0.0,
@@ -385,7 +419,7 @@ impl MtIlsvmFit {
     }
 
     /// Rows in standard units, D x N, holes filled.
-    fn filled(&self, inputs: &Table) -> Result<Mat<f64>, RegBayesError> {
+    pub(crate) fn filled(&self, inputs: &Table) -> Result<Mat<f64>, RegBayesError> {
         let table = self.columns.apply(inputs)?;
         let precision = self.config.factors.input_weight / self.state.noise_variance;
         filled(&self.state, precision, &table)
@@ -401,8 +435,12 @@ impl MtIlsvmFit {
     /// # Errors
     /// Other columns than those of the fit.
     pub fn predict(&self, inputs: &Table) -> Result<TaskScores, RegBayesError> {
-        let filled = self.filled(inputs)?;
-        let rows = machine_rows(&filled, &self.state.indicators, &self.appended(&filled)?);
+        self.scores(&self.filled(inputs)?)
+    }
+
+    /// Those of rows in standard units, D x N, holes filled.
+    pub(crate) fn scores(&self, filled: &Mat<f64>) -> Result<TaskScores, RegBayesError> {
+        let rows = machine_rows(filled, &self.state.indicators, &self.appended(filled)?);
         let n_rows = filled.ncols();
         let width = rows.len() / n_rows.max(1);
         let score = |(n, task): (usize, &Learned)| {
@@ -417,9 +455,15 @@ impl MtIlsvmFit {
             names: self.tasks.iter().map(|t| t.name.clone()).collect(),
             real: self.tasks.iter().map(|t| t.real).collect(),
             thresholds: self.tasks.iter().map(|t| t.threshold).collect(),
+            calibrated: false,
             n_rows,
             values,
         })
+    }
+
+    /// The thresholds of the tasks.
+    pub fn thresholds(&self) -> Vec<f64> {
+        self.tasks.iter().map(|task| task.threshold).collect()
     }
 
     /// The same fit with other thresholds: a label is yes above its own.
@@ -475,7 +519,7 @@ impl MtIlsvmFit {
         margins.refit(&self.state.indicators, &self.config.machine, f64::INFINITY)?;
         let solutions = margins.solutions.into_iter();
         self.tasks
-            .extend(solutions.map(|solution| Learned::new(task, solution, units)));
+            .extend(solutions.map(|solution| Learned::new(task, solution.weights, units)));
         Ok(self)
     }
 
@@ -499,7 +543,7 @@ impl MtIlsvmFit {
         )
     }
 
-    fn check(&self) -> Result<(), RegBayesError> {
+    pub(crate) fn check(&self) -> Result<(), RegBayesError> {
         let wrong = |what: &str| Err(RegBayesError::state(what));
         let (centre, scale) = self.units;
         if !(centre.is_finite() && scale.is_finite() && scale > 0.0) {

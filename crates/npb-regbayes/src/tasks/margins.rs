@@ -13,10 +13,7 @@ use crate::alternate::{Supervision, better, check_solutions};
 use crate::config::{ClassCosts, IlsvmConfig};
 use crate::dense::product;
 use crate::error::RegBayesError;
-use crate::factors::Factors;
-use crate::factors::indicators::sweep_item;
 use crate::inputs::Inputs;
-use crate::kinks::{Kink, minimise};
 use crate::loss::{Slack, Targets};
 use crate::machine::{Machine, MachineLimits, Problem, Solution};
 
@@ -236,115 +233,5 @@ impl Supervision for TaskMargins {
         self.solutions = solutions;
         self.n_features = n_features;
         Ok(())
-    }
-
-    /// Cost: D K times the number of targets.
-    fn sweep_exactly(&mut self, factors: &mut Factors<'_>, label_weight: f64) {
-        let weights = self.feature_weights();
-        let (rows, _) = self.problem.rows(&factors.state.indicators);
-        let mut scores = Scores::new(self, &rows, label_weight);
-        let precision = factors.precision();
-        let mut odds = vec![0.0; factors.state.n_features()];
-        factors.state.sticks.prior_ln_odds(&mut odds);
-        let mut scratch = Vec::new();
-        for item in 0..factors.state.n_items() {
-            let psi = factors.state.indicators.col_as_slice_mut(item);
-            let mut evidence = factors.evidence.of_item(factors.items, item, psi);
-            sweep_item(&mut evidence, psi, precision, &odds, |k, ln_odds, psi| {
-                let slopes = scores.slopes(&weights, item, k);
-                let kinks = |sign, reach, out: &mut Vec<Kink>| scores.kinks(sign, reach, out);
-                let new = minimise(ln_odds, psi, slopes, kinks, &mut scratch);
-                scores.follow(new - psi);
-                new
-            });
-        }
-    }
-}
-
-/// Scores of all targets, and how they follow one indicator.
-struct Scores<'a> {
-    problem: &'a TaskProblem,
-    /// All targets, task by task.
-    scores: Vec<f64>,
-    /// Places where the loss of a target has kinks: (target, score, slope below, slope above).
-    places: Vec<(u32, f64, f64, f64)>,
-    /// d score / d psi for the indicator at hand.
-    rates: Vec<f64>,
-}
-
-impl<'a> Scores<'a> {
-    fn new(margins: &'a TaskMargins, rows: &[f64], label_weight: f64) -> Self {
-        let problem = &*margins.problem;
-        let width = rows.len() / problem.inputs.ncols();
-        let (mut scores, mut places) = (Vec::new(), Vec::new());
-        for (goal, solution) in problem.goals.iter().zip(&margins.solutions) {
-            let (own, bias) = solution.weights.split_at(width);
-            let bias = bias.first().map_or(0.0, |b| b * problem.ones);
-            for (i, &n) in goal.places.iter().enumerate() {
-                let (target, c) = (scores.len() as u32, label_weight * goal.costs[i]);
-                scores.push(bias + npb_linalg::dot(&rows[n * width..(n + 1) * width], own));
-                match &goal.targets {
-                    TaskTargets::Binary(y) if y[i] => places.push((target, 1.0, -c, 0.0)),
-                    TaskTargets::Binary(_) => places.push((target, -1.0, 0.0, c)),
-                    TaskTargets::Real(y) => {
-                        places.push((target, y[i] - problem.epsilon, -c, 0.0));
-                        places.push((target, y[i] + problem.epsilon, 0.0, c));
-                    }
-                }
-            }
-        }
-        Self {
-            problem,
-            rates: vec![0.0; scores.len()],
-            scores,
-            places,
-        }
-    }
-
-    /// Slopes of the loss in indicator k of input column `item`, below and above; sets the rates.
-    fn slopes(&mut self, weights: &Mat<f64>, item: usize, k: usize) -> [f64; 2] {
-        let mut rates = self.rates.iter_mut();
-        for (m, goal) in self.problem.goals.iter().enumerate() {
-            let weight = weights[(m, k)];
-            for &n in &goal.places {
-                if let Some(rate) = rates.next() {
-                    *rate = weight * self.problem.inputs[(item, n)];
-                }
-            }
-        }
-        let mut slopes = [0.0; 2];
-        for &(target, place, below, above) in &self.places {
-            let (score, rate) = (self.scores[target as usize], self.rates[target as usize]);
-            let (first, second) = if score < place {
-                (below, below)
-            } else if score > place {
-                (above, above)
-            } else if rate > 0.0 {
-                (below, above)
-            } else {
-                (above, below)
-            };
-            slopes[0] += rate * first;
-            slopes[1] += rate * second;
-        }
-        slopes
-    }
-
-    fn kinks(&self, sign: f64, reach: f64, out: &mut Vec<Kink>) {
-        for &(target, place, below, above) in &self.places {
-            let rate = self.rates[target as usize];
-            let distance = sign * (place - self.scores[target as usize]) / rate;
-            if distance > 0.0 && distance < reach {
-                let jump = rate.abs() * (above - below);
-                out.push(Kink { distance, jump });
-            }
-        }
-        out.sort_by(|a, b| a.distance.total_cmp(&b.distance));
-    }
-
-    fn follow(&mut self, delta: f64) {
-        if delta != 0.0 {
-            crate::dense::axpy(&mut self.scores, delta, &self.rates);
-        }
     }
 }

@@ -1,11 +1,11 @@
-//! The alternation with labels: accepted blocks, exact updates, kinks.
+//! The alternation with labels: accepted blocks.
 
 use npb_linalg::faer::Mat;
 
 use super::*;
 use crate::alternate::{Alternation, Supervision};
 use crate::classes::{ClassMargins, PreparedClasses, problem_of};
-use crate::config::{IlsvmConfig, LabelUpdate};
+use crate::config::IlsvmConfig;
 use crate::inputs::MapConfig;
 use crate::loss::Slack;
 use crate::tasks::{PreparedTasks, TaskMargins};
@@ -52,11 +52,6 @@ fn settings(rng: &mut Xoshiro256PlusPlus, number: u64) -> IlsvmConfig {
     IlsvmConfig {
         factors: factors(rng, k),
         cost: [0.1, 1.0, 5.0][number as usize % 3],
-        label_update: if number.is_multiple_of(2) {
-            LabelUpdate::Profiled
-        } else {
-            LabelUpdate::Exact
-        },
         raw_inputs: if number % 4 < 2 { 0.0 } else { 0.5 },
         ones: f64::from(u8::from(!number.is_multiple_of(5))),
         label_weight: [1.0, 0.2, 20.0][number as usize / 3 % 3],
@@ -156,106 +151,4 @@ fn the_lagrangian_falls_in_every_sweep_and_the_objective_does_not() {
         of_tasks > 10 && of_classes > 10,
         "of 120 sweeps {of_tasks} and {of_classes} rose"
     );
-}
-
-/// After an exact sweep the last indicator of each item that was looked at is at a minimum: slopes to the left and right have opposite signs.
-fn last_indicator_is_at_a_minimum<S: Supervision>(
-    alternation: &mut Alternation<'_, S>,
-    item: usize,
-    name: &str,
-) -> bool {
-    let k = alternation.factors.state.n_features() - 1;
-    let value = |alternation: &Alternation<'_, S>, psi: f64| {
-        let mut other = alternation.clone();
-        other.factors.state.indicators[(k, item)] = psi;
-        let loss = other
-            .labels
-            .objective_at(&other.factors.state.indicators)
-            .unwrap();
-        loss - other.factors.elbo()
-    };
-    let psi = alternation.factors.state.indicators[(k, item)];
-    let h = 1e-6 * psi.min(1.0 - psi).max(1e-9);
-    let here = value(alternation, psi);
-    let [left, right] = [psi - h, psi + h].map(|p| (value(alternation, p) - here) / h);
-    // Rounding of values of size `here`, over h.
-    let tolerance = 1e-12 * (1.0 + here.abs()) / h + 1e-4;
-    assert!(
-        left >= -tolerance && right >= -tolerance,
-        "{name}: psi {psi}, rises {left} to the left, {right} to the right"
-    );
-    // At a kink both slopes are well away from 0.
-    left > 100.0 * tolerance && right > 100.0 * tolerance
-}
-
-#[test]
-fn exact_updates_lower_the_objective_and_end_at_minima_kinks_included() {
-    let mut kinks = 0;
-    for number in 0..12 {
-        let rng = &mut case(500 + number);
-        let table = table(18, 4, 0.0, rng);
-        let factors = FactorConfig {
-            truncation: 3,
-            warm_up: 2,
-            input_weight: 0.3,
-            ..FactorConfig::default()
-        };
-        let config = IlsvmConfig {
-            factors,
-            cost: 5.0,
-            label_weight: 1.0,
-            label_update: LabelUpdate::Exact,
-            ..IlsvmConfig::default()
-        };
-        let data = tasks(&table, rng);
-        let prepared = PreparedTasks::new(&data, &config).unwrap();
-        let problem = prepared.problem(&data.tasks, &config);
-        let mut run = prepared
-            .core
-            .alternation(TaskMargins::new(problem), &config);
-        run.solve().unwrap();
-        for _ in 0..3 {
-            let before = run.objective();
-            run.labels.sweep_exactly(&mut run.factors, 1.0);
-            let loss = run
-                .labels
-                .objective_at(&run.factors.state.indicators)
-                .unwrap();
-            let after = loss - run.factors.elbo();
-            assert!(after <= before + rounding(before), "{before} -> {after}");
-            // The last item's last indicator was the last to move.
-            let last = run.factors.state.n_items() - 1;
-            kinks += u32::from(last_indicator_is_at_a_minimum(&mut run, last, "tasks"));
-            run.solve().unwrap();
-        }
-
-        let config = IlsvmConfig {
-            factors,
-            cost: 5.0,
-            label_weight: 1.0,
-            label_update: LabelUpdate::Exact,
-            ..IlsvmConfig::default()
-        };
-        let labels = classes(&table, rng);
-        let prepared = PreparedClasses::new(&table, &labels, &config).unwrap();
-        let problem = problem_of(&prepared, &labels, &config);
-        let mut run = prepared.0.alternation(ClassMargins::new(problem), &config);
-        run.solve().unwrap();
-        for _ in 0..3 {
-            let before = run.objective();
-            run.labels.sweep_exactly(&mut run.factors, 1.0);
-            let loss = run
-                .labels
-                .objective_at(&run.factors.state.indicators)
-                .unwrap();
-            let after = loss - run.factors.elbo();
-            assert!(after <= before + rounding(before), "{before} -> {after}");
-            // Items do not share a loss: every item's last indicator is at its minimum.
-            for item in 0..run.factors.state.n_items() {
-                kinks += u32::from(last_indicator_is_at_a_minimum(&mut run, item, "classes"));
-            }
-            run.solve().unwrap();
-        }
-    }
-    assert!(kinks > 3, "only {kinks} kinks were met");
 }

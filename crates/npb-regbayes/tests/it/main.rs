@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod fits;
+mod labels;
 mod machine;
 mod principle;
 mod recovery;

@@ -17,7 +17,7 @@ fn classes_of_rows_without_labels_are_recovered_joint_and_inductive() {
     for (missing, least) in [(0.0, 0.93), (0.3, 0.85)] {
         let (table, truth) = simulated::classes(1, 200, missing);
         let known = 100;
-        for update in [LabelUpdate::Profiled, LabelUpdate::Exact] {
+        for update in [LabelUpdate::Profiled, LabelUpdate::TwoStage] {
             let mut config = class_config(2);
             config.label_update = update;
             let model = classes::fit(&table, &labels(&truth, known), &config).unwrap();
