@@ -53,7 +53,7 @@ class BetaProcessDenoiser(Sampled, Base):
         Standard deviation of the noise: one, or one for each channel.
     roles_ : list
         Of each channel "modelled", {"constant": {"value": v}} if it is set aside, or {"copy_of": {"column": k, "factor": f, "offset": o}} if it is
-        `o + f` times channel k but for rounding: then the two are restored as one.
+        `o + f` times channel k nearly: then the two are restored as one.
     usage_ : array
         Share of patches that use each atom.
     dictionary_ : array of shape (n_atoms, patch height, patch width, modelled channels), single precision
@@ -183,7 +183,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
         Factors in use, in each stored draw.
     roles_ : list
         Of each column "modelled", {"constant": {"value": v}} if it is set aside, or {"copy_of": {"column": k, "factor": f, "offset": o}} if it is
-        `o + f` times column k but for rounding: then the two count once.
+        `o + f` times column k nearly: then the two count once.
     n_features_in_, feature_names_in_
     """
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{MOST_ATOMS, ScorePrior};
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
-use crate::roles::{Role, Roles};
+use crate::roles::{NEAR_COLUMNS, Role, Roles};
 use crate::rows::single;
 use crate::state::BpfaState;
 use crate::units::{Centring, Units};
@@ -80,7 +80,7 @@ pub struct Prediction {
 
 /// Fits a table and follows its missing cells.
 ///
-/// Columns that are constant, or copies of others but for units and rounding, are not modelled: what part each has is in [`BpfaFit::roles`].
+/// Columns that are constant, or copies of others but for units and little else, are not modelled: what part each has is in [`BpfaFit::roles`].
 ///
 /// ```
 /// use npb_bpfa::npb_data::Table;
@@ -121,7 +121,7 @@ pub fn fit_watched(
         }
     }
     let shape = (table.n_rows(), table.n_cols());
-    let roles = Roles::of(shape, |i, j| table.get(i, j));
+    let roles = Roles::of(shape, NEAR_COLUMNS, |i, j| table.get(i, j));
     let seen = |j: usize| (0..shape.0).filter(|&i| table.is_observed(i, j)).count() as u32;
     let column_counts: Vec<u32> = (0..shape.1).map(seen).collect();
     let varies = |j: usize| column_counts[j] > 0;

@@ -48,7 +48,8 @@ pub struct ImageConfig {
     /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
     /// The restored image may then leave these bounds. None: all values are what was measured.
     pub bounds: Option<[f64; 2]>,
-    /// The model; `stored_draws` does not matter.
+    /// The model; `stored_draws` does not matter. `chains` 0: four where a pixel lies in fewer than four patches, one otherwise. Draws of one chain are of
+    /// neighbouring dictionaries: many patches about a pixel make up for that, few do not.
     pub model: BpfaConfig,
 }
 
@@ -61,10 +62,16 @@ impl Default for ImageConfig {
             step: [1, 1],
             start: AtomStart::SmoothedPatches,
             bounds: None,
-            model: BpfaConfig::images(),
+            model: BpfaConfig {
+                chains: 0,
+                ..BpfaConfig::images()
+            },
         }
     }
 }
+
+/// Patches about a pixel that are few, and the chains that make up for it.
+const FEW_PATCHES: usize = 4;
 
 /// Least share of missing entries at which an image is said to have holes, and to have mostly holes.
 const HOLES: f64 = 0.02;
@@ -136,7 +143,19 @@ impl ImageConfig {
             let rule = "0 (all channels) when channels have noise of their own";
             return Err(OutOfRange::new("depth", self.depth, rule).into());
         }
-        self.model.validate()
+        self.with_chains().model.validate()
+    }
+
+    /// With the number of chains, if that was left open.
+    fn with_chains(&self) -> Self {
+        let mut config = self.clone();
+        if config.model.chains == 0 {
+            let [height, width] = self.patch;
+            let steps = self.step[0].saturating_mul(self.step[1]);
+            let few = height.saturating_mul(width) < steps.saturating_mul(FEW_PATCHES);
+            config.model.chains = if few { FEW_PATCHES } else { 1 };
+        }
+        config
     }
 
     /// Where the patches of an image lie.
@@ -346,6 +365,7 @@ pub fn restore_watched(
     watch: &Watch<'_>,
 ) -> Result<Restored, BpfaError> {
     config.validate()?;
+    let config = &config.with_chains();
     config.grid(image)?;
     if image.n_observed() == 0 {
         return Err(BpfaError::NoEntries);
@@ -368,7 +388,7 @@ pub fn restore_watched(
         0..grid.n_patches(),
         config.extras(&units),
     )?;
-    let chains = config.model.chains.max(1);
+    let chains = config.model.chains;
     let checkpoint =
         watch.checkpoint::<Reached>(Restored::MODEL, Restored::VERSION, key, chains)?;
     let work = Work {
@@ -453,7 +473,7 @@ impl Work<'_, '_> {
         let model = &self.config.model;
         let plan = model.sweeps;
         let (mut sampler, mut totals) = self.begin(chain)?;
-        let weight = 1.0 / model.chains.max(1) as f64;
+        let weight = 1.0 / model.chains as f64;
         let mut part = self.watch.part(format!("chain {chain}"), weight);
         let names: Vec<String> = BpfaSampler::scalar_names().map(str::to_owned).to_vec();
         let mut stopped = self.watch.is_stopped();

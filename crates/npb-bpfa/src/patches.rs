@@ -9,7 +9,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use crate::gibbs::BpfaSampler;
-use crate::roles::Roles;
+use crate::roles::{NEAR_CHANNELS, Roles};
 use crate::state::Dictionary;
 use crate::{BpfaConfig, BpfaError, BpfaRows};
 
@@ -77,7 +77,7 @@ pub(crate) fn roles_of(image: &Image) -> Roles {
     let [height, width, channels] = image.size();
     let value =
         |at: usize, channel: usize| image.get(at / width, at % width, channel).map(f64::from);
-    Roles::of((height * width, channels), value)
+    Roles::of((height * width, channels), NEAR_CHANNELS, value)
 }
 
 /// The channels that are modelled, with what their copies say; nothing where none of them varies.

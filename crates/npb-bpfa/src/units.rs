@@ -48,7 +48,11 @@ impl Units {
         }
         let n = entries.len() as f64;
         // Dividing first keeps sums of huge values finite.
-        let overall: f64 = entries.iter().map(|e| e.2 / n).sum();
+        let overall: f64 = match centring {
+            // What other columns are says nothing of one.
+            Centring::Standardised => 0.0,
+            _ => entries.iter().map(|e| e.2 / n).sum(),
+        };
         let mut columns = vec![overall; n_columns];
         let mut rows = Vec::new();
         if centring != Centring::Overall {

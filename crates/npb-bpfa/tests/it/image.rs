@@ -408,3 +408,26 @@ fn flat_and_small_images_are_ordinary() {
             .all(|v| v.is_finite())
     );
 }
+
+/// Where few patches lie about a pixel several chains say what one does not know.
+#[test]
+fn few_patches_about_a_pixel_get_four_chains() {
+    let cube = damaged(&truth(6, 6, 5), 5.0, 0.0, 16);
+    let chains = |patch: [usize; 2], step: [usize; 2]| {
+        let mut config = ImageConfig {
+            patch,
+            step,
+            ..ImageConfig::default()
+        };
+        config.model.atoms = 4;
+        config.model.sweeps = SweepPlan {
+            burn_in: 1,
+            keep: 1,
+            thin: 1,
+        };
+        restore(&cube, &config).unwrap().traces.len()
+    };
+    assert_eq!(chains([1, 1], [1, 1]), 4);
+    assert_eq!(chains([4, 4], [3, 2]), 4);
+    assert_eq!(chains([4, 4], [2, 2]), 1);
+}

@@ -4,7 +4,7 @@ use npb_infer::stream;
 use npb_infer::watch::Part;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
-use npb_priors::dist::{Gamma, Wishart};
+use npb_priors::dist::Wishart;
 use rand::Rng;
 use rayon::prelude::*;
 
@@ -17,38 +17,38 @@ const BURN_IN: u64 = 100;
 const THIN: u64 = 10;
 const KEPT: u64 = 40;
 
-/// Degrees of freedom of the prior of the covariance: correlations are uniform (Huang and Wand 2013).
+/// Degrees of freedom of the prior of the covariance beyond the number of coefficients, and the scale of that prior in covariances at which the base starts. The
+/// prior is worth three tasks, with standard deviations of about one and a half of those at the start: rows that can be told apart say little of the size of
+/// coefficients, and a narrower prior would decide it.
 const DF: f64 = 2.0;
-/// The scales of its standard deviations, squared, are so many times the variances at which the base starts; precision of its mean. Wider than what holds the point
-/// estimate: rows that can be told apart say little of the size of coefficients, and a narrow prior decides it.
-const WIDER: f64 = 4.0;
+const SCALE: f64 = 6.0;
+/// Precision of the mean of the base.
 const MEAN_PRECISION: f64 = 0.25;
 
-/// Base distribution, the rates of the prior of its covariance, and the coefficients of every task.
+/// Base distribution, and the coefficients of every task.
 #[derive(Clone, Debug)]
 struct State {
     base: GaussianPrior,
-    rates: Vec<f64>,
     tasks: Vec<TaskAtom>,
 }
 
-/// Prior of the base: `mu ~ N(0, 4 I)`, `Sigma^-1 ~ W((4 diag(r))^-1, q + 1)`, `r_k ~ Gamma(1/2, 1/A_k^2)`, so that the standard deviations are half-t(2) with scales A_k.
+/// Prior of the base: `mu ~ N(0, 4 I)`, `Sigma^-1 ~ W(S^-1, q + 2)`.
 struct Law {
-    /// A_k^2.
-    variances: Vec<f64>,
+    /// S.
+    scale: Mat<f64>,
 }
 
 impl Law {
-    fn of(scale: &GaussianPrior) -> Self {
-        let variance = |k: usize| WIDER * scale.covariance()[(k, k)];
+    fn of(start: &GaussianPrior) -> Self {
+        let (q, covariance) = (start.width(), start.covariance());
         Self {
-            variances: (0..scale.width()).map(variance).collect(),
+            scale: Mat::from_fn(q, q, |i, j| SCALE * covariance[(i, j)]),
         }
     }
 
-    /// Mean, covariance and rates given the coefficients of the tasks.
+    /// Mean, then covariance given the coefficients of the tasks.
     fn draw(&self, state: &mut State, rng: &mut impl Rng) -> Result<(), HbrecError> {
-        let (q, m) = (self.variances.len(), state.tasks.len() as f64);
+        let (q, m) = (self.scale.nrows(), state.tasks.len() as f64);
         let precision = state.base.precision();
         let total = |k: usize| state.tasks.iter().map(|t| t.coefficients[k]).sum::<f64>();
         let totals: Vec<f64> = (0..q).map(total).collect();
@@ -63,23 +63,13 @@ impl Law {
         let inverse_scale = Mat::from_fn(q, q, |i, j| {
             let product =
                 |t: &TaskAtom| (t.coefficients[i] - mean[i]) * (t.coefficients[j] - mean[j]);
-            let own = if i == j {
-                2.0 * DF * state.rates[i]
-            } else {
-                0.0
-            };
-            own + state.tasks.iter().map(product).sum::<f64>()
+            self.scale[(i, j)] + state.tasks.iter().map(product).sum::<f64>()
         });
-        let law = Wishart::from_inverse_scale(inverse_scale.as_ref(), DF + q as f64 - 1.0 + m)?;
-        let precision = law.sample(rng);
-        let covariance = Cholesky::new(precision.as_ref())
+        let law = Wishart::from_inverse_scale(inverse_scale.as_ref(), DF + q as f64 + m)?;
+        let covariance = Cholesky::new(law.sample(rng).as_ref())
             .map_err(|source| base_numerical(0, source))?
             .inverse();
         state.base = GaussianPrior::new(mean, covariance.as_ref())?;
-        for (k, rate) in state.rates.iter_mut().enumerate() {
-            let inverse = 1.0 / self.variances[k] + DF * precision[(k, k)];
-            *rate = Gamma::new(0.5 * (DF + q as f64), inverse)?.sample(rng);
-        }
         Ok(())
     }
 }
@@ -123,7 +113,6 @@ pub(super) fn draw_bases(
     };
     let mut state = State {
         base: start.prior().clone(),
-        rates: law.variances.iter().map(|v| 1.0 / v).collect(),
         tasks: data
             .par_iter()
             .map(task)
@@ -194,12 +183,10 @@ mod tests {
     #[derive(Clone, Copy, PartialEq)]
     enum Fault {
         None,
-        /// The tasks do not count among the degrees of freedom but for all but one of them.
+        /// One task is missing from the degrees of freedom.
         OneTaskFewer,
-        /// The scale of the prior has lost its factor of two.
+        /// The scale of the prior counts by half.
         HalfScale,
-        /// The shape of the rates is that of their prior with the degrees of freedom alone.
-        RateShape,
         /// The mean has no prior.
         FlatMean,
     }
@@ -220,7 +207,7 @@ mod tests {
             let rows = (0..TASKS * ROWS).map(|_| [1.0, 3.0 * rng.random::<f64>() - 1.5]);
             Self {
                 law: Law {
-                    variances: vec![1.0, 0.5],
+                    scale: Mat::from_fn(2, 2, |i, j| if i == j { 2.0 - i as f64 } else { 0.3 }),
                 },
                 rows: rows.collect(),
                 fault,
@@ -237,19 +224,11 @@ mod tests {
 
         /// What a faulty update makes of the state, after the right one.
         fn spoil(&self, state: &mut State, rng: &mut Xoshiro256PlusPlus) {
-            let (mut df, mut factor) = (DF + 1.0 + TASKS as f64, 2.0);
+            let (mut df, mut factor) = (DF + 2.0 + TASKS as f64, 1.0);
             match self.fault {
                 Fault::None => return,
                 Fault::OneTaskFewer => df -= 1.0,
-                Fault::HalfScale => factor = 1.0,
-                Fault::RateShape => {
-                    for k in 0..2 {
-                        let inverse =
-                            1.0 / self.law.variances[k] + DF * state.base.precision()[(k, k)];
-                        state.rates[k] = Gamma::new(0.5 * DF, inverse).unwrap().sample(rng);
-                    }
-                    return;
-                }
+                Fault::HalfScale => factor = 0.5,
                 Fault::FlatMean => {
                     let mean = |k: usize| {
                         state.tasks.iter().map(|t| t.coefficients[k]).sum::<f64>() / TASKS as f64
@@ -269,12 +248,7 @@ mod tests {
             let inverse_scale = Mat::from_fn(2, 2, |i, j| {
                 let product =
                     |t: &TaskAtom| (t.coefficients[i] - mean[i]) * (t.coefficients[j] - mean[j]);
-                let own = if i == j {
-                    factor * DF * state.rates[i]
-                } else {
-                    0.0
-                };
-                own + state.tasks.iter().map(product).sum::<f64>()
+                factor * self.law.scale[(i, j)] + state.tasks.iter().map(product).sum::<f64>()
             });
             let law = Wishart::from_inverse_scale(inverse_scale.as_ref(), df).unwrap();
             let covariance = Cholesky::new(law.sample(rng).as_ref()).unwrap().inverse();
@@ -293,8 +267,6 @@ mod tests {
                 "sd 0",
                 "sd 1",
                 "correlation",
-                "rate 0",
-                "rate 1",
                 "task 0",
                 "task 1",
                 "distance of tasks",
@@ -305,17 +277,14 @@ mod tests {
         }
 
         fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> State {
-            let rate = |v: &f64| Gamma::new(0.5, 1.0 / v).unwrap().sample(rng);
-            let rates: Vec<f64> = self.law.variances.iter().map(rate).collect();
-            let inverse = Mat::from_fn(2, 2, |i, j| if i == j { 2.0 * DF * rates[i] } else { 0.0 });
-            let law = Wishart::from_inverse_scale(inverse.as_ref(), DF + 1.0).unwrap();
+            let law = Wishart::from_inverse_scale(self.law.scale.as_ref(), DF + 2.0).unwrap();
             let covariance = Cholesky::new(law.sample(rng).as_ref()).unwrap().inverse();
             let normal = Normal::new(0.0, 1.0 / MEAN_PRECISION).unwrap();
             let mean = vec![normal.sample(rng), normal.sample(rng)];
             let base = GaussianPrior::new(mean, covariance.as_ref()).unwrap();
             let model = ProbitTask::new(base.clone());
             let tasks = (0..TASKS).map(|_| model.draw_prior(rng)).collect();
-            State { base, rates, tasks }
+            State { base, tasks }
         }
 
         fn simulate(&self, state: &State, rng: &mut Xoshiro256PlusPlus) -> Vec<bool> {
@@ -344,8 +313,6 @@ mod tests {
                 c[(0, 0)],
                 c[(1, 1)],
                 c[(0, 1)] / (c[(0, 0)] * c[(1, 1)]).sqrt(),
-                state.rates[0],
-                state.rates[1],
                 w(0, 0),
                 w(1, 1),
                 (w(2, 0) - w(3, 0)).abs(),
@@ -365,12 +332,7 @@ mod tests {
         };
         let right = test.run(&Joint::new(Fault::None));
         assert!(right.passed(), "{right}");
-        for fault in [
-            Fault::OneTaskFewer,
-            Fault::HalfScale,
-            Fault::RateShape,
-            Fault::FlatMean,
-        ] {
+        for fault in [Fault::OneTaskFewer, Fault::HalfScale, Fault::FlatMean] {
             let wrong = test.run(&Joint::new(fault));
             assert!(!wrong.passed(), "{wrong}");
         }
