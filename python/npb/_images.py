@@ -35,6 +35,9 @@ class BetaProcessDenoiser(Sampled, Base):
         Height and width of patches, and how far they are apart.
     bounds : (float, float), optional
         Between which all values are known to lie.
+    alpha : bool, optional
+        Whether the last channel says how opaque pixels are: those of 0 are holes, and it is given back as it is. None: it does where the image has 2 or 4
+        channels of unsigned integers and nearly all of that channel is 0 or the largest value of its type.
     atoms : int, optional
         Atoms of the dictionary at the start.
     sweeps : dict, optional
@@ -48,9 +51,12 @@ class BetaProcessDenoiser(Sampled, Base):
         Posterior mean and standard deviation.
     noise_sd_ : array
         Standard deviation of the noise: one, or one for each channel.
+    roles_ : list
+        Of each channel "modelled", {"constant": {"value": v}} if it is set aside, or {"copy_of": {"column": k, "factor": f, "offset": o}} if it is
+        `o + f` times channel k nearly: then the two are restored as one.
     usage_ : array
         Share of patches that use each atom.
-    dictionary_ : array of shape (n_atoms, patch height, patch width, channels), single precision
+    dictionary_ : array of shape (n_atoms, patch height, patch width, modelled channels), single precision
         Atoms of the last sweep of the first chain; 1 is the range of the observed values.
     """
 
@@ -63,6 +69,7 @@ class BetaProcessDenoiser(Sampled, Base):
         patch=None,
         step=None,
         bounds=None,
+        alpha=None,
         atoms=None,
         sweeps=None,
         chains=None,
@@ -75,6 +82,7 @@ class BetaProcessDenoiser(Sampled, Base):
         self.patch = patch
         self.step = step
         self.bounds = bounds
+        self.alpha = alpha
         self.atoms = atoms
         self.sweeps = sweeps
         self.chains = chains
@@ -102,6 +110,10 @@ class BetaProcessDenoiser(Sampled, Base):
             raise ValueError(f"an image has shape (height, width) or (height, width, channels), found {X.shape}")
         if X.dtype.kind not in "buif":
             raise ValueError(f"an image holds numbers, found {X.dtype}")
+        shape, alpha = X.shape, None
+        if self._has_alpha(X):
+            alpha = X[..., -1:]
+            X = np.where(alpha > 0, X[..., :-1].astype(np.float64), np.nan)
         channels = 1 if X.ndim == 2 else X.shape[2]
         flat = np.ascontiguousarray(X, dtype=np.float64).reshape(X.shape[0], -1)
         settings = self._settings(config=self._native.suited_to(flat, channels))
@@ -110,21 +122,38 @@ class BetaProcessDenoiser(Sampled, Base):
             if isinstance(settings[name], int):
                 settings[name] = [settings[name]] * 2
         fit = self._fit_native(flat, channels, settings=settings)
-        self._take(fit, X.shape)
+        self._take(fit, shape, alpha)
         return self
+
+    def _has_alpha(self, X):
+        if self.alpha and (X.ndim != 3 or X.shape[2] < 2):
+            raise ValueError(f"alpha=True: the image needs a last channel of its own for it, found the shape {X.shape}")
+        if self.alpha is not None:
+            return bool(self.alpha)
+        if X.ndim != 3 or X.shape[2] not in (2, 4) or X.dtype.kind != "u":
+            return False
+        return np.isin(X[..., -1], (0, np.iinfo(X.dtype).max)).mean() > 0.9
 
     def _trouble(self, fit):
         """Not judged: an image is a mean over few sweeps by design, its chain need not have forgotten its start."""
         return None
 
-    def _take(self, fit, shape=None):
+    def _take(self, fit, shape=None, alpha=None):
         super()._take(fit)
         mean, sd = fit.mean(), fit.sd()
         self._shape = shape or (mean.shape[:2] if mean.shape[2] == 1 else mean.shape)
-        self.image_, self.sd_ = mean.reshape(self._shape), sd.reshape(self._shape)
+        self._alpha = alpha
+        self.image_, self.sd_ = self._like_input(mean), self._like_input(sd, 0)
         self.noise_sd_ = np.array(fit.noise_sd())
+        self.roles_ = fit.roles()
         self.usage_ = np.array(fit.usage())
         self.dictionary_ = fit.dictionary().reshape(len(self.usage_), *fit.config()["patch"], -1)
+
+    def _like_input(self, values, opaque=None):
+        if self._alpha is not None:
+            last = self._alpha if opaque is None else np.full_like(self._alpha, opaque)
+            values = np.concatenate([values.reshape(*last.shape[:2], -1), last.astype(values.dtype)], axis=2)
+        return values.reshape(self._shape)
 
     def fit_transform(self, X, y=None):
         """The restored image: posterior means, in the shape and units of X."""
@@ -134,7 +163,7 @@ class BetaProcessDenoiser(Sampled, Base):
         """Central intervals of the noise-free pixels: lower and upper ends, in the shape of the image."""
         check_is_fitted(self)
         lower, upper = self._fit.interval(level)
-        return lower.reshape(self._shape), upper.reshape(self._shape)
+        return self._like_input(lower), self._like_input(upper)
 
 
 @with_running_doc
@@ -152,6 +181,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
     ----------
     n_used_ : array
         Factors in use, in each stored draw.
+    roles_ : list
+        Of each column "modelled", {"constant": {"value": v}} if it is set aside, or {"copy_of": {"column": k, "factor": f, "offset": o}} if it is
+        `o + f` times column k nearly: then the two count once.
     n_features_in_, feature_names_in_
     """
 
@@ -202,6 +234,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
     def _take(self, fit):
         super()._take(fit)
         self.n_used_ = np.array(fit.used_atoms())
+        self.roles_ = fit.roles()
         self._n_features_out = fit.n_factors()
 
     def transform(self, X):

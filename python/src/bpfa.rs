@@ -91,6 +91,11 @@ impl Picture {
         self.0.noise_sd.clone()
     }
 
+    /// Of each channel.
+    fn roles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        dict(py, &self.0.roles())
+    }
+
     fn scalars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let traces: Vec<&Trace> = self.0.traces.iter().collect();
         scalars(py, &traces, &self.0.config.model.sweeps)
@@ -147,6 +152,11 @@ impl Factors {
             [] => (0..self.0.n_columns()).map(|j| format!("x{j}")).collect(),
             names => names.to_vec(),
         }
+    }
+
+    /// Of each column.
+    fn roles<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        dict(py, &self.0.roles())
     }
 
     /// Atoms in use, in each stored draw.

@@ -108,6 +108,44 @@ def test_images(tmp_path):
         BetaProcessDenoiser().predict_interval()
 
 
+def test_channels_of_images():
+    rng = np.random.default_rng(6)
+    grey = 100 + 50 * np.sin(np.arange(20)[:, None] / 3 + np.arange(18)[None, :] / 5) + 10 * rng.normal(size=(20, 18))
+    settings = dict(atoms=16, sweeps={"burn_in": 5, "keep": 5, "thin": 1})
+    plain = BetaProcessDenoiser(**settings).fit(grey)
+    saved = BetaProcessDenoiser(**settings).fit(np.dstack([grey, grey, 0 * grey]))
+    assert saved.image_.shape == (20, 18, 3) and (saved.image_[..., 2] == 0).all() and (saved.sd_[..., 2] == 0).all()
+    for channel in (0, 1):
+        np.testing.assert_array_equal(saved.image_[..., channel], plain.image_)
+    assert saved.roles_[0] == "modelled" and saved.roles_[1]["copy_of"]["column"] == 0 and saved.roles_[2] == {"constant": {"value": 0.0}}
+    # Alpha: holes where it is 0, and given back.
+    alpha = np.full((20, 18), 255, np.uint8)
+    alpha[3:5, 4:7] = 0
+    picture = np.dstack([grey.astype(np.uint8), alpha])
+    found = BetaProcessDenoiser(**settings).fit(picture)
+    same = BetaProcessDenoiser(**settings).fit(np.where(alpha > 0, picture[..., 0], np.nan))
+    np.testing.assert_array_equal(found.image_[..., 0], same.image_)
+    np.testing.assert_array_equal(found.image_[..., 1], alpha)
+    assert found.predict_interval()[0].shape == picture.shape
+    np.testing.assert_array_equal(BetaProcessDenoiser(alpha=True, **settings).fit(picture.astype(float)).image_, found.image_)
+    assert "modelled" == BetaProcessDenoiser(alpha=False, **settings).fit(picture).roles_[1]
+    with pytest.raises(ValueError, match="last channel"):
+        BetaProcessDenoiser(alpha=True).fit(grey)
+    assert (BetaProcessDenoiser().fit(np.full((9, 5), 3.0)).image_ == 3).all()
+
+
+def test_columns_that_say_nothing_of_their_own():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 5)) + 0.5 * rng.normal(size=(60, 5))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    settings = dict(atoms=6, sweeps=SHORT, stored_draws=5)
+    full = FactorAnalysis(**settings).fit(X).impute(X)
+    wide = np.column_stack([X, np.full(60, 3.0), 32 + 1.8 * X[:, 0], X])
+    model = FactorAnalysis(**settings).fit(wide)
+    np.testing.assert_array_equal(model.impute(wide)[:, :5], full)
+    assert model.roles_[5] == {"constant": {"value": 3.0}} and all("copy_of" in role for role in model.roles_[6:])
+
+
 def test_factor_analysis(tmp_path):
     rng = np.random.default_rng(4)
     full = rng.normal(size=(80, 2)) @ rng.normal(size=(2, 6)) + 0.1 * rng.normal(size=(80, 6))

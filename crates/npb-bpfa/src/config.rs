@@ -56,7 +56,7 @@ pub enum UsagePrior {
         /// b.
         b: f64,
     },
-    /// Beta(a, N / rows): 1 and 8 for images.
+    /// Beta(a, max(N / rows, a K)): 1 and 8 for images. Without the floor, few rows are expected to use many atoms each, which then take up the noise.
     Rows {
         /// a.
         a: f64,
@@ -81,7 +81,7 @@ impl UsagePrior {
     ) -> Result<WeightPrior, ParameterError> {
         match self {
             Self::Process { a, b } => WeightPrior::sparse(a, b, k.max(2)),
-            Self::Rows { a, rows } => WeightPrior::new(a, (n as f64 / rows).max(1e-6)),
+            Self::Rows { a, rows } => WeightPrior::new(a, (n as f64 / rows).max(a * k as f64)),
             Self::Dependent { prior } => dependence.weight_prior(prior, atom),
         }
     }
@@ -162,7 +162,8 @@ pub struct BpfaConfig {
     pub slab: SlabPrior,
     /// Prior of the noise precision.
     pub noise: GammaPrior,
-    /// Each channel of the rows has a noise precision of its own.
+    /// Each channel of the rows (colour of an image, column of a table) has a noise precision of its own. With Laplace scores, whose scale is that of the noise,
+    /// there is one all the same.
     pub channel_noise: bool,
     /// Spiky noise; none: there is none.
     pub spikes: Option<SpikePrior>,
@@ -194,6 +195,13 @@ const VAGUE: GammaPrior = GammaPrior {
     rate: 1e-6,
 };
 
+/// Of the noise of a column in units of its standard deviation: a weak prior without which a column that others determine exactly (a sum of theirs, a copy
+/// with little added) takes its noise to zero, where the chain is stuck (docs/bpfa.md#copies).
+const COLUMN_NOISE: GammaPrior = GammaPrior {
+    shape: 1.0,
+    rate: 0.05,
+};
+
 /// Atoms are numbered by 16 bits.
 pub(crate) const MOST_ATOMS: usize = 16384;
 
@@ -207,12 +215,12 @@ impl Default for BpfaConfig {
             scores: ScorePrior::SpikeSlab,
             usage: UsagePrior::Process { a: 1.0, b: 1.0 },
             slab: SlabPrior::Shared { prior: VAGUE },
-            noise: VAGUE,
-            channel_noise: false,
+            noise: COLUMN_NOISE,
+            channel_noise: true,
             spikes: None,
             max_atoms: None,
             prune: false,
-            centring: Centring::Columns,
+            centring: Centring::Standardised,
             hold_dictionary: 0,
             collapsed_atoms: 4,
             moves: vec![
@@ -244,6 +252,8 @@ impl BpfaConfig {
         Self {
             atoms: 256,
             usage: UsagePrior::Rows { a: 1.0, rows: 8.0 },
+            noise: VAGUE,
+            channel_noise: false,
             hold_dictionary: 3,
             sweeps: SweepPlan {
                 burn_in: 80,
@@ -302,10 +312,6 @@ impl BpfaConfig {
         }
         if let ScorePrior::Lasso { rate, .. } = self.scores {
             gamma("scores.rate", rate)?;
-            if self.channel_noise {
-                let rule = "false with Laplace scores, whose scale is that of one noise";
-                return Err(OutOfRange::new("channel_noise", true, rule).into());
-            }
         }
         if let Some(spikes) = self.spikes {
             moderate("spikes.a", spikes.a)?;
@@ -313,6 +319,10 @@ impl BpfaConfig {
             gamma("spikes.precision", spikes.precision)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn is_lasso(&self) -> bool {
+        matches!(self.scores, ScorePrior::Lasso { .. })
     }
 
     /// Whether switches are part of the model.

@@ -20,6 +20,9 @@ pub enum BpfaError {
         /// How many entries there are.
         entries: usize,
     },
+    /// Every column of a table is constant.
+    #[error("no column has two different observed values: there is nothing to explain")]
+    NothingVaries,
     /// An entry that is not a finite number.
     #[error(
         "row {row}, column {column}: {value} is not a finite number; a missing entry must be marked as missing"

@@ -1,6 +1,6 @@
 //! Fits of tables and ratings.
 
-use npb_data::{Mask, Rating, Ratings, Table};
+use npb_data::{Rating, Ratings, Table};
 use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::{Checkpoint, Part};
@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::{MOST_ATOMS, ScorePrior};
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
+use crate::roles::{NEAR_COLUMNS, Role, Roles};
 use crate::rows::single;
 use crate::state::BpfaState;
-use crate::units::Units;
+use crate::units::{Centring, Units};
 use crate::{BpfaConfig, BpfaError, BpfaMove, BpfaRows};
 
 /// Cells of a matrix whose values are followed through the chain.
@@ -35,7 +36,7 @@ pub struct CellMoments {
     sums: Vec<f64>,
     /// Sums of their squares.
     squares: Vec<f64>,
-    /// Sum of the noise variances of each channel.
+    /// Sum of the noise variances: one, or one for each modelled column.
     noise: Vec<f64>,
 }
 
@@ -56,8 +57,11 @@ pub struct BpfaFit {
     pub draws: Vec<BpfaState>,
     /// Cells that were followed.
     pub cells: Cells,
+    /// Of the followed cells that vary.
     moments: CellMoments,
+    /// Of the modelled columns.
     units: Units,
+    roles: Roles,
     n_rows: usize,
     column_counts: Vec<u32>,
     column_names: Vec<String>,
@@ -76,6 +80,8 @@ pub struct Prediction {
 
 /// Fits a table and follows its missing cells.
 ///
+/// Columns that are constant, or copies of others but for units and little else, are not modelled: what part each has is in [`BpfaFit::roles`].
+///
 /// ```
 /// use npb_bpfa::npb_data::Table;
 /// use npb_bpfa::npb_infer::SweepPlan;
@@ -93,7 +99,7 @@ pub struct Prediction {
 /// ```
 ///
 /// # Errors
-/// No observed cell, or all of them alike; a configuration out of range; numerical trouble.
+/// No observed cell; no column with two different values; a configuration out of range; numerical trouble.
 pub fn fit(table: &Table, config: &BpfaConfig) -> Result<BpfaFit, BpfaError> {
     fit_watched(table, config, &Watch::none())
 }
@@ -114,16 +120,31 @@ pub fn fit_watched(
             cells.columns.push(j as u32);
         }
     }
-    let entries = entries_of(table);
     let shape = (table.n_rows(), table.n_cols());
-    let names = table.column_names().to_vec();
-    fit_entries(shape, &entries, cells, names, config, watch)
+    let roles = Roles::of(shape, NEAR_COLUMNS, |i, j| table.get(i, j));
+    let seen = |j: usize| (0..shape.0).filter(|&i| table.is_observed(i, j)).count() as u32;
+    let column_counts: Vec<u32> = (0..shape.1).map(seen).collect();
+    let varies = |j: usize| column_counts[j] > 0;
+    if column_counts.iter().any(|&n| n > 0) && !roles.modelled().any(varies) {
+        return Err(BpfaError::NothingVaries);
+    }
+    let merged = merged(&roles, table)?;
+    let data = Matrix {
+        n_rows: shape.0,
+        entries: entries_of(&merged),
+        column_counts,
+        column_names: table.column_names().to_vec(),
+        by_column: config.channel_noise && !config.is_lasso(),
+        centring: config.centring,
+        roles,
+    };
+    fit_matrix(data, cells, config, watch)
 }
 
-/// Fits ratings and follows the given cells.
+/// Fits ratings and follows the given cells. Ratings are all in one unit, with one noise.
 ///
 /// # Errors
-/// As [`fit`]; cells that do not exist.
+/// No rating, or all alike; a configuration out of range; cells that do not exist; numerical trouble.
 pub fn fit_ratings(
     ratings: &Ratings,
     cells: &Cells,
@@ -131,28 +152,60 @@ pub fn fit_ratings(
     watch: &Watch<'_>,
 ) -> Result<BpfaFit, BpfaError> {
     let entry = |r: Rating| (r.row, r.column, r.value);
-    let entries: Vec<_> = ratings.iter().map(entry).collect();
-    let shape = (ratings.n_rows(), ratings.n_cols());
-    fit_entries(shape, &entries, cells.clone(), Vec::new(), config, watch)
+    let (n_rows, n_columns) = (ratings.n_rows(), ratings.n_cols());
+    let data = Matrix {
+        n_rows,
+        entries: ratings.iter().map(entry).collect(),
+        column_counts: (0..n_columns)
+            .map(|j| ratings.column(j).0.len() as u32)
+            .collect(),
+        column_names: Vec::new(),
+        by_column: false,
+        centring: match config.centring {
+            Centring::Standardised => Centring::Columns,
+            other => other,
+        },
+        roles: Roles::plain(n_columns),
+    };
+    fit_matrix(data, cells.clone(), config, watch)
 }
 
-fn fit_entries(
-    (n_rows, n_columns): (usize, usize),
-    entries: &[Entry],
-    cells: Cells,
+/// What is fitted.
+struct Matrix {
+    n_rows: usize,
+    /// Of the modelled columns, by their places.
+    entries: Vec<Entry>,
+    /// Observed values of all columns.
+    column_counts: Vec<u32>,
     column_names: Vec<String>,
+    /// Each column has noise of its own.
+    by_column: bool,
+    centring: Centring,
+    roles: Roles,
+}
+
+fn fit_matrix(
+    data: Matrix,
+    cells: Cells,
     config: &BpfaConfig,
     watch: &Watch<'_>,
 ) -> Result<BpfaFit, BpfaError> {
+    let Matrix {
+        n_rows,
+        entries,
+        column_counts,
+        column_names,
+        by_column,
+        centring,
+        roles,
+    } = data;
     config.validate()?;
-    cells.check(n_rows, n_columns)?;
-    let units = Units::new(n_rows, n_columns, config.centring, entries)?;
-    let mut column_counts = vec![0; n_columns];
-    entries
-        .iter()
-        .for_each(|e| column_counts[e.1 as usize] += 1);
-    let rows = in_units(n_rows, n_columns, &units, entries)?;
-    let key = fingerprint(&(config, &rows, &cells, &units))?;
+    cells.check(n_rows, column_counts.len())?;
+    let units = Units::new(n_rows, roles.n_modelled(), centring, &entries)?;
+    let rows = in_units(n_rows, &roles, &units, &entries, by_column)?;
+    let key = fingerprint(&(config, &rows, &cells, &units, &roles))?;
+    let all = cells;
+    let cells = all.that_vary(&roles);
     let version = env!("CARGO_PKG_VERSION");
     let checkpoint = watch.checkpoint(CHAIN_MODEL, version, key, config.chains)?;
     let weight = 1.0 / config.chains as f64;
@@ -175,13 +228,25 @@ fn fit_entries(
         stop,
         traces,
         draws,
-        cells,
+        cells: all,
         moments,
         units,
+        roles,
         n_rows,
         column_counts,
         column_names,
     })
+}
+
+/// What a table says of the modelled columns.
+fn merged(roles: &Roles, table: &Table) -> Result<Table, BpfaError> {
+    let (n, p) = (table.n_rows(), table.n_cols());
+    let row = |i: usize| roles.merged(&(0..p).map(|j| table.get(i, j)).collect::<Vec<_>>());
+    let cells: Vec<f64> = (0..n)
+        .flat_map(row)
+        .map(|y| y.unwrap_or(f64::NAN))
+        .collect();
+    Ok(Table::from_nan_coded(n, roles.n_modelled(), &cells)?)
 }
 
 /// Name in checkpoint files.
@@ -264,10 +329,10 @@ fn part_is_stopped(part: &mut Part<'_, '_>, sampler: &BpfaSampler<'_>, total: u6
 }
 
 /// Row, column and value.
-pub(crate) type Entry = (u32, u32, f64);
+type Entry = (u32, u32, f64);
 
 /// Observed cells of a table, row by row.
-pub(crate) fn entries_of(table: &Table) -> Vec<Entry> {
+fn entries_of(table: &Table) -> Vec<Entry> {
     let row = |i: usize| {
         let own = table.observed_in_row(i);
         own.map(move |(j, y)| (i as u32, j as u32, y))
@@ -275,25 +340,43 @@ pub(crate) fn entries_of(table: &Table) -> Vec<Entry> {
     (0..table.n_rows()).flat_map(row).collect()
 }
 
-/// Entries in units of the model.
-pub(crate) fn in_units(
+/// Entries of the modelled columns in units of the model; `by_column`: each has noise of its own.
+fn in_units(
     n_rows: usize,
-    n_columns: usize,
+    roles: &Roles,
     units: &Units,
     entries: &[Entry],
+    by_column: bool,
 ) -> Result<BpfaRows, BpfaError> {
+    let n_columns = roles.n_modelled();
     let (mut starts, mut columns, mut values) = (vec![0; n_rows + 1], Vec::new(), Vec::new());
     for &(row, j, y) in entries {
         let (i, column) = (row as usize, j as usize);
         starts[i + 1] += 1;
         columns.push(j);
-        values.push(single(i, column, y, units.to_model(i, column, y))?);
+        let named = roles.column(column);
+        values.push(single(i, named, y, units.to_model(i, column, y))?);
     }
     (0..n_rows).for_each(|i| starts[i + 1] += starts[i]);
-    BpfaRows::new(n_columns, &starts, columns, values)
+    let rows = BpfaRows::new(n_columns, &starts, columns, values)?;
+    match by_column {
+        true => rows.with_channels((0..n_columns as u32).collect()),
+        false => Ok(rows),
+    }
 }
 
 impl Cells {
+    /// Those that are not of constant columns, by the places of what is modelled.
+    fn that_vary(&self, roles: &Roles) -> Self {
+        let place = |(&i, &j): (&u32, &u32)| {
+            let (place, ..) = roles.follows(j as usize).ok()?;
+            Some((i, place as u32))
+        };
+        let places = self.rows.iter().zip(&self.columns).filter_map(place);
+        let (rows, columns) = places.unzip();
+        Self { rows, columns }
+    }
+
     fn check(&self, n_rows: usize, n_columns: usize) -> Result<(), BpfaError> {
         if self.rows.len() != self.columns.len() {
             return Err(BpfaError::Size {
@@ -387,6 +470,17 @@ fn fitted(state: &BpfaState, i: usize, p: usize) -> f64 {
         .sum()
 }
 
+impl Prediction {
+    /// Of a constant column.
+    fn certain(mean: f64) -> Self {
+        Self {
+            mean,
+            sd: 0.0,
+            predictive_sd: 0.0,
+        }
+    }
+}
+
 impl BpfaFit {
     /// Number of rows.
     pub fn n_rows(&self) -> usize {
@@ -409,6 +503,11 @@ impl BpfaFit {
         all.filter(|(_, n)| **n == 0).map(|(j, _)| j).collect()
     }
 
+    /// What part each column has in the fit.
+    pub fn roles(&self) -> &[Role] {
+        self.roles.all()
+    }
+
     /// Number of atoms that some row uses, in each stored draw.
     pub fn used_atoms(&self) -> Vec<usize> {
         self.draws.iter().map(BpfaState::n_used).collect()
@@ -416,28 +515,40 @@ impl BpfaFit {
 
     /// The followed cells in their order; `None` of columns without observed values, and when no draw was kept.
     pub fn followed(&self) -> Vec<Option<Prediction>> {
-        let cell = |at: usize| {
-            let (i, j) = (
-                self.cells.rows[at] as usize,
-                self.cells.columns[at] as usize,
-            );
-            let n = self.moments.n as f64;
-            if self.column_counts[j] == 0 || self.moments.n == 0 {
+        let mut varying = 0..;
+        let moments = &self.moments;
+        let n = moments.n as f64;
+        let cell = |(&i, &j): (&u32, &u32)| {
+            let follows = match self.roles.follows(j as usize) {
+                Ok(follows) => follows,
+                Err(value) => return Some(Prediction::certain(value)),
+            };
+            let at = varying.next()?;
+            if self.column_counts[j as usize] == 0 || moments.n == 0 {
                 return None;
             }
-            let mean = self.moments.sums[at] / n;
-            let variance = (self.moments.squares[at] / n - mean * mean).max(0.0);
-            let noise = self.moments.noise.first().map_or(0.0, |sum| sum / n);
-            Some(self.prediction(i, j, mean, variance, noise))
+            let mean = moments.sums[at] / n;
+            let variance = (moments.squares[at] / n - mean * mean).max(0.0);
+            let noise = moments.noise.get(follows.0).or(moments.noise.first());
+            let noise = noise.map_or(0.0, |sum| sum / n);
+            Some(self.prediction(i as usize, follows, (mean, variance, noise)))
         };
-        (0..self.cells.rows.len()).map(cell).collect()
+        let places = self.cells.rows.iter().zip(&self.cells.columns);
+        places.map(cell).collect()
     }
 
-    fn prediction(&self, i: usize, j: usize, mean: f64, variance: f64, noise: f64) -> Prediction {
+    /// Of mean, variance and noise of what is modelled, and how a column follows from it.
+    fn prediction(
+        &self,
+        row: usize,
+        (place, factor, offset): (usize, f64, f64),
+        (mean, variance, noise): (f64, f64, f64),
+    ) -> Prediction {
+        let scale = self.units.scales[place];
         Prediction {
-            mean: self.units.centre(i, j) + self.units.scale * mean,
-            sd: self.units.scale * variance.sqrt(),
-            predictive_sd: self.units.scale * (variance + noise).sqrt(),
+            mean: offset + factor * (self.units.centre(row, place) + scale * mean),
+            sd: factor.abs() * scale * variance.sqrt(),
+            predictive_sd: factor.abs() * scale * (variance + noise).sqrt(),
         }
     }
 
@@ -447,19 +558,24 @@ impl BpfaFit {
     /// A cell that does not exist, or of a column without observed values; no stored draw.
     pub fn predict(&self, row: usize, column: usize) -> Result<Prediction, BpfaError> {
         self.check_cell(row, column)?;
+        let follows = match self.roles.follows(column) {
+            Ok(follows) => follows,
+            Err(value) => return Ok(Prediction::certain(value)),
+        };
         let n = self.draws.len() as f64;
         let (mut sum, mut square, mut noise) = (0.0, 0.0, 0.0);
         for draw in &self.draws {
-            let x = fitted(draw, row, column);
+            let x = fitted(draw, row, follows.0);
             sum += x / n;
             square += x * x / n;
-            noise += draw.noise_variance(0) / n;
+            noise += draw.noise_variance(follows.0) / n;
         }
         let variance = (square - sum * sum).max(0.0);
-        Ok(self.prediction(row, column, sum, variance, noise))
+        Ok(self.prediction(row, follows, (sum, variance, noise)))
     }
 
-    /// The table of the fit with its missing cells filled by posterior means. Columns without observed values stay missing.
+    /// The table of the fit with its missing cells filled by posterior means, or by a copy of the column that has a value there. Columns without observed
+    /// values stay missing.
     ///
     /// # Errors
     /// A table of another shape or other columns; cells missing that were not followed.
@@ -467,12 +583,19 @@ impl BpfaFit {
         self.check_columns(table)?;
         self.check_size("rows", table.n_rows(), self.n_rows)?;
         let (n, p) = (table.n_rows(), table.n_cols());
+        let merged = merged(&self.roles, table)?;
         let mut values = table.values().to_vec();
         let mut known = table.observed().clone();
+        for (i, j) in (0..n * p).map(|at| (at / p, at % p)) {
+            if let (false, Some(value)) = (known.get(i, j), self.settled(&merged, i, j)) {
+                values[i * p + j] = value;
+                known.set(i, j, true);
+            }
+        }
         let places = self.cells.rows.iter().zip(&self.cells.columns);
         for ((&i, &j), found) in places.zip(self.followed()) {
             let (i, j) = (i as usize, j as usize);
-            if let (false, Some(found)) = (table.is_observed(i, j), found) {
+            if let (false, Some(found)) = (known.get(i, j), found) {
                 values[i * p + j] = found.mean;
                 known.set(i, j, true);
             }
@@ -486,6 +609,14 @@ impl BpfaFit {
         Ok(Table::from_parts(values, known)?)
     }
 
+    /// A cell of a constant column, or of one whose copy has a value there.
+    fn settled(&self, merged: &Table, row: usize, column: usize) -> Option<f64> {
+        match self.roles.follows(column) {
+            Err(value) => Some(value),
+            Ok((place, factor, offset)) => Some(offset + factor * merged.get(row, place)?),
+        }
+    }
+
     /// Posterior mean scores of new rows on the atoms of the last stored draw, one row of K numbers each; atoms of different draws need not be the same ones.
     /// Each row's answer depends on its own cells alone; 0 for a row without any.
     ///
@@ -495,7 +626,9 @@ impl BpfaFit {
         let last = self.draws.len().checked_sub(1).ok_or_else(no_draws)?;
         let k = self.draws[last].n_atoms();
         let mut mean = vec![0.0; table.n_rows() * k];
-        self.encode(table, last, &mut mean, |state, share, own| {
+        self.check_columns(table)?;
+        let merged = merged(&self.roles, table)?;
+        self.encode(&merged, last, &mut mean, |state, share, own| {
             let scores = state.scores.row(0);
             scores
                 .iter()
@@ -512,12 +645,14 @@ impl BpfaFit {
         if self.draws.is_empty() {
             return Err(no_draws());
         }
-        let (n, p) = (table.n_rows(), table.n_cols());
-        let units = self.units.of_new_rows(table);
-        let mut mean = vec![0.0; n * p];
+        self.check_columns(table)?;
+        let merged = merged(&self.roles, table)?;
+        let (n, p, q) = (table.n_rows(), table.n_cols(), merged.n_cols());
+        let units = self.units.of_new_rows(&merged);
+        let mut mean = vec![0.0; n * q];
         let weight = 1.0 / self.draws.len() as f64;
         for draw in 0..self.draws.len() {
-            self.encode(table, draw, &mut mean, |state, share, own| {
+            self.encode(&merged, draw, &mut mean, |state, share, own| {
                 for (j, sum) in own.iter_mut().enumerate() {
                     *sum += weight * share * fitted(state, 0, j);
                 }
@@ -525,16 +660,21 @@ impl BpfaFit {
         }
         let value = |at: usize| {
             let (i, j) = (at / p, at % p);
-            let filled = units.centre(i, j) + units.scale * mean[at];
-            table.get(i, j).unwrap_or(filled)
+            let known = table.get(i, j).or_else(|| self.settled(&merged, i, j));
+            known.unwrap_or_else(|| match self.roles.follows(j) {
+                Ok(_) if self.column_counts[j] == 0 => f64::NAN,
+                Ok((place, factor, offset)) => {
+                    let fitted = units.scales[place] * mean[i * q + place];
+                    offset + factor * (units.centre(i, place) + fitted)
+                }
+                Err(value) => value,
+            })
         };
-        let known = Mask::from_fn(n, p, |i, j| {
-            table.is_observed(i, j) || self.column_counts[j] > 0
-        })?;
-        Ok(Table::from_parts((0..n * p).map(value).collect(), known)?)
+        let cells: Vec<f64> = (0..n * p).map(value).collect();
+        Ok(Table::from_nan_coded(n, p, &cells)?)
     }
 
-    /// Draws scores of new rows given what rows share in a stored draw; `add(state, share, own)` sees the kept ones of a row, as row 0, and its part of `out`.
+    /// Draws scores of new rows, by their modelled columns, given what rows share in a stored draw; `add(state, share, own)` sees the kept ones of a row, as row 0, and its part of `out`.
     ///
     /// Rows are drawn one by one, with random numbers that their cells decide: answers do not depend on which rows are asked together.
     fn encode(
@@ -544,13 +684,14 @@ impl BpfaFit {
         out: &mut [f64],
         add: impl Fn(&BpfaState, f64, &mut [f64]) + Sync,
     ) -> Result<(), BpfaError> {
-        self.check_columns(table)?;
         let (n, p) = (table.n_rows(), table.n_cols());
         let (units, entries) = (self.units.of_new_rows(table), entries_of(table));
         if entries.is_empty() {
             return Ok(());
         }
-        let rows = in_units(n, p, &units, &entries)?;
+        let rows = in_units(n, &self.roles, &units, &entries, false)?;
+        let shared = &self.draws[draw].shared;
+        let by_column = shared.noise_precisions.len() > 1;
         let width = (out.len() / n).max(1);
         let encode_row = |(i, own): (usize, &mut [f64])| {
             let values = rows.values(i).to_vec();
@@ -565,8 +706,11 @@ impl BpfaFit {
                 seed: fingerprint(&(self.config.seed, &columns, &values))?,
                 ..self.config.clone()
             };
-            let row = BpfaRows::new(p, &[0, values.len()], columns, values)?;
-            let mut sampler = BpfaSampler::encoder(&row, &config, &self.draws[draw].shared)?;
+            let mut row = BpfaRows::new(p, &[0, values.len()], columns, values)?;
+            if by_column {
+                row = row.with_channels((0..p as u32).collect())?;
+            }
+            let mut sampler = BpfaSampler::encoder(&row, &config, shared)?;
             for sweep in 0..ENCODE_BURN_IN + ENCODE_KEEP {
                 sampler.sweep()?;
                 if sweep >= ENCODE_BURN_IN {
@@ -582,7 +726,7 @@ impl BpfaFit {
     /// ln of the predictive density of each of these entries of the matrix, `(row, column, value)`, over the stored draws.
     ///
     /// # Errors
-    /// Cells that do not exist, or of columns without observed values; values that are not finite; no stored draw.
+    /// Cells that do not exist, or of columns without two different values; values that are not finite; no stored draw.
     pub fn ln_density(&self, entries: &[Rating]) -> Result<Vec<f64>, BpfaError> {
         entries
             .iter()
@@ -596,15 +740,22 @@ impl BpfaFit {
                         value: entry.value,
                     });
                 }
-                let y = self.units.to_model(i, j, entry.value);
-                let terms: Vec<f64> = self
-                    .draws
-                    .iter()
-                    .map(|draw| draw.ln_noise_density(y - fitted(draw, i, j)))
-                    .collect();
+                let Ok((place, factor, offset)) = self.roles.follows(j) else {
+                    return Err(BpfaError::Argument {
+                        argument: "cell",
+                        value: format!("row {i}, column {j}"),
+                        rule: "in a column that varies",
+                    });
+                };
+                let y = self
+                    .units
+                    .to_model(i, place, (entry.value - offset) / factor);
+                let term =
+                    |draw: &BpfaState| draw.ln_noise_density(place, y - fitted(draw, i, place));
+                let terms: Vec<f64> = self.draws.iter().map(term).collect();
                 let n = terms.len() as f64;
                 let ln_sum = npb_priors::special::log_sum_exp(&terms);
-                Ok(ln_sum - n.ln() - self.units.scale.ln())
+                Ok(ln_sum - n.ln() - (self.units.scales[place] * factor.abs()).ln())
             })
             .collect()
     }
@@ -654,16 +805,18 @@ impl BpfaFit {
         let (n, p) = (self.n_rows, self.n_columns());
         let size = u32::try_from(n).is_ok() && u32::try_from(p).is_ok();
         expect(size && n > 0 && p > 0, "size of the matrix")?;
-        self.units.check(n, p)?;
+        self.roles.check(p)?;
         self.cells.check(n, p)?;
-        self.moments.check(&self.cells)?;
+        self.moments.check(&self.cells.that_vary(&self.roles))?;
         let names = self.column_names.len();
         expect(names == 0 || names == p, "column names")?;
+        let p = self.roles.n_modelled();
+        self.units.check(n, p)?;
         let named = |t: &Trace| t.names() == BpfaSampler::scalar_names();
         expect(self.traces.iter().all(named), "scalars of the traces")?;
         let dense = self.config.scores != ScorePrior::SpikeSlab;
         for draw in &self.draws {
-            draw.shared.check(p, 1)?;
+            draw.shared.check(p, p)?;
             expect(draw.n_atoms() <= MOST_ATOMS, "atoms")?;
             expect(draw.scores.is_dense() == dense, "scores")?;
             draw.scores.check(n, draw.n_atoms())?;
@@ -773,12 +926,12 @@ pub fn compare_atoms(
 }
 
 /// The same plan without a burn-in, in which atoms would come and go: they are those of the fit.
-pub(crate) fn fixed_atoms(plan: SweepPlan) -> SweepPlan {
+fn fixed_atoms(plan: SweepPlan) -> SweepPlan {
     SweepPlan { burn_in: 0, ..plan }
 }
 
 impl<'d> BpfaSampler<'d> {
-    /// A sampler of the scores alone, given what rows share: for rows that a chain has not seen, and patches that stream through.
+    /// A sampler of the scores alone, given what rows share: for rows that a chain has not seen.
     ///
     /// Usage that depends on locations becomes that of the first anchor. Laplace scores start at scales of 1.
     ///

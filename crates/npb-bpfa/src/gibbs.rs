@@ -845,8 +845,9 @@ impl<'d> BpfaSampler<'d> {
     fn scalars(&self) -> [f64; 5] {
         let shared = &self.state.shared;
         let n = self.rows.n_rows() as f64;
+        let noise = shared.noise_precisions.iter().map(|g| g.sqrt().recip());
         [
-            shared.noise_precisions[0].sqrt().recip(),
+            noise.sum::<f64>() / shared.noise_precisions.len() as f64,
             shared.slab_precisions[0].sqrt().recip(),
             self.state.n_used() as f64,
             self.state.scores.n_active() as f64 / n,

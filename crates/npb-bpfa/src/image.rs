@@ -1,6 +1,6 @@
 //! Restoration of images: noise taken out, missing pixels filled, neither told.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use npb_data::{Image, Mask, PatchGrid, PatchSums};
 use npb_infer::parallel;
@@ -15,9 +15,10 @@ use crate::config::BpfaConfig;
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
 use crate::patches::{
-    Extras, ImageUnits, MUCH_NOISE, in_units, noise_share, of_rows, rows, start_from_patches,
-    suspects, without,
+    Extras, ImageUnits, MUCH_NOISE, in_units, noise_share, roles_of, rows, start_from_patches,
+    suspects, varying, without,
 };
+use crate::roles::{Role, Roles};
 use crate::state::{BpfaState, Dictionary, Shared};
 use crate::{BpfaError, BpfaRows};
 
@@ -47,7 +48,8 @@ pub struct ImageConfig {
     /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
     /// The restored image may then leave these bounds. None: all values are what was measured.
     pub bounds: Option<[f64; 2]>,
-    /// The model; `stored_draws` does not matter.
+    /// The model; `stored_draws` does not matter. `chains` 0: four where a pixel lies in fewer than four patches, one otherwise. Draws of one chain are of
+    /// neighbouring dictionaries: many patches about a pixel make up for that, few do not.
     pub model: BpfaConfig,
 }
 
@@ -60,27 +62,38 @@ impl Default for ImageConfig {
             step: [1, 1],
             start: AtomStart::SmoothedPatches,
             bounds: None,
-            model: BpfaConfig::images(),
+            model: BpfaConfig {
+                chains: 0,
+                ..BpfaConfig::images()
+            },
         }
     }
 }
+
+/// Patches about a pixel that are few, and the chains that make up for it.
+const FEW_PATCHES: usize = 4;
 
 /// Least share of missing entries at which an image is said to have holes, and to have mostly holes.
 const HOLES: f64 = 0.02;
 const MOSTLY_HOLES: f64 = 0.7;
 
 impl ImageConfig {
-    /// The default with the patches and sweeps that suit an image: 7 x 7 patches when it has several channels; 80 + 80 sweeps when nearly everything is observed (240 + 80
+    /// The default with the patches, noise and sweeps that suit an image: 7 x 7 patches and noise by channel when several of its channels say something of their own;
+    /// patches of its size when that is smaller; 80 + 80 sweeps when nearly everything is observed (240 + 80
     /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap), 30 + 30 when less than 30% is (the start is far from
     /// noise and the rows are short), 200 + 100 in between.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
-        if image.channels() > 1 {
-            config.patch = [7, 7];
-        }
+        let Ok(Some(image)) = varying(image, &roles_of(image)) else {
+            return config;
+        };
+        let several = image.channels() > 1;
+        let side = if several { 7 } else { 8 };
+        config.patch = [side.min(image.height()), side.min(image.width())];
+        config.model.channel_noise = several;
         let missing = image.n_missing() as f64 / image.values().len() as f64;
         let (burn_in, keep) = if missing < HOLES {
-            match config.noise_share(image) > MUCH_NOISE {
+            match config.noise_share(&image) > MUCH_NOISE {
                 true => (240, 80),
                 false => (80, 80),
             }
@@ -130,22 +143,33 @@ impl ImageConfig {
             let rule = "0 (all channels) when channels have noise of their own";
             return Err(OutOfRange::new("depth", self.depth, rule).into());
         }
-        self.model.validate()
+        self.with_chains().model.validate()
+    }
+
+    /// With the number of chains, if that was left open.
+    fn with_chains(&self) -> Self {
+        let mut config = self.clone();
+        if config.model.chains == 0 {
+            let [height, width] = self.patch;
+            let steps = self.step[0].saturating_mul(self.step[1]);
+            let few = height.saturating_mul(width) < steps.saturating_mul(FEW_PATCHES);
+            config.model.chains = if few { FEW_PATCHES } else { 1 };
+        }
+        config
     }
 
     /// Where the patches of an image lie.
-    pub(crate) fn grid(&self, image: &Image) -> Result<PatchGrid, BpfaError> {
+    fn grid(&self, image: &Image) -> Result<PatchGrid, BpfaError> {
         let [height, width] = self.patch;
-        let depth = if self.depth == 0 {
-            image.channels()
-        } else {
-            self.depth
+        let depth = match self.depth {
+            0 => image.channels(),
+            depth => depth,
         };
         let step = [self.step[0], self.step[1], 1];
         Ok(PatchGrid::new(image.size(), [height, width, depth], step)?)
     }
 
-    pub(crate) fn extras(&self, units: &ImageUnits) -> Extras {
+    fn extras(&self, units: &ImageUnits) -> Extras {
         Extras {
             channels: self.model.channel_noise,
             sites: self.model.spikes.is_some(),
@@ -163,11 +187,10 @@ pub struct Restored {
     mean: Vec<f32>,
     sd: Vec<f32>,
     unknown_channels: Vec<usize>,
-    /// Rows of pixels that were restored: all, unless the run was stopped before it had seen them.
-    known_rows: usize,
-    /// Posterior mean of the noise standard deviation: one for all channels, or one for each.
+    roles: Roles,
+    /// Posterior mean of the noise standard deviation: one for all channels, or one for each (0 for a constant one).
     pub noise_sd: Vec<f64>,
-    /// The dictionary of the last sweep of the first chain; an entry of a patch is 1 for the range of the observed values.
+    /// The dictionary of the last sweep of the first chain, of the channels that are modelled; an entry of a patch is 1 for the range of the observed values.
     pub dictionary: Dictionary,
     /// Share of patches that use each of its atoms, mean over the kept sweeps of the first chain.
     pub usage: Vec<f64>,
@@ -182,22 +205,21 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// The posterior mean: mean over kept sweeps and over the patches that cover an entry. Channels of which nothing was observed are missing, and
-    /// rows that a stopped [`restore_large`](crate::restore_large) did not come to.
+    /// The posterior mean: mean over kept sweeps and over the patches that cover an entry. Channels of which nothing was observed are missing.
     ///
     /// # Errors
     /// None for an image that this crate has restored.
     pub fn image(&self) -> Result<Image, BpfaError> {
         let [height, width, channels] = self.size;
-        let observed = Mask::from_fn(height, width * channels, |row, col| {
-            row < self.known_rows && !self.unknown_channels.contains(&(col % channels))
+        let observed = Mask::from_fn(height, width * channels, |_, col| {
+            !self.unknown_channels.contains(&(col % channels))
         })?;
         Ok(Image::from_parts(self.size, self.mean.clone(), observed)?)
     }
 
     /// Standard deviation of the restored value of every entry, height x width x channels: that of draws of single patches, over sweeps and over the
     /// patches that cover the entry. The average over patches varies less from sweep to sweep, but is not closer to the truth. NaN where nothing is said: in
-    /// [`unknown_channels`](Self::unknown_channels), and in rows that a stopped run had not come to.
+    /// [`unknown_channels`](Self::unknown_channels).
     pub fn sd(&self) -> &[f32] {
         &self.sd
     }
@@ -224,23 +246,17 @@ impl Restored {
 
     /// Whether nothing is said of an entry, by its place.
     fn is_unknown(&self, entry: usize) -> bool {
-        let [_, width, channels] = self.size;
-        entry / (width * channels) >= self.known_rows
-            || self.unknown_channels.contains(&(entry % channels))
-    }
-
-    /// The same without the rows of pixels from `row` on.
-    pub(crate) fn up_to(mut self, row: usize) -> Self {
-        let [_, width, channels] = self.size;
-        self.known_rows = row;
-        self.mean[row * width * channels..].fill(0.0);
-        self.sd[row * width * channels..].fill(f32::NAN);
-        self
+        self.unknown_channels.contains(&(entry % self.size[2]))
     }
 
     /// Channels of which nothing was observed: nothing is said of them.
     pub fn unknown_channels(&self) -> &[usize] {
         &self.unknown_channels
+    }
+
+    /// What part each channel has in the restoration.
+    pub fn roles(&self) -> &[Role] {
+        self.roles.all()
     }
 }
 
@@ -276,7 +292,7 @@ impl Saved for Restored {
             shares && (spikes.is_empty() || spikes.len() == content.mean.len()),
             "spike probabilities",
         )?;
-        expect(content.known_rows <= height, "restored rows")?;
+        content.roles.check(channels)?;
         let ascending = content.unknown_channels.windows(2).all(|w| w[0] < w[1]);
         let inside = content.unknown_channels.iter().all(|&c| c < channels);
         expect(ascending && inside, "unknown channels")?;
@@ -285,7 +301,7 @@ impl Saved for Restored {
             shares && content.usage.len() == content.dictionary.n_atoms(),
             "usage of atoms",
         )?;
-        let noise = content.noise_sd.iter().all(|s| s.is_finite() && *s > 0.0);
+        let noise = content.noise_sd.iter().all(|s| s.is_finite() && *s >= 0.0);
         expect(noise && !content.noise_sd.is_empty(), "noise")?;
         expect(
             content
@@ -295,9 +311,10 @@ impl Saved for Restored {
             "scalars of the traces",
         )?;
         let [down, across] = content.config.patch;
+        let modelled = content.roles.n_modelled().max(1);
         let depth = match content.config.depth {
-            0 => channels,
-            depth => depth,
+            0 => modelled,
+            depth => depth.min(modelled),
         };
         let length = down.checked_mul(across).and_then(|n| n.checked_mul(depth));
         expect(length.is_some(), "patch")?;
@@ -309,7 +326,8 @@ impl Saved for Restored {
 /// Restores an image: takes out its noise and fills its holes, without being told how much noise there is.
 ///
 /// Patches of the image, less the mean of the observed pixels of each channel, are sparse combinations of a dictionary that is learned from them (Z 49 to
-/// 53). Every patch is an observation of its own, so a pixel has as many (dependent) opinions as patches cover it; their mean is the restored image.
+/// 53). A constant channel is set aside and given back, and channels that are copies of each other but for units and rounding are one ([`Restored::roles`]).
+/// Every patch is an observation of its own, so a pixel has as many (dependent) opinions as patches cover it; their mean is the restored image.
 /// Cost and memory of a sweep: as of [`BpfaSampler`] for as many rows as patches, and 16 bytes for an entry of the image and chain.
 ///
 /// ```
@@ -331,7 +349,7 @@ impl Saved for Restored {
 /// ```
 ///
 /// # Errors
-/// A configuration out of range, patches larger than the image, nothing observed, one single value; numerical trouble.
+/// A configuration out of range, patches larger than the image, nothing observed; numerical trouble.
 pub fn restore(image: &Image, config: &ImageConfig) -> Result<Restored, BpfaError> {
     restore_watched(image, config, &Watch::none())
 }
@@ -347,17 +365,30 @@ pub fn restore_watched(
     watch: &Watch<'_>,
 ) -> Result<Restored, BpfaError> {
     config.validate()?;
-    let grid = config.grid(image)?;
-    let units = ImageUnits::of(image, config.bounds)?;
-    let unit_image = in_units(image, &units)?;
+    let config = &config.with_chains();
+    config.grid(image)?;
+    if image.n_observed() == 0 {
+        return Err(BpfaError::NoEntries);
+    }
+    let key = fingerprint(&(image.size(), image.values(), image.observed(), config))?;
+    let roles = roles_of(image);
+    let Some(own) = varying(image, &roles)? else {
+        return constant(image, roles, config);
+    };
+    let grid = ImageConfig {
+        depth: config.depth.min(own.channels()),
+        ..config.clone()
+    }
+    .grid(&own)?;
+    let units = ImageUnits::of(&own, config.bounds)?;
+    let unit_image = in_units(&own, &units)?;
     let all = rows(
         &unit_image,
         &grid,
         0..grid.n_patches(),
         config.extras(&units),
     )?;
-    let chains = config.model.chains.max(1);
-    let key = fingerprint(&(image.size(), image.values(), image.observed(), config))?;
+    let chains = config.model.chains;
     let checkpoint =
         watch.checkpoint::<Reached>(Restored::MODEL, Restored::VERSION, key, chains)?;
     let work = Work {
@@ -375,7 +406,45 @@ pub fn restore_watched(
         true => Stop::Completed,
         false => Stop::Cancelled,
     };
-    summarise(reached, &units, config, stop)
+    summarise(reached, &units, roles, config, stop)
+}
+
+/// An image without a channel that varies: what is known of each channel is its value.
+fn constant(image: &Image, roles: Roles, config: &ImageConfig) -> Result<Restored, BpfaError> {
+    let length = config.patch[0] * config.patch[1] * roles.n_modelled().max(1);
+    let means = image.channel_means();
+    let all = vec![0.0; length];
+    let (mean, sd) = spread(image.size(), &roles, |_| (0.0, f64::NAN));
+    Ok(Restored {
+        size: image.size(),
+        mean,
+        sd,
+        unknown_channels: (0..means.len()).filter(|&c| means[c].is_none()).collect(),
+        roles,
+        noise_sd: vec![0.0],
+        dictionary: Dictionary::from_atoms(length, &all)?,
+        usage: vec![0.0],
+        spike_probability: Vec::new(),
+        traces: Vec::new(),
+        stop: Stop::Completed,
+        config: config.clone(),
+    })
+}
+
+/// Mean and standard deviation of all entries, given those of the channels that are modelled.
+fn spread(
+    [height, width, channels]: [usize; 3],
+    roles: &Roles,
+    modelled: impl Fn(usize) -> (f64, f64),
+) -> (Vec<f32>, Vec<f32>) {
+    let entry = |at: usize| match roles.follows(at % channels) {
+        Err(value) => (value as f32, 0.0),
+        Ok((place, factor, offset)) => {
+            let (mean, sd) = modelled(at / channels * roles.n_modelled() + place);
+            ((offset + factor * mean) as f32, (factor.abs() * sd) as f32)
+        }
+    };
+    (0..height * width * channels).map(entry).unzip()
 }
 
 /// What a chain has reached.
@@ -401,7 +470,7 @@ impl Work<'_, '_> {
         let model = &self.config.model;
         let plan = model.sweeps;
         let (mut sampler, mut totals) = self.begin(chain)?;
-        let weight = 1.0 / model.chains.max(1) as f64;
+        let weight = 1.0 / model.chains as f64;
         let mut part = self.watch.part(format!("chain {chain}"), weight);
         let names: Vec<String> = BpfaSampler::scalar_names().map(str::to_owned).to_vec();
         let mut stopped = self.watch.is_stopped();
@@ -463,8 +532,8 @@ impl Work<'_, '_> {
 /// Sums over kept sweeps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Totals {
-    pub(crate) sums: PatchSums,
+struct Totals {
+    sums: PatchSums,
     noise_sd: Vec<f64>,
     usage: Vec<f64>,
     /// Kept sweeps in which each entry has a spike; empty without spiky noise.
@@ -472,7 +541,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn new(grid: PatchGrid, n_atoms: usize, n_noise: usize) -> Self {
+    fn new(grid: PatchGrid, n_atoms: usize, n_noise: usize) -> Self {
         Self {
             sums: PatchSums::new(grid, true),
             noise_sd: vec![0.0; n_noise],
@@ -481,7 +550,7 @@ impl Totals {
         }
     }
 
-    pub(crate) fn check(&self, grid: &PatchGrid, shared: &Shared) -> Result<(), BpfaError> {
+    fn check(&self, grid: &PatchGrid, shared: &Shared) -> Result<(), BpfaError> {
         let finite = self
             .noise_sd
             .iter()
@@ -497,38 +566,31 @@ impl Totals {
         )
     }
 
+    /// Adds a draw of all patches.
     fn add(&mut self, sampler: &BpfaSampler<'_>) {
+        let BpfaState {
+            shared,
+            scores,
+            spikes,
+            ..
+        } = sampler.state();
         let all = 0..self.sums.grid().n_along(0);
-        self.add_lines(sampler, all, 1.0);
-        let spikes = &sampler.state().spikes;
+        self.sums.add_rows(all, |patch, out| {
+            sampler.reconstruct(patch..patch + 1, out);
+        });
+        self.sums.finish_round();
+        // Atoms come and go in the burn-in only.
+        self.usage.resize(scores.n_atoms(), 0.0);
+        let usage = self.usage.iter_mut().zip(scores.counts());
+        usage.for_each(|(sum, count)| *sum += count as f64 / scores.n_rows() as f64);
+        let noise = self.noise_sd.iter_mut().zip(&shared.noise_precisions);
+        noise.for_each(|(sum, g)| *sum += g.sqrt().recip());
         if spikes.is_modelled() {
             self.spikes.resize(self.sums.grid().image_len(), 0);
             for &site in &spikes.sites {
                 self.spikes[site as usize] += 1;
             }
         }
-        self.finish_round(&sampler.state().shared);
-    }
-
-    /// Adds a draw of the patches of some rows of patches, `share` of all.
-    pub(crate) fn add_lines(&mut self, sampler: &BpfaSampler<'_>, lines: Range<usize>, share: f64) {
-        let first = of_rows(self.sums.grid(), lines.clone()).start;
-        self.sums.add_rows(lines, |patch, out| {
-            sampler.reconstruct(patch - first..patch - first + 1, out);
-        });
-        let scores = &sampler.state().scores;
-        let weight = share / scores.n_rows() as f64;
-        // Atoms come and go in the burn-in only.
-        self.usage.resize(scores.n_atoms(), 0.0);
-        let usage = self.usage.iter_mut().zip(scores.counts());
-        usage.for_each(|(sum, count)| *sum += weight * count as f64);
-    }
-
-    /// All patches were added once.
-    pub(crate) fn finish_round(&mut self, shared: &Shared) {
-        self.sums.finish_round();
-        let noise = self.noise_sd.iter_mut().zip(&shared.noise_precisions);
-        noise.for_each(|(sum, g)| *sum += g.sqrt().recip());
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), BpfaError> {
@@ -549,58 +611,79 @@ impl Totals {
     }
 
     /// Share of the patches that use each atom, mean over the sweeps that were added.
-    pub(crate) fn mean_usage(&self) -> Vec<f64> {
+    fn mean_usage(&self) -> Vec<f64> {
         let rounds = self.sums.rounds() as f64;
         // Sums of many shares of 1 may miss it by a rounding.
         self.usage.iter().map(|u| (u / rounds).min(1.0)).collect()
     }
 
     /// What these sums say, `dictionary` and `usage` being of one chain.
-    pub(crate) fn restored(
+    fn restored(
         self,
         units: &ImageUnits,
+        roles: Roles,
         config: &ImageConfig,
         (dictionary, usage): (Dictionary, Vec<f64>),
         traces: Vec<Trace>,
         stop: Stop,
     ) -> Restored {
-        let channels = units.centres.len();
-        let mut mean = self.sums.means();
-        for (i, value) in mean.iter_mut().enumerate() {
-            *value = units.outward(i % channels, f64::from(*value)) as f32;
-        }
-        let mut sd = self.sums.variances().unwrap_or_default();
-        for (i, value) in sd.iter_mut().enumerate() {
-            *value = match units.unknown.contains(&(i % channels)) {
-                true => f32::NAN,
-                false => (f64::from(*value).sqrt() * units.scale) as f32,
+        let [height, width, modelled] = self.sums.grid().image_size();
+        let size = [height, width, roles.all().len()];
+        let means = self.sums.means();
+        let variances = self.sums.variances().unwrap_or_default();
+        let (mean, sd) = spread(size, &roles, |at| {
+            let channel = at % modelled;
+            let sd = match units.unknown.contains(&channel) {
+                true => f64::NAN,
+                false => f64::from(variances[at]).sqrt() * units.scale,
             };
-        }
+            (units.outward(channel, f64::from(means[at])), sd)
+        });
         let all = self.sums.rounds() as f64;
+        let noise: Vec<f64> = self
+            .noise_sd
+            .iter()
+            .map(|s| s * units.scale / all)
+            .collect();
+        let of_channel = |channel| match roles.follows(channel) {
+            Err(_) => 0.0,
+            Ok((place, factor, _)) => factor.abs() * noise[place.min(noise.len() - 1)],
+        };
+        let share = |at: usize| match roles.follows(at % size[2]) {
+            Ok((place, ..)) => self.spikes[at / size[2] * modelled + place] as f32 / all as f32,
+            Err(_) => 0.0,
+        };
         Restored {
-            size: self.sums.grid().image_size(),
+            size,
             mean,
             sd,
-            unknown_channels: units.unknown.clone(),
-            known_rows: self.sums.grid().image_size()[0],
-            noise_sd: self
-                .noise_sd
-                .iter()
-                .map(|s| s * units.scale / all)
-                .collect(),
+            unknown_channels: units.unknown.iter().map(|&c| roles.column(c)).collect(),
+            noise_sd: match config.model.channel_noise {
+                true => (0..size[2]).map(of_channel).collect(),
+                false => noise,
+            },
             dictionary,
             usage,
-            spike_probability: self.spikes.iter().map(|&n| n as f32 / all as f32).collect(),
+            spike_probability: match self.spikes.is_empty() {
+                true => Vec::new(),
+                false => (0..mean_len(size)).map(share).collect(),
+            },
             traces,
             stop,
             config: config.clone(),
+            roles,
         }
     }
+}
+
+fn mean_len([height, width, channels]: [usize; 3]) -> usize {
+    height * width * channels
 }
 
 fn summarise(
     reached: Vec<Reached>,
     units: &ImageUnits,
+    roles: Roles,
     config: &ImageConfig,
     stop: Stop,
 ) -> Result<Restored, BpfaError> {
@@ -614,5 +697,5 @@ fn summarise(
         traces.push(chain.trace);
     }
     let dictionary = first.state.shared.dictionary;
-    Ok(totals.restored(units, config, (dictionary, usage), traces, stop))
+    Ok(totals.restored(units, roles, config, (dictionary, usage), traces, stop))
 }

@@ -57,7 +57,7 @@ pub(crate) fn start(
         SlabPrior::Shared { .. } => 1,
         SlabPrior::PerAtom { .. } => k,
     };
-    let n_noise = if config.channel_noise {
+    let n_noise = if config.channel_noise && !config.is_lasso() {
         rows.n_channels()
     } else {
         1

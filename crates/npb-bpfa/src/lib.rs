@@ -40,9 +40,10 @@
 //! | settings, moves as values | [`BpfaConfig`], [`BpfaMove`], [`ScorePrior`], [`UsagePrior`], [`DependentPrior`], [`SlabPrior`], [`SpikePrior`], [`Centring`] |
 //! | missing cells, any cell, held-out entries | [`BpfaFit::impute`], [`BpfaFit::predict`], [`BpfaFit::ln_density`], [`Prediction`] |
 //! | new rows | [`BpfaFit::transform`], [`BpfaFit::impute_new`], [`BpfaSampler::encoder`] |
+//! | columns and channels that are constant, or copies of others | [`Role`] |
 //! | number of dense factors | [`compare_atoms`], [`HeldOut`]; the bound of [`BpfaVb`] |
-//! | variational Bayes | [`fit_vb`], [`fit_vb_ratings`], [`BpfaVbFit`]; step by step: [`BpfaVb`], [`BpfaVbConfig`], [`Factorisation`], [`BpfaPosterior`], [`BpfaVbUpdate`] |
-//! | images | [`restore`], [`ImageConfig`], [`AtomStart`], [`Restored`]; large ones: [`restore_large`], [`StreamConfig`] |
+//! | variational Bayes, step by step | [`BpfaVb`], [`BpfaVbConfig`], [`Factorisation`], [`BpfaPosterior`], [`BpfaVbUpdate`] |
+//! | images | [`restore`], [`ImageConfig`], [`AtomStart`], [`Restored`] |
 //! | drive the chain | [`BpfaRows`], [`BpfaSampler`] |
 //! | one draw | [`BpfaState`], [`Shared`], [`Dictionary`], [`Scores`], [`Spikes`], [`Dependence`], [`LassoScales`] |
 //! | errors | [`BpfaError`] |
@@ -60,16 +61,15 @@ mod lasso;
 mod loadings;
 mod patches;
 mod precision;
+mod roles;
 mod rows;
 mod scan;
 mod scores;
 mod spikes;
 mod state;
-mod stream;
 mod units;
 mod usage;
 mod vb;
-mod vb_fit;
 
 pub use config::{BpfaConfig, BpfaMove, ScorePrior, SlabPrior, SpikePrior, UsagePrior};
 pub use dependent::{Dependence, DependentPrior};
@@ -84,11 +84,10 @@ pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
 pub use npb_priors;
+pub use roles::Role;
 pub use rows::BpfaRows;
 pub use scores::{RowScores, Scores};
 pub use spikes::Spikes;
 pub use state::{BpfaState, Dictionary, Shared};
-pub use stream::{StreamConfig, restore_large, restore_large_watched};
 pub use units::{Centring, Units};
 pub use vb::{BpfaPosterior, BpfaVb, BpfaVbConfig, BpfaVbUpdate, Factorisation};
-pub use vb_fit::{BpfaVbFit, fit_vb, fit_vb_ratings};

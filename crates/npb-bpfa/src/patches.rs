@@ -1,7 +1,5 @@
 //! Patches of an image as rows of the model, and atoms to start from.
 
-use std::ops::Range;
-
 use npb_data::{Image, Mask, PatchGrid};
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::dot;
@@ -11,6 +9,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use crate::gibbs::BpfaSampler;
+use crate::roles::{NEAR_CHANNELS, Roles};
 use crate::state::Dictionary;
 use crate::{BpfaConfig, BpfaError, BpfaRows};
 
@@ -42,13 +41,8 @@ impl ImageUnits {
                 (low, high) = (low.min(value), high.max(value));
             }
         }
-        let entries = image.n_observed();
-        if entries == 0 {
+        if image.n_observed() == 0 {
             return Err(BpfaError::NoEntries);
-        }
-        if low == high {
-            let value = low.into();
-            return Err(BpfaError::Constant { value, entries });
         }
         let means = image.channel_means();
         let known: Vec<f64> = means.iter().copied().flatten().collect();
@@ -76,6 +70,38 @@ impl ImageUnits {
     pub(crate) fn outward(&self, channel: usize, value: f64) -> f64 {
         value * self.scale + self.centres[channel]
     }
+}
+
+/// What part each channel has.
+pub(crate) fn roles_of(image: &Image) -> Roles {
+    let [height, width, channels] = image.size();
+    let value =
+        |at: usize, channel: usize| image.get(at / width, at % width, channel).map(f64::from);
+    Roles::of((height * width, channels), NEAR_CHANNELS, value)
+}
+
+/// The channels that are modelled, with what their copies say; nothing where none of them varies.
+pub(crate) fn varying(image: &Image, roles: &Roles) -> Result<Option<Image>, BpfaError> {
+    let [height, width, channels] = image.size();
+    let means = image.channel_means();
+    if roles.modelled().all(|c| means[c].is_none()) {
+        return Ok(None);
+    }
+    if roles.n_modelled() == channels {
+        return Ok(Some(image.clone()));
+    }
+    let mut values = Vec::with_capacity(height * width * roles.n_modelled());
+    for at in 0..height * width {
+        let own = |c| image.get(at / width, at % width, c).map(f64::from);
+        let merged = roles.merged(&(0..channels).map(own).collect::<Vec<_>>());
+        values.extend(merged.into_iter().map(|v| v.unwrap_or(f64::NAN)));
+    }
+    Ok(Some(Image::from_nan_coded(
+        height,
+        width,
+        roles.n_modelled(),
+        &values,
+    )?))
 }
 
 /// The image in units of the model.
@@ -410,10 +436,4 @@ fn smooth_into_holes(image: &Image) -> Vec<f32> {
         }
     }
     values
-}
-
-/// Patches of rows of patches.
-pub(crate) fn of_rows(grid: &PatchGrid, rows: Range<usize>) -> Range<usize> {
-    let in_row = grid.n_along(1) * grid.n_along(2);
-    rows.start * in_row..rows.end * in_row
 }

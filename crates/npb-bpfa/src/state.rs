@@ -198,7 +198,7 @@ fn kept<T: Copy>(values: &[T], keep: &[bool]) -> Vec<T> {
 impl BpfaState {
     /// Variance of what lies between an entry of a channel and its fitted value: white noise, and spikes at their rate.
     pub(crate) fn noise_variance(&self, channel: usize) -> f64 {
-        let spikes = match self.spikes.rates.get(channel) {
+        let spikes = match self.spikes.rates.get(channel).or(self.spikes.rates.first()) {
             Some(rate) => rate / self.spikes.precision,
             None => 0.0,
         };
@@ -206,10 +206,10 @@ impl BpfaState {
     }
 
     /// ln density of that difference in a matrix: `(1 - rho) N(0, 1/g) + rho N(0, 1/g + 1/g_v)` (docs/bpfa.md#spikes).
-    pub(crate) fn ln_noise_density(&self, r: f64) -> f64 {
-        let g = self.shared.noise_precision(0);
+    pub(crate) fn ln_noise_density(&self, channel: usize, r: f64) -> f64 {
+        let g = self.shared.noise_precision(channel);
         let normal = |g: f64| 0.5 * (g / std::f64::consts::TAU).ln() - 0.5 * g * r * r;
-        let Some(rate) = self.spikes.rates.first() else {
+        let Some(rate) = self.spikes.rates.get(channel).or(self.spikes.rates.first()) else {
             return normal(g);
         };
         let wide = 1.0 / (1.0 / g + 1.0 / self.spikes.precision);

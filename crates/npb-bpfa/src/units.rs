@@ -12,6 +12,9 @@ use crate::error::expect;
 pub enum Centring {
     /// The mean of all observed entries.
     Overall,
+    /// Of a table whose columns are different things: the mean of each column, which is then taken in units of its own standard deviation. Ratings are
+    /// all in one unit: theirs is [`Columns`](Self::Columns).
+    Standardised,
     /// The mean of each column, shrunk towards the overall one as by five entries of that mean.
     Columns,
     /// That, and the mean of each row of what remains, shrunk in the same way.
@@ -21,14 +24,15 @@ pub enum Centring {
 /// Entries that a shrunk mean counts for.
 const SHRINK: f64 = 5.0;
 
-/// Units of the model: `(y - column centre - row centre) / scale`.
+/// Units of the model: `(y - column centre - row centre) / scale of the column`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Units {
     pub(crate) columns: Vec<f64>,
     /// Row centres; empty without.
     pub(crate) rows: Vec<f64>,
-    pub(crate) scale: f64,
+    /// One for each column.
+    pub(crate) scales: Vec<f64>,
 }
 
 impl Units {
@@ -44,22 +48,31 @@ impl Units {
         }
         let n = entries.len() as f64;
         // Dividing first keeps sums of huge values finite.
-        let overall: f64 = entries.iter().map(|e| e.2 / n).sum();
+        let overall: f64 = match centring {
+            // What other columns are says nothing of one.
+            Centring::Standardised => 0.0,
+            _ => entries.iter().map(|e| e.2 / n).sum(),
+        };
         let mut columns = vec![overall; n_columns];
         let mut rows = Vec::new();
         if centring != Centring::Overall {
+            let shrink = if centring == Centring::Standardised {
+                0.0
+            } else {
+                SHRINK
+            };
             let rest = |e: &(u32, u32, f64)| (e.1 as usize, e.2 - overall);
-            let shrunk = shrunk_means(n_columns, entries.iter().map(rest));
-            columns.iter_mut().zip(shrunk).for_each(|(c, x)| *c += x);
+            let means = shrunk_means(n_columns, shrink, entries.iter().map(rest));
+            columns.iter_mut().zip(means).for_each(|(c, x)| *c += x);
         }
         if centring == Centring::RowsAndColumns {
             let rest = |e: &(u32, u32, f64)| (e.0 as usize, e.2 - columns[e.1 as usize]);
-            rows = shrunk_means(n_rows, entries.iter().map(rest));
+            rows = shrunk_means(n_rows, SHRINK, entries.iter().map(rest));
         }
         let mut units = Self {
             columns,
             rows,
-            scale: 1.0,
+            scales: vec![1.0; n_columns],
         };
         let centred = |e: &(u32, u32, f64)| units.to_model(e.0 as usize, e.1 as usize, e.2);
         let largest = entries.iter().map(|e| centred(e).abs()).fold(0.0, f64::max);
@@ -79,11 +92,14 @@ impl Units {
                 entries: entries.len(),
             });
         }
-        let square: f64 = entries
-            .iter()
-            .map(|e| (centred(e) / largest).powi(2) / n)
-            .sum();
-        units.scale = largest * square.sqrt();
+        units.scales = match centring {
+            Centring::Standardised => column_scales(n_columns, entries, centred),
+            _ => {
+                let square = |e| (centred(e) / largest).powi(2) / n;
+                let square: f64 = entries.iter().map(square).sum();
+                vec![largest * square.sqrt(); n_columns]
+            }
+        };
         Ok(units)
     }
 
@@ -93,7 +109,7 @@ impl Units {
     }
 
     pub(crate) fn to_model(&self, row: usize, column: usize, y: f64) -> f64 {
-        (y - self.centre(row, column)) / self.scale
+        (y - self.centre(row, column)) / self.scales[column]
     }
 
     /// Those of new rows of the same columns.
@@ -104,12 +120,12 @@ impl Units {
                 let own = table.observed_in_row(i);
                 own.map(move |(j, y)| (i, y - self.columns[j]))
             });
-            rows = shrunk_means(table.n_rows(), cells);
+            rows = shrunk_means(table.n_rows(), SHRINK, cells);
         }
         Self {
             columns: self.columns.clone(),
             rows,
-            scale: self.scale,
+            scales: self.scales.clone(),
         }
     }
 
@@ -118,18 +134,39 @@ impl Units {
             self.columns.len() == n_columns
                 && (self.rows.is_empty() || self.rows.len() == n_rows)
                 && self.columns.iter().chain(&self.rows).all(|x| x.is_finite())
-                && self.scale.is_finite()
-                && self.scale > 0.0,
+                && self.scales.len() == n_columns
+                && self.scales.iter().all(|s| s.is_finite() && *s > 0.0),
             "units",
         )
     }
 }
 
-fn shrunk_means(n: usize, values: impl Iterator<Item = (usize, f64)>) -> Vec<f64> {
-    let (mut sums, mut counts) = (vec![0.0; n], vec![SHRINK; n]);
+/// Means, each drawn to 0 as by `shrink` values of 0; 0 where there is no value.
+fn shrunk_means(n: usize, shrink: f64, values: impl Iterator<Item = (usize, f64)>) -> Vec<f64> {
+    let (mut sums, mut counts) = (vec![0.0; n], vec![shrink; n]);
     for (at, x) in values {
         sums[at] += x;
         counts[at] += 1.0;
     }
-    sums.iter().zip(counts).map(|(sum, n)| sum / n).collect()
+    let mean = |(sum, n): (&f64, f64)| if n > 0.0 { sum / n } else { 0.0 };
+    sums.iter().zip(counts).map(mean).collect()
+}
+
+/// Standard deviation of each column; 1 where nothing differs from the centre.
+fn column_scales(
+    n_columns: usize,
+    entries: &[(u32, u32, f64)],
+    centred: impl Fn(&(u32, u32, f64)) -> f64,
+) -> Vec<f64> {
+    let mut largest = vec![0.0_f64; n_columns];
+    for e in entries {
+        let own = &mut largest[e.1 as usize];
+        *own = own.max(centred(e).abs());
+    }
+    // Dividing first keeps squares of huge and tiny values within the range of numbers.
+    let square = |e: &(u32, u32, f64)| (e.1 as usize, (centred(e) / largest[e.1 as usize]).powi(2));
+    let squares = shrunk_means(n_columns, 0.0, entries.iter().map(square));
+    let scale = |(largest, square): (&f64, f64)| largest * square.sqrt();
+    let scales = largest.iter().zip(squares).map(scale);
+    scales.map(|s| if s > 0.0 { s } else { 1.0 }).collect()
 }

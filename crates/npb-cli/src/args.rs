@@ -556,7 +556,7 @@ pub(crate) struct DependenceArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct DenoiseArgs {
-    /// The image: PNG or TIFF, 8 or 16 bit, grey or colour.
+    /// The image: PNG or TIFF, 8 or 16 bit, grey or colour. Transparent pixels are holes; alpha is left alone elsewhere.
     pub(crate) image: PathBuf,
     #[command(flatten)]
     pub(crate) how: ImageArgs,
@@ -564,11 +564,14 @@ pub(crate) struct DenoiseArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct InpaintArgs {
-    /// The image: PNG or TIFF, 8 or 16 bit, grey or colour.
+    /// The image: PNG or TIFF, 8 or 16 bit, grey or colour. Transparent pixels are holes.
     pub(crate) image: PathBuf,
-    /// An image of the same size; what is not black there is a hole.
+    /// An image of the same size that says what is a hole: what is not black; or, where it has transparent pixels, what is drawn on these, or they themselves.
     #[arg(long, value_name = "FILE")]
-    pub(crate) mask: PathBuf,
+    pub(crate) mask: Option<PathBuf>,
+    /// Take the noise out of the known pixels as well; otherwise these stay as they are.
+    #[arg(long)]
+    pub(crate) denoise: bool,
     #[command(flatten)]
     pub(crate) how: ImageArgs,
 }

@@ -92,6 +92,9 @@ pub enum HbrecError {
     /// A checkpoint could not be written, read, or is of another fit.
     #[error(transparent)]
     Checkpoint(#[from] npb_infer::watch::CheckpointError),
+    /// Parameters of a distribution out of range.
+    #[error(transparent)]
+    Parameter(#[from] npb_priors::ParameterError),
     /// A file could not be written or read.
     #[error(transparent)]
     Storage(#[from] StorageError),

@@ -1,5 +1,6 @@
 //! Two classes of rows in many groups with little data each (`docs/hbrec.md#groups`).
 
+mod draws;
 mod saved;
 
 use std::ops::ControlFlow;
@@ -14,6 +15,8 @@ use npb_priors::special::{normal_cdf, normal_quantile};
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
+use draws::{averaged, draw_bases};
+
 use crate::base::learn_gaussian_watched;
 use crate::em::infer_tau;
 use crate::{
@@ -25,6 +28,8 @@ const MODEL: &str = "hbrec/groups";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Of random choices of groups.
 const CHOICE: u64 = 31;
+/// Of draws of the base.
+const DRAWS: u64 = 32;
 /// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
 const FOLDS: usize = 5;
 /// Whoever watches hears after so many groups.
@@ -70,6 +75,8 @@ pub struct GroupedFit {
     classes: Vec<String>,
     scale: Standardiser,
     base: VbOutcome,
+    /// Draws of the base distribution; none where the fit was stopped before them.
+    draws: Vec<GaussianPrior>,
     /// Atoms without weight are left out.
     mixture: Mixture<ProbitTask>,
     names: Vec<String>,
@@ -126,8 +133,14 @@ pub fn fit_groups_watched(
     }
     let data: Vec<&Task<bool>> = tasks.iter().collect();
     let infers_tau = config.weights.tau == Concentration::Inferred && data.len() > 1;
-    let share = if infers_tau { 0.4 } else { 0.7 };
+    let share = if infers_tau { 0.3 } else { 0.6 };
     let (model, mut outcome) = base(&data, config, share, watch)?;
+    let mut part = watch.part("draws of the base", 0.1);
+    let drawn_to = start(model.prior().width())?;
+    let draws = match watch.is_stopped() {
+        true => Vec::new(),
+        false => draw_bases(&model, &drawn_to, &data, config.seed, &mut part)?,
+    };
     let mut settings = config.weights;
     if settings.tau == Concentration::Inferred {
         settings.tau = Concentration::Given(data.len() as f64);
@@ -137,7 +150,7 @@ pub fn fit_groups_watched(
     if infers_tau && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
         mixture.set_tau(tau);
     }
-    let mut posteriors = posteriors(&mut mixture, &data, watch)?;
+    let mut posteriors = posteriors(&mut mixture, &draws, &data, watch)?;
     let kept = mixture.drop_idle_atoms();
     for group in &mut posteriors {
         group.weights = kept.iter().map(|&atom| group.weights[atom]).collect();
@@ -150,6 +163,7 @@ pub fn fit_groups_watched(
         classes: labels.classes().to_vec(),
         scale,
         base: outcome,
+        draws,
         mixture,
         names: groups.classes().to_vec(),
         groups: posteriors,
@@ -372,6 +386,7 @@ fn left_out_tau(
 /// What is believed of each group. Stopped, those that are still to come are alone, and so are new ones: atoms cost most of the time.
 fn posteriors(
     mixture: &mut Mixture<ProbitTask>,
+    draws: &[GaussianPrior],
     data: &[&Task<bool>],
     watch: &Watch<'_>,
 ) -> Result<Vec<ActiveUser<TaskAtom>>, HbrecError> {
@@ -382,7 +397,9 @@ fn posteriors(
             mixture.set_tau(f64::INFINITY);
         }
         let next = all.len()..(all.len() + CHUNK).min(data.len());
-        let found = parallel::try_map(next, |group| posterior(mixture, data[group], Some(group)));
+        let found = parallel::try_map(next, |group| {
+            posterior(mixture, draws, data[group], Some(group))
+        });
         all.extend(found?);
         let done = all.len() as f64 / data.len() as f64;
         let _ = part.report(all.len() as u64, done, &[], &[]);
@@ -393,6 +410,7 @@ fn posteriors(
 /// A group of the fit by its number, without its own atom, or a new one.
 fn posterior(
     mixture: &Mixture<ProbitTask>,
+    draws: &[GaussianPrior],
     task: &Task<bool>,
     own: Option<usize>,
 ) -> Result<ActiveUser<TaskAtom>, HbrecError> {
@@ -400,8 +418,12 @@ fn posterior(
         Some(own) => mixture.database_user(task, own)?,
         None => mixture.user(task)?,
     };
+    let alone = match draws.is_empty() {
+        true => mixture.model().atom(&found.alone, AtomRule::Mean),
+        false => averaged(draws, task, own.is_some())?,
+    };
     Ok(ActiveUser {
-        alone: mixture.model().atom(&found.alone, AtomRule::Mean),
+        alone,
         own_weight: found.own_weight,
         weights: found.weights,
         ln_evidence: found.ln_evidence,
@@ -435,6 +457,11 @@ impl GroupedFit {
     /// Base distribution and point masses, of coefficients in standard units after the intercept. Groups whose atoms have no weight are not among them.
     pub fn mixture(&self) -> &Mixture<ProbitTask> {
         &self.mixture
+    }
+
+    /// Draws of the base distribution given the groups; none where the fit was stopped before them.
+    pub fn base_draws(&self) -> &[GaussianPrior] {
+        &self.draws
     }
 
     /// Iterations of the base: the summed log-evidence of the groups with the logarithm of the priors, before each.
@@ -478,7 +505,12 @@ impl GroupedFit {
             });
         }
         let rows = Rows::new(&self.scale, table, labels)?;
-        posterior(&self.mixture, &rows.task(0..table.n_rows())?, None)
+        posterior(
+            &self.mixture,
+            &self.draws,
+            &rows.task(0..table.n_rows())?,
+            None,
+        )
     }
 
     /// Probability of the second class for rows of a group.

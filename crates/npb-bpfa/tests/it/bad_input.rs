@@ -23,16 +23,18 @@ fn tables() {
         error(&table(2, 2, &[nan; 4])),
         BpfaError::NoEntries
     ));
-    assert!(matches!(
-        error(&table(2, 2, &[3.0; 4])),
-        BpfaError::Constant { entries: 4, .. }
-    ));
-    assert!(matches!(
-        error(&table(1, 1, &[3.0])),
-        BpfaError::Constant { .. }
-    ));
-    let finite: [(&str, Table); 8] = [
-        ("one row", table(1, 3, &[1.0, 2.0, 4.0])),
+    // One row is no variation.
+    for (n, p, cells) in [
+        (2, 2, &[3.0; 4][..]),
+        (1, 1, &[3.0]),
+        (1, 3, &[1.0, 2.0, 4.0]),
+    ] {
+        assert!(matches!(
+            error(&table(n, p, cells)),
+            BpfaError::NothingVaries
+        ));
+    }
+    let finite: [(&str, Table); 7] = [
         ("one column", table(3, 1, &[1.0, 2.0, 4.0])),
         ("an empty row", table(3, 2, &[1.0, 2.0, nan, nan, 4.0, 3.0])),
         (

@@ -3,8 +3,8 @@
 use npb_bpfa::npb_data::{Rating, Ratings, Table};
 use npb_bpfa::npb_infer::Watch;
 use npb_bpfa::{
-    BpfaConfig, BpfaFit, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, Cells, ScorePrior,
-    SlabPrior, SpikePrior, compare_atoms, fit, fit_ratings,
+    BpfaConfig, BpfaError, BpfaFit, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, Cells, Role,
+    Saved, ScorePrior, SlabPrior, SpikePrior, compare_atoms, fit, fit_ratings,
 };
 
 use crate::simulated::{Simulated, config, simulated};
@@ -305,4 +305,141 @@ fn new_rows_are_answered_one_by_one() {
             .iter()
             .all(|x| x.is_finite())
     );
+}
+
+/// A table with some more columns.
+fn beside(table: &Table, more: impl Fn(usize) -> Vec<f64>) -> Table {
+    let row = |i: usize| {
+        let own = (0..table.n_cols()).map(|j| table.get(i, j).unwrap_or(f64::NAN));
+        own.chain(more(i)).collect::<Vec<f64>>()
+    };
+    let cells: Vec<f64> = (0..table.n_rows()).flat_map(row).collect();
+    Table::from_nan_coded(table.n_rows(), cells.len() / table.n_rows(), &cells).unwrap()
+}
+
+/// A column that is constant, or there again in other units, changes no answer for the others; it is given back, and filled from what it copies.
+#[test]
+fn constants_and_copies_change_no_answer() {
+    let data = simulated(60, 6, 2, 0.3, 0.25, 13);
+    let table = data.table();
+    let cell = |i: usize, j: usize| table.get(i, j).unwrap_or(f64::NAN);
+    let config = config(5, 60, 40);
+    let model = fit(&table, &config).unwrap();
+    let (full, new) = (
+        model.impute(&table).unwrap(),
+        model.impute_new(&table).unwrap(),
+    );
+    let scores = model.transform(&table).unwrap();
+    // The last column says what its original does, and something where that does not.
+    let constant = beside(&table, |_| vec![3.0]);
+    let copy = beside(&table, |i| vec![8.0 - 4.0 * cell(i, 0)]);
+    let twice = beside(&table, |i| (0..6).map(|j| cell(i, j)).collect());
+    for (what, wider) in [("constant", &constant), ("copy", &copy), ("twice", &twice)] {
+        let found = fit(wider, &config).unwrap();
+        assert_eq!(found.transform(wider).unwrap(), scores, "{what}");
+        let same = |a: &Table, b: &Table| (0..60).all(|i| a.row(i)[..6] == b.row(i)[..6]);
+        assert!(same(&found.impute(wider).unwrap(), &full), "{what}");
+        assert!(same(&found.impute_new(wider).unwrap(), &new), "{what}");
+        assert_eq!(
+            found.predict(3, 2).unwrap(),
+            model.predict(3, 2).unwrap(),
+            "{what}"
+        );
+        assert_eq!(
+            BpfaFit::from_bytes(&found.to_bytes().unwrap()).unwrap(),
+            found
+        );
+    }
+    let found = fit(&constant, &config).unwrap();
+    assert_eq!(found.roles()[6], Role::Constant { value: 3.0 });
+    let certain = found.predict(1, 6).unwrap();
+    assert_eq!(
+        (certain.mean, certain.sd, certain.predictive_sd),
+        (3.0, 0.0, 0.0)
+    );
+    let found = fit(&copy, &config).unwrap();
+    let Role::CopyOf {
+        column: 0,
+        factor,
+        offset,
+    } = found.roles()[6]
+    else {
+        panic!("{:?}", found.roles());
+    };
+    assert!((factor + 4.0).abs() < 1e-6 && (offset - 8.0).abs() < 1e-6);
+    let (a, b) = (found.predict(5, 0).unwrap(), found.predict(5, 6).unwrap());
+    assert!((b.mean - (8.0 - 4.0 * a.mean)).abs() < 1e-6 && (b.sd - 4.0 * a.sd).abs() < 1e-6);
+    let density = |column, value| {
+        let entry = Rating {
+            row: 5,
+            column,
+            value,
+        };
+        found.ln_density(&[entry]).unwrap()[0]
+    };
+    assert!((density(0, 0.7) - 4.0_f64.ln() - density(6, 8.0 - 4.0 * 0.7)).abs() < 1e-6);
+    // Known by its copy alone.
+    let hidden = beside(&table, |i| vec![8.0 - 4.0 * data.noisy[i * 6]]);
+    let found = fit(&hidden, &config).unwrap().impute(&hidden).unwrap();
+    let lost = (0..60).filter(|i| !table.is_observed(*i, 0));
+    assert!(lost.clone().count() > 5);
+    lost.for_each(|i| assert!((found.row(i)[0] - data.noisy[i * 6]).abs() < 1e-6));
+    // Nothing but constants.
+    let flat = Table::complete(3, 2, vec![1.0, 5.0, 1.0, 5.0, 1.0, 5.0]).unwrap();
+    assert!(matches!(fit(&flat, &config), Err(BpfaError::NothingVaries)));
+}
+
+/// Columns are in units of their own: what one is measured in changes no answer but by that unit.
+#[test]
+fn units_of_columns_do_not_matter() {
+    let data = simulated(50, 5, 2, 0.3, 0.2, 14);
+    let table = data.table();
+    let unit = |j: usize| [1.0, 1024.0, 1.0 / 64.0, 1.0, 4.0][j];
+    let other = table.map(|_, j, v| unit(j) * v).unwrap();
+    let config = config(5, 50, 30);
+    let (a, b) = (fit(&table, &config).unwrap(), fit(&other, &config).unwrap());
+    let (full, scaled) = (a.impute(&table).unwrap(), b.impute(&other).unwrap());
+    for at in 0..250 {
+        assert_eq!(unit(at % 5) * full.values()[at], scaled.values()[at]);
+    }
+    assert_eq!(a.transform(&table).unwrap(), b.transform(&other).unwrap());
+}
+
+/// Columns with noise of their own: ones that others nearly determine, or exactly, take little from what is said of the rest. With one noise for all they ruin it.
+#[test]
+fn near_copies_do_not_ruin_the_rest() {
+    let (mut plain, mut near, mut sums, mut common) = (0.0, 0.0, 0.0, 0.0);
+    for seed in 0..4 {
+        let data = simulated(120, 8, 2, 0.5, 0.2, 20 + seed);
+        let table = data.table();
+        let cell = |i: usize, j: usize| table.get(i, j).unwrap_or(f64::NAN);
+        let error = |table: &Table, channel_noise: bool| {
+            let config = BpfaConfig {
+                channel_noise,
+                ..config(16, 150, 150)
+            };
+            let full = fit(table, &config).unwrap().impute(table).unwrap();
+            let holes = (0..960).filter(|&at| !data.observed[at]);
+            let square = |at: usize| (full.row(at / 8)[at % 8] - data.truth[at]).powi(2);
+            (holes.clone().map(square).sum::<f64>() / holes.count() as f64).sqrt() / 4.0
+        };
+        plain += error(&table, true);
+        // The first is a copy, the second is not near enough for one.
+        let more = |i: usize| {
+            vec![
+                cell(i, 0) + 0.02 * (i as f64 * 1.7).sin(),
+                cell(i, 1) + 0.2 * (i as f64 * 2.3).cos(),
+            ]
+        };
+        near += error(&beside(&table, more), true);
+        let sum = beside(&table, |i| vec![cell(i, 0) + cell(i, 1)]);
+        sums += error(&sum, true);
+        common += error(&sum, false);
+    }
+
+    assert!(
+        near < 1.3 * plain && sums < 1.4 * plain,
+        "{plain} {near} {sums}"
+    );
+    assert!(common > sums, "{common} {sums}");
 }

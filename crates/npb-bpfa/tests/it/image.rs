@@ -7,8 +7,7 @@ use npb_bpfa::npb_infer::checkpoint::Every;
 use npb_bpfa::npb_infer::watch::Progress;
 use npb_bpfa::npb_infer::{Stop, SweepPlan, Watch, stream};
 use npb_bpfa::{
-    BpfaError, ImageConfig, Restored, Saved, SpikePrior, StreamConfig, UsagePrior, restore,
-    restore_large, restore_large_watched, restore_watched,
+    BpfaError, ImageConfig, Restored, Role, Saved, SpikePrior, UsagePrior, restore, restore_watched,
 };
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -203,51 +202,6 @@ fn what_was_cut_off_may_lie_beyond() {
     );
 }
 
-#[test]
-fn a_large_image_is_restored_part_by_part() {
-    let truth = truth(60, 40, 1);
-    let noisy = damaged(&truth, 20.0, 0.0, 8);
-    let mut large = StreamConfig {
-        image: config(40, 1),
-        sample: 600,
-        part: 400,
-        ..StreamConfig::default()
-    };
-    let held = restore_large(&noisy, &large).unwrap();
-    let whole = restore(&noisy, &config(40, 20)).unwrap();
-    // Most of what the whole image gives, from less than a third of its patches at a time.
-    assert!(psnr(&held, &truth) > psnr(&whole, &truth) - 1.5);
-    assert!((held.noise_sd[0] - 20.0).abs() < 2.0);
-    large.update = 3;
-    let updated = restore_large(&noisy, &large).unwrap();
-    assert!(psnr(&updated, &truth) > psnr(&whole, &truth) - 1.5);
-    assert_ne!(updated.dictionary, held.dictionary);
-    large.image.model.spikes = Some(SpikePrior::default());
-    assert!(restore_large(&noisy, &large).is_err());
-}
-
-/// Two parts with the same pixels: one random number for both would give both the same errors.
-#[test]
-fn parts_of_a_large_image_have_random_numbers_of_their_own() {
-    let (lines, width) = (20, 30);
-    let noisy = damaged(&truth(lines, width, 1), 20.0, 0.0, 8);
-    let height = 2 * lines + 4;
-    let twice = |i: usize| noisy.values()[i % (lines * width)];
-    let twice = Image::new(height, width, 1, (0..height * width).map(twice).collect());
-    let config = StreamConfig {
-        image: config(10, 1),
-        sample: 200,
-        part: lines * (width - 4),
-        ..StreamConfig::default()
-    };
-    let restored = restore_large(&twice.unwrap(), &config).unwrap();
-    let restored = restored.image().unwrap();
-    // Pixels whose patches all begin in one part.
-    let alone = 4 * width..lines * width;
-    let same = alone.filter(|&i| restored.values()[i] == restored.values()[i + lines * width]);
-    assert_eq!(same.count(), 0);
-}
-
 fn in_pool<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.unwrap().install(run)
@@ -258,25 +212,12 @@ fn bits_do_not_depend_on_threads() {
     let image = damaged(&truth(30, 28, 1), 15.0, 0.3, 9);
     let mut two = config(6, 4);
     two.model.chains = 2;
-    let large = StreamConfig {
-        image: config(6, 1),
-        sample: 200,
-        part: 150,
-        ..StreamConfig::default()
-    };
-    let run = |threads| {
-        in_pool(threads, || {
-            (
-                restore(&image, &two).unwrap(),
-                restore_large(&image, &large).unwrap(),
-            )
-        })
-    };
+    let run = |threads| in_pool(threads, || restore(&image, &two).unwrap());
     let one = run(1);
     assert_eq!(run(2), one);
     assert_eq!(run(4), one);
-    assert_eq!(one.0.traces.len(), 2);
-    assert_ne!(one.0.traces[0], one.0.traces[1]);
+    assert_eq!(one.traces.len(), 2);
+    assert_ne!(one.traces[0], one.traces[1]);
 }
 
 #[test]
@@ -311,46 +252,6 @@ fn a_stopped_run_goes_on_in_the_same_bits() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Of a large image that is not finished the rows that were seen are there; it goes on, from the sample or from a part, in the same bits.
-#[test]
-fn a_stopped_large_image_keeps_what_it_has() {
-    let image = damaged(&truth(40, 24, 1), 15.0, 0.3, 13);
-    let large = StreamConfig {
-        image: config(6, 1),
-        sample: 200,
-        part: 150,
-        ..StreamConfig::default()
-    };
-    let whole = restore_large(&image, &large).unwrap();
-    let folder = std::env::temp_dir().join(format!("npb-bpfa-large-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("checkpoint");
-    for (part, step, rows) in [("sample", 4, 0..1), ("parts", 3, 10..30)] {
-        let _ = std::fs::remove_file(&path);
-        let stop = move |p: &Progress<'_>| match p.part == part && p.step >= step {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        };
-        let watch = Watch::new(stop).with_checkpoint(&path, Every::sweeps(1));
-        let stopped = restore_large_watched(&image, &large, &watch).unwrap();
-        assert_eq!(stopped.stop, Stop::Cancelled);
-        let found = stopped.image().unwrap();
-        let known = (0..40)
-            .take_while(|&row| found.get(row, 0, 0).is_some())
-            .count();
-        assert!(rows.contains(&known), "{known} rows after {part} {step}");
-        let finished = whole.image().unwrap();
-        let same = (0..known).all(|row| found.get(row, 5, 0) == finished.get(row, 5, 0));
-        assert!(same && found.get(39, 0, 0).is_none());
-        let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));
-        assert_eq!(
-            restore_large_watched(&image, &large, &again).unwrap(),
-            whole
-        );
-    }
-    std::fs::remove_dir_all(&folder).unwrap();
-}
-
 #[test]
 fn a_restored_image_comes_back_from_its_file() {
     let image = damaged(&truth(16, 16, 1), 15.0, 0.0, 12);
@@ -379,17 +280,11 @@ fn bad_images_are_refused_by_name() {
     let mut large = config(1, 1);
     large.patch = [17, 5];
     assert!(refused(&image, &large).contains("height of the patch is 17"));
-    let flat = Image::new(16, 16, 1, vec![7.0; 256]).unwrap();
-    assert!(refused(&flat, &config(1, 1)).contains("all 256 observed entries are 7"));
     let nothing = image.hide(&Mask::new(16, 16, true).unwrap()).unwrap();
     assert!(matches!(
         restore(&nothing, &config(1, 1)),
         Err(BpfaError::NoEntries)
     ));
-    let one = Image::new(1, 1, 1, vec![3.0]).unwrap();
-    let mut small = config(1, 1);
-    small.patch = [1, 1];
-    assert!(refused(&one, &small).contains("nothing to explain"));
     for change in [
         |c: &mut ImageConfig| c.patch[1] = 0,
         |c: &mut ImageConfig| c.step = [0, 1],
@@ -431,4 +326,108 @@ fn unknown_channels_stay_missing_and_units_do_not_matter() {
         .zip(b.values())
         .map(|(a, b)| (256.0 * a + 1024.0 - b).abs() / 256.0);
     assert!(worst.fold(0.0, f32::max) < 8.0);
+}
+
+/// Channels that say the same, or nothing, change no answer for the others.
+#[test]
+fn copies_and_constant_channels_change_no_answer() {
+    let grey = damaged(&truth(20, 18, 1), 15.0, 0.1, 14);
+    let config = config(10, 10);
+    let alone = restore(&grey, &config).unwrap();
+    // The channels of a pixel by its grey.
+    let coloured = |channels: usize, of: fn(f64, usize) -> f64| {
+        let pixel = |at: usize| grey.get(at / 18, at % 18, 0).map_or(f64::NAN, f64::from);
+        let values: Vec<f64> = (0..360)
+            .flat_map(|at| (0..channels).map(move |c| (at, c)))
+            .map(|(at, c)| of(pixel(at), c))
+            .collect();
+        Image::from_nan_coded(20, 18, channels, &values).unwrap()
+    };
+    let of = |restored: &Restored, channel: usize, channels: usize| {
+        let image = restored.image().unwrap();
+        let every = move |values: &[f32]| -> Vec<f32> {
+            values
+                .iter()
+                .skip(channel)
+                .step_by(channels)
+                .copied()
+                .collect()
+        };
+        (every(image.values()), every(restored.sd()))
+    };
+    let plain = of(&alone, 0, 1);
+    let three = restore(&coloured(3, |v, _| v), &config).unwrap();
+    assert_eq!(three.noise_sd, alone.noise_sd);
+    (0..3).for_each(|c| assert_eq!(of(&three, c, 3), plain));
+    assert!(matches!(three.roles()[2], Role::CopyOf { column: 0, .. }));
+    // Half as bright, upside down; opaque everywhere.
+    let sepia = restore(&coloured(3, |v, c| [v, 200.0 - 0.5 * v, 255.0][c]), &config).unwrap();
+    assert_eq!(of(&sepia, 0, 3), plain);
+    let (mean, sd) = of(&sepia, 1, 3);
+    let close = |a: f32, b: f32| (a - b).abs() < 1e-3;
+    assert!(
+        (0..360)
+            .all(|i| close(mean[i], 200.0 - 0.5 * plain.0[i]) && close(sd[i], 0.5 * plain.1[i]))
+    );
+    assert_eq!(of(&sepia, 2, 3), (vec![255.0; 360], vec![0.0; 360]));
+    assert_eq!(sepia.roles()[2], Role::Constant { value: 255.0 });
+    assert_eq!(
+        Restored::from_bytes(&sepia.to_bytes().unwrap()).unwrap(),
+        sepia
+    );
+    let suited = |image: &Image| ImageConfig::suited_to(image);
+    assert_eq!(suited(&coloured(3, |v, c| [v, v, 0.0][c])), suited(&grey));
+    let colours = truth(20, 18, 3);
+    assert!(suited(&colours).model.channel_noise && suited(&colours).patch == [7, 7]);
+}
+
+/// An image without contrast is given back, filled; one smaller than patches are gets smaller ones.
+#[test]
+fn flat_and_small_images_are_ordinary() {
+    let flat = Image::new(16, 16, 1, vec![7.0; 256]).unwrap();
+    let hole = Mask::from_fn(16, 16, |row, col| row == 3 && col == 4).unwrap();
+    let flat = flat.hide(&hole).unwrap();
+    let restored = restore(&flat, &ImageConfig::suited_to(&flat)).unwrap();
+    assert_eq!(restored.image().unwrap().values(), [7.0; 256]);
+    assert_eq!(restored.sd(), [0.0; 256]);
+    assert_eq!(restored.noise_sd, [0.0]);
+    assert_eq!(
+        Restored::from_bytes(&restored.to_bytes().unwrap()).unwrap(),
+        restored
+    );
+    let small = damaged(&truth(5, 12, 1), 5.0, 0.0, 15);
+    let config = ImageConfig::suited_to(&small);
+    assert_eq!(config.patch, [5, 8]);
+    let restored = restore(&small, &config).unwrap();
+    assert!(
+        restored
+            .image()
+            .unwrap()
+            .values()
+            .iter()
+            .all(|v| v.is_finite())
+    );
+}
+
+/// Where few patches lie about a pixel several chains say what one does not know.
+#[test]
+fn few_patches_about_a_pixel_get_four_chains() {
+    let cube = damaged(&truth(6, 6, 5), 5.0, 0.0, 16);
+    let chains = |patch: [usize; 2], step: [usize; 2]| {
+        let mut config = ImageConfig {
+            patch,
+            step,
+            ..ImageConfig::default()
+        };
+        config.model.atoms = 4;
+        config.model.sweeps = SweepPlan {
+            burn_in: 1,
+            keep: 1,
+            thin: 1,
+        };
+        restore(&cube, &config).unwrap().traces.len()
+    };
+    assert_eq!(chains([1, 1], [1, 1]), 4);
+    assert_eq!(chains([4, 4], [3, 2]), 4);
+    assert_eq!(chains([4, 4], [2, 2]), 1);
 }

@@ -1,12 +1,9 @@
 //! Fits in files.
 
+use npb_bpfa::npb_infer::Watch;
 use npb_bpfa::npb_infer::checkpoint::Every;
 use npb_bpfa::npb_infer::testing::attack_file;
-use npb_bpfa::npb_infer::{VbLimits, Watch};
-use npb_bpfa::{
-    BpfaConfig, BpfaFit, BpfaVbConfig, BpfaVbFit, Factorisation, Saved, ScorePrior, fit, fit_vb,
-    fit_watched,
-};
+use npb_bpfa::{BpfaConfig, BpfaFit, Saved, ScorePrior, fit, fit_watched};
 
 use crate::simulated::{config, simulated};
 
@@ -32,38 +29,6 @@ fn a_loaded_fit_is_the_fit_and_damaged_files_do_no_harm() {
             let _ = model.to_bytes();
         };
         let summary = attack_file(&bytes, 3000, 2, BpfaFit::from_bytes, use_it).unwrap();
-        assert_eq!(summary.truncations, bytes.len());
-    }
-}
-
-#[test]
-fn so_is_a_variational_one() {
-    let table = simulated(7, 4, 2, 0.2, 0.3, 1).table();
-    for factorisation in [Factorisation::Joint, Factorisation::Factorised] {
-        let config = BpfaVbConfig {
-            atoms: 2,
-            factorisation,
-            limits: VbLimits {
-                max_iterations: 5,
-                tolerance: 0.0,
-            },
-            ..BpfaVbConfig::default()
-        };
-        let model = fit_vb(&table, &config, &Watch::none()).unwrap();
-        let full = model.impute(&table).unwrap();
-        assert_eq!(full.n_missing(), 0);
-        let bytes = model.to_bytes().unwrap();
-        assert_eq!(
-            BpfaVbFit::from_bytes(&bytes).unwrap().to_bytes().unwrap(),
-            bytes
-        );
-        let use_it = |model: &BpfaVbFit| {
-            let _ = model.impute(&table);
-            let _ = model.predict(0, 0);
-            let _ = model.elbo();
-            let _ = model.to_bytes();
-        };
-        let summary = attack_file(&bytes, 2000, 2, BpfaVbFit::from_bytes, use_it).unwrap();
         assert_eq!(summary.truncations, bytes.len());
     }
 }

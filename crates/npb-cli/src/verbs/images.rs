@@ -1,10 +1,11 @@
 //! `npb denoise` and `inpaint`.
 
+use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::path::Path;
 
-use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgb};
-use npb_bpfa::{ImageConfig, Restored, restore_watched};
+use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, LumaA, Pixel, Rgb, Rgba};
+use npb_bpfa::{ImageConfig, Role, restore_watched};
 use npb_data::{Image, Mask, write_npy};
 
 use crate::args::{DenoiseArgs, ImageArgs, InpaintArgs, ModelKind, Run};
@@ -15,48 +16,108 @@ use crate::output;
 
 /// An image of a file, with what is needed to write one like it.
 struct Picture {
+    /// Transparent pixels are holes.
     pixels: Image,
+    /// Of each pixel; empty without.
+    alpha: Vec<f32>,
     /// Largest value of a channel: 255 or 65535.
     largest: f32,
 }
 
 pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
     let picture = picture(&args.image, quiet)?;
-    restored(&args.image, &picture, &picture.pixels, &args.how, quiet)
+    restored(&args.image, &picture.pixels, &args.how, quiet, |found| {
+        let alpha = picture.alpha.clone();
+        written(&args.how, &picture, found.values(), alpha)
+    })
 }
 
 pub(crate) fn inpaint(args: &InpaintArgs, quiet: bool) -> Result<()> {
     let picture = picture(&args.image, quiet)?;
-    let mask = decoded(&args.mask)?.to_luma16();
-    let (height, width) = (picture.pixels.height(), picture.pixels.width());
+    let image = match &args.mask {
+        Some(mask) => masked(&picture.pixels, args, mask, quiet)?,
+        None => picture.pixels.clone(),
+    };
+    if image.n_missing() == 0 {
+        return Err(Failure::usage(format_args!(
+            "{} has no hole: make holes transparent, or mark them in an image of the same size with --mask",
+            args.image.display()
+        )));
+    }
+    let line = image.width() * image.channels();
+    let known = |at: usize| !args.denoise && image.observed().get(at / line, at % line);
+    restored(&args.image, &image, &args.how, quiet, |found| {
+        let value = |(at, &filled): (usize, &f32)| match known(at) {
+            true => image.values()[at],
+            false => filled,
+        };
+        let values: Vec<f32> = found.values().iter().enumerate().map(value).collect();
+        // What was transparent is there now.
+        let alpha = picture.alpha.iter();
+        let alpha = alpha.map(|&a| if a > 0.0 { a } else { picture.largest });
+        written(&args.how, &picture, &values, alpha.collect())
+    })
+}
+
+/// The image without the pixels that a mask calls holes.
+fn masked(image: &Image, args: &InpaintArgs, file: &Path, quiet: bool) -> Result<Image> {
+    let mask = decoded(file)?;
+    let (height, width) = (image.height(), image.width());
     if (mask.height() as usize, mask.width() as usize) != (height, width) {
         return Err(Failure::bad_data(format_args!(
             "{}: is {} x {} pixels, {} has {width} x {height}",
-            args.mask.display(),
+            file.display(),
             mask.width(),
             mask.height(),
             args.image.display()
         )));
     }
-    let is_hole = |row: usize, column: usize| mask.get_pixel(column as u32, row as u32).0[0] > 0;
-    let holes = Mask::from_fn(height, width, is_hole).map_err(Failure::failed)?;
-    let image = picture.pixels.hide(&holes).map_err(Failure::failed)?;
-    restored(&args.image, &picture, &image, &args.how, quiet)
+    let (holes, drawn_by) = holes(&mask);
+    if let Some(part) = drawn_by {
+        let n = holes.iter().filter(|hole| **hole).count();
+        note(
+            quiet,
+            format_args!(
+                "{}: its {n} {part} pixels are the holes; a mask without transparency would be black but for them",
+                file.display()
+            ),
+        );
+    }
+    let holes = Mask::from_fn(height, width, |row, column| holes[row * width + column]);
+    image
+        .hide(&holes.map_err(Failure::failed)?)
+        .map_err(Failure::failed)
+}
+
+/// Which pixels of a mask are holes, and which part that is where transparency draws it. What is not black is a hole. With transparent and other pixels: of a
+/// drawing in one colour the smaller part; of a picture what is transparent.
+fn holes(mask: &DynamicImage) -> (Vec<bool>, Option<&'static str>) {
+    let pixels = mask.to_luma_alpha16();
+    let pixels: Vec<[u16; 2]> = pixels.pixels().map(|pixel| pixel.0).collect();
+    let transparent = pixels.iter().filter(|pixel| pixel[1] == 0).count();
+    let colours: BTreeSet<u16> = pixels.iter().filter(|p| p[1] > 0).map(|p| p[0]).collect();
+    let black_and_white = colours.len() == 2 && colours.contains(&0);
+    if transparent == 0 || colours.is_empty() || black_and_white {
+        let lit = |pixel: &[u16; 2]| pixel[0] > 0 && pixel[1] > 0;
+        return (pixels.iter().map(lit).collect(), None);
+    }
+    if colours.len() == 1 && 2 * transparent > pixels.len() {
+        return (pixels.iter().map(|p| p[1] > 0).collect(), Some("opaque"));
+    }
+    (
+        pixels.iter().map(|p| p[1] == 0).collect(),
+        Some("transparent"),
+    )
 }
 
 fn restored(
     file: &Path,
-    picture: &Picture,
     image: &Image,
     how: &ImageArgs,
     quiet: bool,
+    write: impl FnOnce(&Image) -> Result<()>,
 ) -> Result<()> {
-    let format = ImageFormat::from_path(&how.out)
-        .ok()
-        .filter(|format| matches!(format, ImageFormat::Png | ImageFormat::Tiff))
-        .ok_or_else(|| {
-            Failure::usage(format_args!("{}: call it .png or .tiff", how.out.display()))
-        })?;
+    format_of(&how.out)?;
     if let Some(sd) = &how.sd {
         output::check_folder(sd)?;
     }
@@ -78,12 +139,19 @@ fn restored(
     job.finished()?;
     let restored =
         restored.map_err(|e| Failure::bad_data(format_args!("{}: {e}", file.display())))?;
-    output::bytes(&encoded(&restored, picture, format)?, Some(&how.out))?;
-    if let Some(path) = &how.sd {
-        let mut npy = Vec::new();
-        write_npy(&mut npy, &image.size(), restored.sd().iter().copied())
-            .map_err(Failure::failed)?;
-        output::bytes(&npy, Some(path))?;
+    for (channel, role) in restored.roles().iter().enumerate() {
+        let says = match role {
+            Role::Modelled => continue,
+            Role::Constant { value } => format!("{value} everywhere: given back as it is"),
+            Role::CopyOf { column, .. } => {
+                format!("channel {} over again: restored as one", column + 1)
+            }
+        };
+        let name = file.display();
+        note(
+            quiet,
+            format_args!("{name}: channel {} is {says}", channel + 1),
+        );
     }
     let noise: Vec<String> = restored
         .noise_sd
@@ -96,7 +164,21 @@ fn restored(
         image.height(),
         noise.join(", ")
     );
+    write(&restored.image().map_err(Failure::failed)?)?;
+    if let Some(path) = &how.sd {
+        let mut npy = Vec::new();
+        write_npy(&mut npy, &image.size(), restored.sd().iter().copied())
+            .map_err(Failure::failed)?;
+        output::bytes(&npy, Some(path))?;
+    }
     job.done(&what, true, &crate::keep::beside(job.checkpoint()))
+}
+
+fn format_of(out: &Path) -> Result<ImageFormat> {
+    ImageFormat::from_path(out)
+        .ok()
+        .filter(|format| matches!(format, ImageFormat::Png | ImageFormat::Tiff))
+        .ok_or_else(|| Failure::usage(format_args!("{}: call it .png or .tiff", out.display())))
 }
 
 fn decoded(path: &Path) -> Result<DynamicImage> {
@@ -111,98 +193,90 @@ fn decoded(path: &Path) -> Result<DynamicImage> {
 
 fn picture(path: &Path, quiet: bool) -> Result<Picture> {
     let decoded = decoded(path)?;
-    let size = [decoded.height() as usize, decoded.width() as usize];
+    let [height, width] = [decoded.height() as usize, decoded.width() as usize];
     let colour = decoded.color();
-    if colour.has_alpha() {
+    let deep = colour.bytes_per_pixel() / colour.channel_count() > 1;
+    let bytes = |raw: Vec<u8>| raw.into_iter().map(f32::from).collect();
+    let words = |raw: Vec<u16>| raw.into_iter().map(f32::from).collect();
+    // With alpha, opaque where there is none.
+    let (channels, all): (usize, Vec<f32>) = match (colour.has_color(), deep) {
+        (false, false) => (1, bytes(decoded.to_luma_alpha8().into_raw())),
+        (false, true) => (1, words(decoded.to_luma_alpha16().into_raw())),
+        (true, false) => (3, bytes(decoded.to_rgba8().into_raw())),
+        (true, true) => (3, words(decoded.to_rgba16().into_raw())),
+    };
+    let pixels = all.chunks_exact(channels + 1);
+    let alpha: Vec<f32> = pixels.clone().map(|pixel| pixel[channels]).collect();
+    let values = pixels.flat_map(|pixel| &pixel[..channels]).copied();
+    let image = Image::new(height, width, channels, values.collect());
+    let transparent = Mask::from_fn(height, width, |i, j| alpha[i * width + j] == 0.0);
+    let hidden = image.and_then(|image| image.hide(&transparent?));
+    let pixels = hidden.map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
+    let holes = alpha.iter().filter(|a| **a == 0.0).count();
+    if holes > 0 {
+        let name = path.display();
         note(
             quiet,
-            format_args!("{}: the alpha channel is left out", path.display()),
+            format_args!(
+                "{name}: {holes} transparent pixels are holes; alpha is left alone elsewhere"
+            ),
         );
     }
-    let deep = colour.bytes_per_pixel() / colour.channel_count() > 1;
-    let (channels, values): (usize, Vec<f32>) = match (colour.has_color(), deep) {
-        (false, false) => (
-            1,
-            decoded
-                .to_luma8()
-                .into_raw()
-                .into_iter()
-                .map(f32::from)
-                .collect(),
-        ),
-        (false, true) => (
-            1,
-            decoded
-                .to_luma16()
-                .into_raw()
-                .into_iter()
-                .map(f32::from)
-                .collect(),
-        ),
-        (true, false) => (
-            3,
-            decoded
-                .to_rgb8()
-                .into_raw()
-                .into_iter()
-                .map(f32::from)
-                .collect(),
-        ),
-        (true, true) => (
-            3,
-            decoded
-                .to_rgb16()
-                .into_raw()
-                .into_iter()
-                .map(f32::from)
-                .collect(),
-        ),
-    };
-    let pixels = Image::new(size[0], size[1], channels, values)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
     Ok(Picture {
         pixels,
+        alpha: if colour.has_alpha() {
+            alpha
+        } else {
+            Vec::new()
+        },
         largest: if deep { 65_535.0 } else { 255.0 },
     })
 }
 
-/// An image like the one that was read: as many channels and bits.
-fn encoded(restored: &Restored, picture: &Picture, format: ImageFormat) -> Result<Vec<u8>> {
-    let image = restored.image().map_err(Failure::failed)?;
-    let (width, height) = (image.width() as u32, image.height() as u32);
-    let within = |v: &f32| v.round().clamp(0.0, picture.largest);
-    let bytes = || {
-        image
-            .values()
-            .iter()
-            .map(|v| within(v) as u8)
-            .collect::<Vec<_>>()
+/// Writes an image like the one that was read, with these values and this alpha: as many channels and bits.
+fn written(how: &ImageArgs, picture: &Picture, values: &[f32], alpha: Vec<f32>) -> Result<()> {
+    let format = format_of(&how.out)?;
+    let mut channels = picture.pixels.channels();
+    let mut pixels: Vec<Vec<f32>> = values.chunks_exact(channels).map(<[f32]>::to_vec).collect();
+    // TIFF has no grey with alpha here.
+    if channels == 1 && !alpha.is_empty() && format == ImageFormat::Tiff {
+        pixels
+            .iter_mut()
+            .for_each(|pixel| *pixel = vec![pixel[0]; 3]);
+        channels = 3;
+    }
+    pixels
+        .iter_mut()
+        .zip(&alpha)
+        .for_each(|(pixel, &a)| pixel.push(a));
+    channels += usize::from(!alpha.is_empty());
+    let within = |v: f32| v.round().clamp(0.0, picture.largest);
+    let all = || pixels.iter().flatten().copied();
+    let bytes = || all().map(|v| within(v) as u8).collect();
+    let words = || all().map(|v| within(v) as u16).collect();
+    let size = (
+        picture.pixels.width() as u32,
+        picture.pixels.height() as u32,
+    );
+    let image = match (channels, picture.largest > 255.0) {
+        (1, false) => packed::<Luma<u8>>(size, bytes()),
+        (2, false) => packed::<LumaA<u8>>(size, bytes()),
+        (3, false) => packed::<Rgb<u8>>(size, bytes()),
+        (_, false) => packed::<Rgba<u8>>(size, bytes()),
+        (1, true) => packed::<Luma<u16>>(size, words()),
+        (2, true) => packed::<LumaA<u16>>(size, words()),
+        (3, true) => packed::<Rgb<u16>>(size, words()),
+        (_, true) => packed::<Rgba<u16>>(size, words()),
     };
-    let words = || {
-        image
-            .values()
-            .iter()
-            .map(|v| within(v) as u16)
-            .collect::<Vec<_>>()
-    };
-    let written = match (image.channels(), picture.largest > 255.0) {
-        (1, false) => {
-            ImageBuffer::<Luma<u8>, _>::from_raw(width, height, bytes()).map(DynamicImage::from)
-        }
-        (1, true) => {
-            ImageBuffer::<Luma<u16>, _>::from_raw(width, height, words()).map(DynamicImage::from)
-        }
-        (_, false) => {
-            ImageBuffer::<Rgb<u8>, _>::from_raw(width, height, bytes()).map(DynamicImage::from)
-        }
-        (_, true) => {
-            ImageBuffer::<Rgb<u16>, _>::from_raw(width, height, words()).map(DynamicImage::from)
-        }
-    };
-    let written = written.ok_or_else(|| Failure::failed("the restored image has another size"))?;
+    let image = image.ok_or_else(|| Failure::failed("the restored image has another size"))?;
     let mut file = Cursor::new(Vec::new());
-    written
-        .write_to(&mut file, format)
-        .map_err(Failure::failed)?;
-    Ok(file.into_inner())
+    image.write_to(&mut file, format).map_err(Failure::failed)?;
+    output::bytes(&file.into_inner(), Some(&how.out))
+}
+
+fn packed<P: Pixel>((width, height): (u32, u32), values: Vec<P::Subpixel>) -> Option<DynamicImage>
+where
+    DynamicImage: From<ImageBuffer<P, Vec<P::Subpixel>>>,
+{
+    ImageBuffer::from_raw(width, height, values).map(DynamicImage::from)
 }

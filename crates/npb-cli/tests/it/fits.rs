@@ -518,6 +518,95 @@ fn images_are_restored() {
     );
 }
 
+/// Grey saved as colours is restored as grey; alpha is left alone but for holes; a mask may be drawn by transparency; known pixels are kept.
+#[test]
+fn images_are_restored_as_people_save_them() {
+    let folder = Folder::new("channels");
+    let small = "--set patch=[4,4] --set model.atoms=16 --set model.sweeps.burn_in=10 --set model.sweeps.keep=10";
+    let grey = |x: u32, y: u32| (90 + 70 * ((x / 4 + y / 6) % 2) + (x * 31 + y * 17) % 41) as u8;
+    let [width, height] = [24, 20];
+    image::GrayImage::from_fn(width, height, |x, y| image::Luma([grey(x, y)]))
+        .save(folder.path("grey.png"))
+        .expect("a file");
+    image::RgbImage::from_fn(width, height, |x, y| image::Rgb([grey(x, y); 3]))
+        .save(folder.path("rgb.png"))
+        .expect("a file");
+    let corner = |x: u32, y: u32| x < 5 && y < 4;
+    image::RgbaImage::from_fn(width, height, |x, y| {
+        let [r, alpha] = [grey(x, y), if corner(x, y) { 0 } else { 200 }];
+        image::Rgba([r, r, r, alpha])
+    })
+    .save(folder.path("rgba.png"))
+    .expect("a file");
+    let read = |name: &str| image::open(folder.path(name)).expect("an image").to_rgba8();
+    folder.npb(&format!("denoise grey.png -o g.png {small}"));
+    folder.npb(&format!("denoise rgb.png -o c.png {small}"));
+    assert_eq!(read("g.png"), read("c.png"));
+    folder.npb(&format!("denoise rgba.png -o a.png {small}"));
+    let alpha = |image: &image::RgbaImage, x, y| image.get_pixel(x, y).0[3];
+    let found = read("a.png");
+    assert!((0..5).all(|x| alpha(&found, x, 2) == 0) && alpha(&found, 9, 9) == 200);
+    // Holes are filled and seen, what is known stays.
+    folder.npb(&format!("inpaint rgba.png -o full.png {small}"));
+    let found = read("full.png");
+    let mut changed = 0;
+    for (x, y, pixel) in found.enumerate_pixels() {
+        match corner(x, y) {
+            true => assert_eq!(pixel.0[3], 255),
+            false => assert_eq!(pixel.0, [grey(x, y), grey(x, y), grey(x, y), 200]),
+        }
+        changed += u32::from(pixel.0[0] != grey(x, y));
+    }
+    assert!(changed > 5);
+    // Three ways to draw the same mask.
+    let drawn = |name: &str, of: &dyn Fn(bool) -> [u8; 4]| {
+        image::RgbaImage::from_fn(width, height, |x, y| image::Rgba(of(corner(x, y))))
+            .save(folder.path(name))
+            .expect("a file");
+    };
+    drawn("white.png", &|hole| {
+        if hole { [255; 4] } else { [0, 0, 0, 255] }
+    });
+    drawn("strokes.png", &|hole| {
+        if hole { [0, 0, 0, 255] } else { [0; 4] }
+    });
+    drawn("cut.png", &|hole| {
+        if hole { [255, 255, 255, 0] } else { [255; 4] }
+    });
+    let masks = ["white", "strokes", "cut"];
+    for mask in masks {
+        folder.npb(&format!(
+            "inpaint grey.png --mask {mask}.png -o by-{mask}.png {small}"
+        ));
+    }
+    for mask in masks {
+        assert_eq!(
+            read(&format!("by-{mask}.png")),
+            read("by-white.png"),
+            "{mask}"
+        );
+    }
+    assert_ne!(read("by-white.png"), read("grey.png"));
+    let kept = |name: &str| {
+        let found = read(name);
+        let same = |(x, y, p): (u32, u32, &image::Rgba<u8>)| corner(x, y) || p.0[0] == grey(x, y);
+        found.enumerate_pixels().all(same)
+    };
+    assert!(kept("by-white.png"));
+    folder.npb(&format!(
+        "inpaint grey.png --mask white.png --denoise -o all.png {small}"
+    ));
+    assert!(!kept("all.png"));
+    let error = folder.fails("inpaint grey.png -o x.png", 2);
+    assert!(error.contains("--mask"), "{error}");
+    // Nothing to learn: given back.
+    image::GrayImage::from_fn(9, 3, |_, _| image::Luma([7]))
+        .save(folder.path("flat.png"))
+        .expect("a file");
+    folder.npb("denoise flat.png -o f.png");
+    assert!(read("f.png").pixels().all(|p| p.0[0] == 7));
+}
+
 #[test]
 fn many_labels_are_predicted_at_once() {
     let folder = Folder::new("labels");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use npb_infer::Saved;
 
 use super::{GroupedFit, MODEL, VERSION, size};
-use crate::{ActiveUser, GaussianTask, GibbsModel, HbrecError, TaskAtom};
+use crate::{ActiveUser, GaussianPrior, GaussianTask, GibbsModel, HbrecError, TaskAtom};
 
 impl Saved for GroupedFit {
     const MODEL: &'static str = MODEL;
@@ -42,6 +42,12 @@ impl GroupedFit {
             if found != expected {
                 return Err(size(what, found, expected));
             }
+        }
+        let fits = |base: &GaussianPrior| base.width() == width;
+        if !self.draws.iter().all(fits) {
+            return Err(HbrecError::State {
+                what: "fit for groups: draws of another width".to_owned(),
+            });
         }
         let distinct =
             |names: &[String]| names.iter().collect::<BTreeSet<_>>().len() == names.len();

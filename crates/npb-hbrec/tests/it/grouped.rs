@@ -176,6 +176,7 @@ fn intervals_are_quantiles_of_the_mixture() {
     assert_eq!(group.own_weight, 1.0);
     let ends = alone.predict_interval(group, &rows, 0.9).unwrap();
     let median = alone.predict_interval(group, &rows, 1e-9).unwrap();
+    let mut seen = 0;
     for ((p, [low, high]), [middle, _]) in alone
         .predict(group, &rows)
         .unwrap()
@@ -183,10 +184,16 @@ fn intervals_are_quantiles_of_the_mixture() {
         .zip(ends)
         .zip(median)
     {
+        // Probabilities near one have no digits left to say how far.
+        if low < 1e-6 || high > 1.0 - 1e-6 {
+            continue;
+        }
+        seen += 1;
         let z = |p: f64| npb_hbrec::npb_priors::special::normal_quantile(p);
         let (mean, sd) = (z(middle), (z(high) - z(low)) / (2.0 * z(0.95)));
         assert!((normal_cdf(mean / (1.0 + sd * sd).sqrt()) - p).abs() < 1e-6);
     }
+    assert!(seen >= 10, "{seen}");
     let atoms = world.fit(&given(0.0));
     let group = atoms.group("g01").unwrap();
     assert_eq!(group.own_weight, 0.0);
