@@ -68,12 +68,11 @@ fn is_base(name: &str) -> bool {
 }
 
 fn is_tool(folder: &str) -> bool {
-    let below = |tool: &&str| {
-        folder
-            .strip_prefix(**tool)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let holds = |tool: &str| {
+        let rest = folder.strip_prefix(tool);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    TOOLS.iter().any(|tool| below(&tool))
+    TOOLS.into_iter().any(holds)
 }
 
 fn is_library(manifest: &Manifest) -> bool {

@@ -17,7 +17,7 @@ use npb_kit::{
     mean_and_sd, short, summarise,
 };
 
-pub(in super::super) const TABLE_3: Experiment = Experiment {
+pub(super) const TABLE_3: Experiment = Experiment {
     id: "itf/table-3",
     what: "stand-ins for OAI (ames-housing, heart-disease, adult): log predictive, errors and coverage of held-out cells",
     paper: "ITF better than DPM in 3 of 4 (OAI, which is not public)",
@@ -25,7 +25,7 @@ pub(in super::super) const TABLE_3: Experiment = Experiment {
     run,
 };
 
-pub(in super::super) const TABLE_4: Experiment = Experiment {
+pub(super) const TABLE_4: Experiment = Experiment {
     id: "itf/table-4",
     what: "columns that share a joint law, found: log predictive, errors and coverage of held-out cells",
     paper: "not in the paper",

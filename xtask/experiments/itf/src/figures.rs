@@ -13,12 +13,13 @@ use super::names::ITF;
 use super::tables;
 use npb_kit::data::sha256_of_bytes;
 use npb_kit::draw::{At, Cells, Layer, Panel, Shape, colours, picture};
+use npb_kit::tables::header;
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Record, Report, Result, Scale, TextTable, Trial, short,
     summarise,
 };
 
-pub(in super::super) const FIGURE_1: Experiment = Experiment {
+pub(super) const FIGURE_1: Experiment = Experiment {
     id: "itf/fig-1",
     what: "political blogs: the network, coloured by leaning and by the clusters of its links; what goes with what",
     paper: "clusters driven largely by leaning, but not by it alone: cores and peripheries",
@@ -26,7 +27,7 @@ pub(in super::super) const FIGURE_1: Experiment = Experiment {
     run: |context| whole(context, network),
 };
 
-pub(in super::super) const FIGURE_2: Experiment = Experiment {
+pub(super) const FIGURE_2: Experiment = Experiment {
     id: "itf/fig-2",
     what: "political blogs: probability that two are in one cluster of links",
     paper: "clusters are quite stable, but for a few blogs between core and periphery",
@@ -34,7 +35,7 @@ pub(in super::super) const FIGURE_2: Experiment = Experiment {
     run: |context| whole(context, co_assignment),
 };
 
-pub(in super::super) const FIGURE_3: Experiment = Experiment {
+pub(super) const FIGURE_3: Experiment = Experiment {
     id: "itf/fig-3",
     what: "political blogs: probability of being labelled conservative; held-out labels from links alone",
     paper: "most near 0 or 1; five blogs with labels that do not fit their links stand out",

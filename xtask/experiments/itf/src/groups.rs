@@ -15,7 +15,7 @@ use npb_kit::{
     short, summarise,
 };
 
-pub(in super::super) const GROUPS: Experiment = Experiment {
+pub(super) const GROUPS: Experiment = Experiment {
     id: "itf/groups",
     what: "simulated, independent groups of columns with three clusters each: groups found, errors of hidden cells",
     paper: "none: one factorisation needs 3^groups top-level clusters",

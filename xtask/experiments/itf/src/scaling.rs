@@ -15,7 +15,7 @@ use npb_kit::{
     TextTable, Trial, lines, short, summarise,
 };
 
-pub(in super::super) const SCALING: Experiment = Experiment {
+pub(super) const SCALING: Experiment = Experiment {
     id: "itf/scaling",
     what: "time of a sweep of the default schedule and of the start for 1e3 to 1e6 rows and 20 to 160 columns, one thread",
     paper: "no printed numbers",

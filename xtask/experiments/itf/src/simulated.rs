@@ -16,7 +16,7 @@ use npb_kit::{
     short, summarise,
 };
 
-pub(in super::super) const TABLE_1: Experiment = Experiment {
+pub(super) const TABLE_1: Experiment = Experiment {
     id: "itf/table-1",
     what: "simulated, one clustering drives all columns: errors of held-out cells; ITF, joint DPM, true parameters",
     paper: "ITF 1.79, 31%, 37%; DPM 1.43, 23%, 36% (R, C1, C2; parameters of the paper are not known)",
@@ -24,7 +24,7 @@ pub(in super::super) const TABLE_1: Experiment = Experiment {
     run: |context| reproduce(context, Scenario::One),
 };
 
-pub(in super::super) const TABLE_2: Experiment = Experiment {
+pub(super) const TABLE_2: Experiment = Experiment {
     id: "itf/table-2",
     what: "simulated, columns have their own, dependent clusterings: errors of held-out cells; ITF, joint DPM, true parameters",
     paper: "ITF 4.61, 27%, 34%; DPM 10.82, 55%, 57% (R, C1, C2; parameters of the paper are not known)",
