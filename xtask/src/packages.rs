@@ -114,7 +114,7 @@ fn program(messages: &str) -> Option<PathBuf> {
         executable: Option<PathBuf>,
     }
     let executable = |line| serde_json::from_str::<Message>(line).ok()?.executable;
-    messages.lines().filter_map(executable).last()
+    messages.lines().filter_map(executable).next_back()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: whole runs beside figures recorded for other libraries.
 
+#![allow(clippy::print_stdout, reason = "a command-line tool talks to its user")]
+
 use std::process::ExitCode;
 
 use crate::speed::{SpeedLine, bsvd_speed};
