@@ -608,7 +608,6 @@ fn columns_without_values_stay_missing() {
                 keep: 5,
                 thin: 1,
             },
-            groups: Grouping::Off,
             ..ItfConfig::default()
         };
         let fitted = fit(&table, &config).unwrap();

@@ -338,7 +338,7 @@ fn a_line_is_seen_by_default() {
             let mut rows = Vec::new();
             for _ in 0..n {
                 let noise: [f64; 2] = std::array::from_fn(|_| rng.sample(StandardNormal));
-                let level = rng.random_range(0..3);
+                let level: u32 = rng.random_range(0..3);
                 let x = match kind {
                     Measure::Categorical => 1.5_f64.sqrt() * (f64::from(level) - 1.0),
                     _ => noise[0],
