@@ -57,6 +57,7 @@ impl ItfData {
     fn candidates(&self) -> Vec<Vec<Vec<String>>> {
         let numbers: Vec<usize> = (0..self.infos().len())
             .filter(|&j| matches!(self.law_of(j), Column::Normal(_) | Column::LogNormal(_)))
+            .filter(|&j| self.varies(j))
             .collect();
         let scores: Vec<Vec<Option<f64>>> = numbers.iter().map(|&j| self.scores(j)).collect();
         let together: Vec<usize> = (0..numbers.len()).collect();
@@ -88,6 +89,14 @@ impl ItfData {
                 .collect()
         };
         candidates.into_iter().map(named).collect()
+    }
+
+    /// Whether two observed values of a column of numbers differ: a constant's density is as large as a law allows, and says nothing.
+    fn varies(&self, j: usize) -> bool {
+        let value = |row| self.law_of(j).part(self.cells_of(j), row, 0).value();
+        let mut values = (0..self.n_rows()).filter_map(value);
+        let first = values.next();
+        values.any(|value| Some(value) != first)
     }
 
     /// Normal scores of a column of numbers.

@@ -320,6 +320,13 @@ fn groups_are_found_where_they_explain_more() {
     let data = ItfData::from_table(&clustered).unwrap();
     let found = data.find_groups(&config).unwrap();
     assert!(found.is_empty(), "{found:?}");
+    // A constant is in no group.
+    let constant = MixedColumn::Real(vec![Some(2.5); 250]);
+    let columns = vec![shown.column(0).clone(), constant, shown.column(4).clone()];
+    let names = ["x", "one", "y"].map(String::from).to_vec();
+    let data = ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap();
+    let found = data.find_groups(&config).unwrap();
+    assert_eq!(found, [["x", "y"].map(String::from).to_vec()]);
     // Nothing to group.
     let levels = shown.select_columns(&[1, 3]).unwrap();
     let data = ItfData::from_table(&levels).unwrap();
