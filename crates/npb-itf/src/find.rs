@@ -35,10 +35,10 @@ const MOST: f64 = 3.0;
 const SEARCH: u64 = u64::MAX - 2;
 
 impl ItfData {
-    /// Groups of columns that share a joint law ([`with_groups`](Self::with_groups)), none when that explains the data no better: of a few candidates
-    /// those under which cells that were hidden from short fits have a larger log density in all than without groups, and among
-    /// them the one with most columns together that is not two standard errors over rows behind the best. Cells are hidden tenth by tenth until a thousand
-    /// have been, or all. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in the user's units, levels included.
+    /// Groups of columns that share a joint law ([`with_groups`](Self::with_groups)): of a few candidates, no groups among them, by the log density in all of
+    /// cells that were hidden from short fits, the one with most columns together that is not one standard error over rows behind the best. Cells are
+    /// hidden tenth by tenth until a thousand have been, or all. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in
+    /// the user's units, levels included.
     ///
     /// Candidates: all columns of numbers without a spike together (up to 32; positive ones by their logarithm), and clusters of them by the correlations of their normal scores; each without
     /// levels, and with those columns of levels that a number of the group depends on.
