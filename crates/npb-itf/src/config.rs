@@ -39,12 +39,12 @@ impl Structure {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
-    /// None.
-    #[default]
+    /// None: the model of the paper, and its extension by blocks.
     Off,
     /// These, by name: see [`ItfData::with_groups`](crate::ItfData::with_groups).
     Given(Vec<Vec<String>>),
-    /// Those that [`ItfData::find_groups`](crate::ItfData::find_groups) finds.
+    /// Those that [`ItfData::find_groups`](crate::ItfData::find_groups) finds. The default.
+    #[default]
     Found,
 }
 
@@ -149,7 +149,7 @@ impl Default for ItfConfig {
         };
         Self {
             structure: Structure::TensorBlocks,
-            groups: Grouping::Off,
+            groups: Grouping::Found,
             top_concentration: unit,
             lower_concentration: unit,
             lower_sharing: LowerConcentration::Shared,

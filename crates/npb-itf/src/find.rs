@@ -10,7 +10,7 @@ use rand::RngExt;
 
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
-use crate::kernels::Column;
+use crate::kernels::{Cells, Column};
 use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfRun};
 
 /// Numbers in a group, at most: the cost of a sweep grows with their cube.
@@ -21,26 +21,29 @@ const MAX_WAYS: usize = 256;
 const ALIKE: f64 = 0.5;
 /// A column of levels joins a group when the F statistic of one of its numbers is at least this.
 const F: f64 = 5.0;
-/// Share of the cells that are hidden.
-const HIDDEN: f64 = 0.1;
+/// Cells are hidden tenth by tenth.
+const FOLDS: usize = 10;
+/// So many tenths that this many cells are hidden in all, if there are as many.
+const ENOUGH: usize = 1000;
 /// Rows that are looked at, at most.
 const MAX_ROWS: usize = 1000;
-/// By how many standard errors a candidate must beat no groups.
-const MARGIN: f64 = 2.0;
+/// By how many standard errors a candidate may be behind the best.
+const MARGIN: f64 = 1.0;
 /// The most that one cell counts, in nats.
 const MOST: f64 = 3.0;
 /// Key of the random streams of a search.
 const SEARCH: u64 = u64::MAX - 2;
 
 impl ItfData {
-    /// Groups of columns that share a joint law ([`with_groups`](Self::with_groups)), none when that explains the data no better: of a few candidates
-    /// those under which cells that were hidden from a short fit have a larger mean log density than without groups, by two standard errors, and among
-    /// them the one with most columns together that is not behind the best by two. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in the user's units, levels included.
+    /// Groups of columns that share a joint law ([`with_groups`](Self::with_groups)): of a few candidates, no groups among them, by the log density in all of
+    /// cells that were hidden from short fits, the one with most columns together that is not one standard error over rows behind the best. Cells are
+    /// hidden tenth by tenth until a thousand have been, or all. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in
+    /// the user's units, levels included.
     ///
     /// Candidates: all columns of numbers without a spike together (up to 32; positive ones by their logarithm), and clusters of them by the correlations of their normal scores; each without
     /// levels, and with those columns of levels that a number of the group depends on.
     ///
-    /// Cost: a fit of one chain of 100 sweeps for every candidate, on at most 1,000 rows, in parallel. The result depends on
+    /// Cost: a fit of one chain of 100 sweeps for every candidate and tenth, on at most 1,000 rows, in parallel. The result depends on
     /// the seed of the configuration, not on the number of threads.
     ///
     /// # Errors
@@ -54,6 +57,7 @@ impl ItfData {
     fn candidates(&self) -> Vec<Vec<Vec<String>>> {
         let numbers: Vec<usize> = (0..self.infos().len())
             .filter(|&j| matches!(self.law_of(j), Column::Normal(_) | Column::LogNormal(_)))
+            .filter(|&j| self.varies(j))
             .collect();
         let scores: Vec<Vec<Option<f64>>> = numbers.iter().map(|&j| self.scores(j)).collect();
         let together: Vec<usize> = (0..numbers.len()).collect();
@@ -85,6 +89,14 @@ impl ItfData {
                 .collect()
         };
         candidates.into_iter().map(named).collect()
+    }
+
+    /// Whether two observed values of a column of numbers differ: a constant's density is as large as a law allows, and says nothing.
+    fn varies(&self, j: usize) -> bool {
+        let value = |row| self.law_of(j).part(self.cells_of(j), row, 0).value();
+        let mut values = (0..self.n_rows()).filter_map(value);
+        let first = values.next();
+        values.any(|value| Some(value) != first)
     }
 
     /// Normal scores of a column of numbers.
@@ -150,12 +162,23 @@ impl ItfData {
         self.with_cells(cells.collect())
     }
 
-    /// The same data with a tenth of the cells hidden, part by part.
-    fn with_hidden(&self, seed: u64) -> Result<Self, ItfError> {
+    /// Number of observed parts of cells.
+    fn n_observed(&self) -> usize {
+        let pairs = self.laws().iter().zip(self.cells());
+        let of_column = |(law, cells): (&Column, &Cells)| {
+            let rows = 0..self.n_rows();
+            rows.map(|row| law.parts(cells, row).iter().flatten().count())
+                .sum::<usize>()
+        };
+        pairs.map(of_column).sum()
+    }
+
+    /// The same data with a tenth of the cells hidden, part by part: the tenths are disjoint and make up the whole.
+    fn with_hidden(&self, seed: u64, fold: usize) -> Result<Self, ItfError> {
         let cells = self.laws().iter().zip(self.cells()).enumerate();
         let cells = cells.map(|(j, (law, cells))| {
             let rng = &mut stream(seed, [SEARCH, 1, j as u64, 0]);
-            let mut hidden = |x: Option<f64>| x.filter(|_| rng.random::<f64>() >= HIDDEN);
+            let mut hidden = |x: Option<f64>| x.filter(|_| rng.random_range(0..FOLDS) != fold);
             let row = |row| -> Vec<Option<f64>> {
                 law.parts(cells, row).into_iter().map(&mut hidden).collect()
             };
@@ -178,11 +201,19 @@ pub(crate) fn find_groups(
         return Ok(Vec::new());
     }
     let candidates = data.candidates();
+    if candidates.is_empty() {
+        return Ok(Vec::new());
+    }
     let whole = data.some_rows(config.seed)?;
-    let shown = whole.with_hidden(config.seed)?;
+    let fold = |fold| {
+        let shown = whole.with_hidden(config.seed, fold)?;
+        let hidden = hidden_cells(&whole, &shown);
+        Ok(Fold { shown, hidden })
+    };
+    let n_folds = (ENOUGH * FOLDS).div_ceil(whole.n_observed().max(1));
+    let folds = (0..n_folds.min(FOLDS)).map(fold);
     let search = Search {
-        hidden: hidden_cells(&whole, &shown),
-        shown,
+        folds: folds.collect::<Result<_, ItfError>>()?,
         whole,
         config: ItfConfig {
             chains: 1,
@@ -195,40 +226,45 @@ pub(crate) fn find_groups(
             groups: Grouping::Off,
             ..config.clone()
         },
-        n_fits: candidates.len() + 1,
+        n_candidates: 1 + candidates.len(),
         told: Mutex::new((0, part)),
     };
     let none = [Vec::new()];
-    let fits = none[..candidates.len().min(1)].iter().chain(&candidates);
-    let fits: Vec<Result<Option<Vec<f64>>, ItfError>> =
-        parallel::map(fits, |groups| search.explained(groups));
-    let mut densities = Vec::new();
-    for found in fits {
-        match found? {
-            Some(found) => densities.push(found),
-            None => return Ok(Vec::new()),
-        }
-    }
+    let all: Vec<&Vec<Vec<String>>> = none.iter().chain(&candidates).collect();
+    let asked = all
+        .iter()
+        .flat_map(|groups| search.folds.iter().map(move |fold| (*groups, fold)));
+    let fits = parallel::try_map(asked, |(groups, fold)| search.explained(groups, fold))?;
+    let Some(fits) = fits.into_iter().collect::<Option<Vec<_>>>() else {
+        return Ok(Vec::new());
+    };
+    // Fold by fold for every candidate.
+    let densities: Vec<Vec<f64>> = fits.chunks(search.folds.len()).map(<[_]>::concat).collect();
     Ok(search
         .choose(&densities)
         .map_or(Vec::new(), |chosen| candidates[chosen].clone()))
 }
 
+/// Data of which some cells are hidden, and the cells that are.
+struct Fold {
+    shown: ItfData,
+    hidden: Vec<(usize, usize)>,
+}
+
 /// Cells that are hidden from short fits.
 struct Search<'a, 'p, 'w> {
     whole: ItfData,
-    shown: ItfData,
-    hidden: Vec<(usize, usize)>,
+    folds: Vec<Fold>,
     config: ItfConfig,
-    n_fits: usize,
+    n_candidates: usize,
     /// Sweeps made so far, and who hears of them.
     told: Mutex<(u64, &'a mut Part<'p, 'w>)>,
 }
 
 impl Search<'_, '_, '_> {
-    /// Log densities of the hidden cells under a fit to what is shown; none when it was stopped.
-    fn explained(&self, groups: &[Vec<String>]) -> Result<Option<Vec<f64>>, ItfError> {
-        let shown = self.shown.with_groups(groups)?;
+    /// Log densities of the hidden cells of a fold under a fit to what is shown; none when it was stopped.
+    fn explained(&self, groups: &[Vec<String>], fold: &Fold) -> Result<Option<Vec<f64>>, ItfError> {
+        let shown = fold.shown.with_groups(groups)?;
         let whole = self.whole.with_groups(groups)?;
         let mut run = ItfRun::new(&shown, self.config.clone(), 0)?;
         if run.run(|_, _| self.tell()) != Stop::Completed {
@@ -236,38 +272,36 @@ impl Search<'_, '_, '_> {
         }
         let fit = ItfFit::new(&shown, &self.config, vec![run.finish()])?;
         let (shown, whole) = (fit.rows_of(&shown, true)?, fit.rows_of(&whole, true)?);
-        fit.ln_held_out(&shown, &whole, &self.hidden).map(Some)
+        fit.ln_held_out(&shown, &whole, &fold.hidden).map(Some)
     }
 
     fn tell(&self) -> ControlFlow<()> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let (sweeps, part) = &mut *told;
         *sweeps += 1;
-        let all = self.n_fits as u64 * self.config.sweeps.total();
+        let fits = self.n_candidates * self.folds.len();
+        let all = fits as u64 * self.config.sweeps.total();
         part.report(*sweeps, *sweeps as f64 / all as f64, &[], &[])
     }
 
-    /// Which candidate, of the log densities under none and under each: of those that are ahead of none by the margin, the first, with most columns
-    /// together, that is not behind the best by the margin.
+    /// Which candidate, of the log densities under none and under each: the first, with most columns together and none last, that is not behind the best
+    /// by the margin.
     fn choose(&self, densities: &[Vec<f64>]) -> Option<usize> {
+        let rows = self.folds.iter().flat_map(|fold| &fold.hidden);
+        let rows: Vec<usize> = rows.map(|cell| cell.0).collect();
         let (none, candidates) = densities.split_first()?;
-        let is_ahead = |of: &Vec<f64>| {
-            let (ahead, error) = gain(&self.hidden, of, none);
-            ahead > MARGIN * error
-        };
-        let better = || candidates.iter().enumerate().filter(|(_, of)| is_ahead(of));
         let best =
-            better().reduce(
-                |best, other| match gain(&self.hidden, other.1, best.1).0 > 0.0 {
+            candidates
+                .iter()
+                .fold(none, |best, other| match gain(&rows, other, best).0 > 0.0 {
                     true => other,
                     false => best,
-                },
-            )?;
-        let is_as_good = |(_, of): &(usize, &Vec<f64>)| {
-            let (behind, error) = gain(&self.hidden, best.1, of);
+                });
+        let is_as_good = |of: &Vec<f64>| {
+            let (behind, error) = gain(&rows, best, of);
             behind <= MARGIN * error
         };
-        better().find(is_as_good).map(|(chosen, _)| chosen)
+        candidates.iter().position(is_as_good)
     }
 }
 
@@ -284,22 +318,20 @@ fn hidden_cells(whole: &ItfData, shown: &ItfData) -> Vec<(usize, usize)> {
     (0..whole.n_rows()).flat_map(columns).collect()
 }
 
-/// Mean over rows of what cells gain in log density, and its standard error. One cell counts no more than [`MOST`] either way: a cell that
-/// a short fit finds next to impossible says little about a long one.
-fn gain(hidden: &[(usize, usize)], of: &[f64], other: &[f64]) -> (f64, f64) {
-    let mut rows: Vec<f64> = Vec::new();
-    let mut last = None;
-    for ((row, _), (a, b)) in hidden.iter().zip(of.iter().zip(other)) {
-        if last.replace(row) != Some(row) {
-            rows.push(0.0);
-        }
-        let sum = rows.len() - 1;
-        rows[sum] += (a - b).clamp(-MOST, MOST);
+/// What cells, of these rows, gain in log density in all, and the standard error of that over rows. One cell counts no more than [`MOST`] either way:
+/// a cell that a short fit finds next to impossible says little about a long one.
+fn gain(rows: &[usize], of: &[f64], other: &[f64]) -> (f64, f64) {
+    let n_rows = rows.iter().max().map_or(0, |last| last + 1);
+    let mut gains = vec![0.0; n_rows];
+    let mut asked = vec![false; n_rows];
+    for (&row, (a, b)) in rows.iter().zip(of.iter().zip(other)) {
+        gains[row] += (a - b).clamp(-MOST, MOST);
+        asked[row] = true;
     }
-    let n = rows.len().max(1) as f64;
-    let mean = rows.iter().sum::<f64>() / n;
-    let variance = rows.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
-    (mean, (variance / n).sqrt())
+    let n = asked.iter().filter(|asked| **asked).count().max(1) as f64;
+    let total: f64 = gains.iter().sum();
+    let squares: f64 = gains.iter().map(|x| x * x).sum();
+    (total, (squares - total * total / n).max(0.0).sqrt())
 }
 
 /// Correlation over the rows in which both are observed.
@@ -378,5 +410,44 @@ fn clusters(scores: &[Vec<Option<f64>>]) -> Vec<Vec<usize>> {
         };
         let other = clusters.remove(b);
         clusters[a].extend(other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::{MixedColumn, MixedTable};
+
+    use super::*;
+
+    #[test]
+    fn tenths_are_disjoint_and_make_up_the_table() {
+        let x = (0..40).map(|i| (i % 7 > 0).then_some(f64::from(i)));
+        let codes = (0..40).map(|i| (i % 5 > 0).then_some(i % 3));
+        let levels = ["a", "b", "c"].map(String::from).to_vec();
+        let codes = codes.collect();
+        let columns = vec![
+            MixedColumn::Real(x.collect()),
+            MixedColumn::Categorical { levels, codes },
+        ];
+        let table = MixedTable::new(["x", "c"].map(String::from).to_vec(), columns).unwrap();
+        let whole = ItfData::from_table(&table).unwrap();
+        let fold = |fold| hidden_cells(&whole, &whole.with_hidden(3, fold).unwrap());
+        let mut cells: Vec<(usize, usize)> = (0..FOLDS).flat_map(fold).collect();
+        cells.sort_unstable();
+        let all = (0..40).flat_map(|row| [(row, 0), (row, 1)]);
+        let all: Vec<_> = all.filter(|&(i, j)| table.is_observed(i, j)).collect();
+        assert_eq!(cells, all);
+        assert_eq!(whole.n_observed(), all.len());
+    }
+
+    /// Gains of rows 2, 1 and 0 are 0.5 − 1, 3 (of 10) and 0; their sum has the variance of a sum of three.
+    #[test]
+    fn gains_are_summed_by_rows() {
+        let rows = [2, 1, 2, 0];
+        let (of, other) = ([0.5, 10.0, -1.0, 2.0], [0.0, 0.0, 0.0, 2.0]);
+        let (total, error) = gain(&rows, &of, &other);
+        assert!((total - 2.5).abs() < 1e-12);
+        let squares = 0.25 + 9.0 - 2.5_f64.powi(2) / 3.0;
+        assert!((error - squares.sqrt()).abs() < 1e-12);
     }
 }

@@ -7,6 +7,7 @@ use npb_infer::{Xoshiro256PlusPlus, stream};
 use rand::RngExt;
 
 use crate::fields::read_by;
+use crate::gibbs::shuffle;
 use crate::kernel::Part;
 use crate::kernels::Cells;
 use crate::numeric::pick;
@@ -16,6 +17,7 @@ use crate::{ItfError, ItfFit, ItfRows};
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 1;
 const ROWS: u64 = 2;
+const TABLES: u64 = 3;
 
 /// Simulated values behind an interval.
 const SAMPLES: usize = 400;
@@ -163,7 +165,7 @@ impl ItfFit {
             }
             let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
             let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
-            let weights = draw_weights(&asked, rows.training);
+            let weights = draw_weights(asked.iter(), rows.training);
             // The same random numbers for every row: an interval depends on the row's own cells, not on where it stands in the question.
             let mut rng = self.question_stream(INTERVAL, 0);
             let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
@@ -221,8 +223,9 @@ impl ItfFit {
         Ok(cells)
     }
 
-    /// Completes a table `n` times by draws: the missing cells of a row are drawn together. For multiple imputation, and, with
-    /// rows without any observed cell, for new rows altogether.
+    /// Completes a table `n` times by draws: the missing cells of a row are drawn together, and of a table of training all cells of a completed
+    /// table with the parameters of one kept draw, so that what differs between tables holds what is not known of the parameters, as Rubin's rules ask.
+    /// For multiple imputation, and, with rows without any observed cell, for new rows altogether.
     ///
     /// # Errors
     /// As [`rows`](Self::rows).
@@ -252,12 +255,19 @@ impl ItfFit {
     }
 
     /// `n` draws of every cell with missing parts, those of a row drawn together: [`impute_draws`](Self::impute_draws) for columns of any
-    /// kernel.
+    /// kernel. Of rows of training, draw number t of all cells is made with the parameters of one kept draw, another for every t as far as there are so many;
+    /// of new rows, each row's with those of a kept draw chosen by how well it explains the row.
     ///
     /// # Errors
     /// Rows of a fit with other columns.
     pub fn impute_cell_draws(&self, rows: &ItfRows, n: usize) -> Result<Vec<DrawnCell>, ItfError> {
         self.check_columns_of(rows)?;
+        // The kept draw of every table of training: in random order, as draws next to each other in a chain are alike.
+        let mut order: Vec<u32> = (0..self.draws().len() as u32).collect();
+        shuffle(&mut order, &mut self.question_stream(TABLES, 0));
+        let of_table = |table: usize| order[table % order.len()] as usize;
+        let mut used = vec![!rows.training; order.len()];
+        (0..n.min(order.len())).for_each(|table| used[of_table(table)] = true);
         let row = |row, ahead: &Ahead| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
@@ -280,12 +290,21 @@ impl ItfFit {
             };
             let cells = targets.into_iter().enumerate().flat_map(cells);
             let mut cells: Vec<(usize, Range<usize>, DrawnCell)> = cells.collect();
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
-            let weights = draw_weights(&asked, rows.training);
             let mut rng = self.question_stream(ROWS, row);
-            for _ in 0..n {
-                let draw = pick(&weights, rng.random());
-                let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
+            let ask =
+                |draw: usize| used[draw].then(|| self.ask_one(draw, rows, row, |_| true, ahead));
+            let asked: Vec<Option<RowInDraw>> = (0..order.len()).map(ask).collect();
+            let weights = match rows.training {
+                true => Vec::new(),
+                false => draw_weights(asked.iter().flatten(), false),
+            };
+            for table in 0..n {
+                let draw = match rows.training {
+                    true => of_table(table),
+                    false => pick(&weights, rng.random()),
+                };
+                let Some(asked) = &asked[draw] else { continue };
+                let drawn = self.draw_cells(rows, row, &columns, draw, asked, &mut rng);
                 for (place, parts, cell) in &mut cells {
                     cell.draws.push(drawn[*place][parts.clone()].to_vec());
                 }
@@ -293,7 +312,7 @@ impl ItfFit {
             cells.sort_by_key(|(_, _, cell)| cell.column);
             cells.into_iter().map(|(_, _, cell)| cell).collect()
         };
-        let cells = self.by_blocks(rows, row);
+        let cells = self.by_blocks_in(|draw| used[draw], rows, row);
         let mut cells: Vec<DrawnCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
         for twin in self.twins(rows, places) {

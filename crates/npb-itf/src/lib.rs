@@ -10,14 +10,15 @@
 //! c_i0 ~ lambda,  c_ij | c_i0 = r ~ psi_r^j,  y_ij | c_ij = k ~ K_j(theta_jk),  theta_jk ~ P_0j
 //! ```
 //!
-//! By default the columns are also divided into independent blocks, each such a model of its own (an extension of ours). Source:
+//! By default the columns are also divided into independent blocks, each such a model of its own, and columns of numbers that go together, with the
+//! levels that move them, share a normal law within clusters ([`Grouping`]): extensions of ours. Source:
 //! Banerjee, Murray and Dunson (AISTATS 2013), called B. Model, moves, what differs from the source and why are in the
 //! repository's `docs/itf.md`.
 //!
 //! ```
 //! use npb_itf::npb_data::{MixedColumn, MixedTable};
 //! use npb_itf::npb_infer::SweepPlan;
-//! use npb_itf::{ItfConfig, fit};
+//! use npb_itf::{DependenceConfig, ItfConfig, fit};
 //!
 //! // Weight depends on the animal, the day of the week on nothing.
 //! let weight = (0..90).map(|i| (i % 7 > 0).then_some([4.0, 30.0, 500.0][i % 3] * (1.0 + 0.01 * (i % 5) as f64)));
@@ -37,8 +38,10 @@
 //! let filled = model.impute_training(&table, 0.9)?;
 //! let MixedColumn::Real(weights) = filled.completed.column(0) else { unreachable!() };
 //! assert!(weights[0].unwrap() < 100.0); // a cat's
-//! let mean_information = |a, b| model.draws().iter().map(|d| d.mutual_information(a, b)).sum::<f64>() / 20.0;
-//! assert!(mean_information(0, 1) > mean_information(0, 2));
+//! let few = DependenceConfig { permutations: 99, sweeps: SweepPlan { burn_in: 20, keep: 10, thin: 1 }, ..DependenceConfig::default() };
+//! let dependence = model.dependence(&model.training_rows(&table)?, &few)?;
+//! let information = |a, b| Ok::<f64, npb_itf::ItfError>(dependence.pair(a, b)?.information.mean);
+//! assert!(information("weight", "animal")? > information("weight", "day")?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

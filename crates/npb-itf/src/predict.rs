@@ -57,8 +57,13 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// `rows(j)`: the rows in column j.
-    fn new(draws: &[Draw], cells: &[Cells], rows: impl Fn(usize) -> Range<usize>) -> Self {
+    /// `rows(j)`: the rows in column j; `asked`: whether a draw will be.
+    fn new(
+        draws: &[Draw],
+        cells: &[Cells],
+        rows: impl Fn(usize) -> Range<usize>,
+        asked: impl Fn(usize) -> bool,
+    ) -> Self {
         let laws = &draws[0].columns;
         let of_column = |(j, column): (usize, &ColumnDraw)| {
             let (rows, n) = (rows(j), column.n_clusters);
@@ -70,9 +75,12 @@ impl Ahead {
             }
             Vec::new()
         };
-        let of_draw = |draw: &Draw| draw.columns.iter().enumerate().map(of_column).collect();
+        let of_draw = |(number, draw): (usize, &Draw)| match asked(number) {
+            true => draw.columns.iter().enumerate().map(of_column).collect(),
+            false => vec![Vec::new(); laws.len()],
+        };
         let ln_likelihoods = match laws.iter().any(|column| column.law.is_costly()) {
-            true => draws.iter().map(of_draw).collect(),
+            true => draws.iter().enumerate().map(of_draw).collect(),
             false => Vec::new(),
         };
         Self {
@@ -356,13 +364,13 @@ impl ItfFit {
                 true => first..last + 1,
                 false => 0..0,
             };
-            let ahead = Ahead::new(self.draws(), &shown.cells, |_| span.clone());
+            let ahead = Ahead::new(self.draws(), &shown.cells, |_| span.clone(), |_| true);
             let of_joined = |column: usize| match (self.groups_at(column), ends(column)) {
                 (true, Some((first, last))) => target[first]..target[last] + 1,
                 (false, _) if self.draws()[0].columns[column].law.is_costly() => span.clone(),
                 _ => 0..0,
             };
-            let of_joined = Ahead::new(self.draws(), &joined, of_joined);
+            let of_joined = Ahead::new(self.draws(), &joined, of_joined, |_| true);
             let rows = rows
                 .iter()
                 .flat_map(|places| row(places, &ahead, &of_joined));
@@ -395,9 +403,19 @@ impl ItfFit {
         rows: &ItfRows,
         row: impl Fn(usize, &Ahead) -> T + Sync,
     ) -> Vec<T> {
+        self.by_blocks_in(|_| true, rows, row)
+    }
+
+    /// The same when only some draws are asked.
+    pub(crate) fn by_blocks_in<T: Send>(
+        &self,
+        asked: impl Fn(usize) -> bool + Sync,
+        rows: &ItfRows,
+        row: impl Fn(usize, &Ahead) -> T + Sync,
+    ) -> Vec<T> {
         let block = |b: usize| {
             let range = b * BLOCK..((b + 1) * BLOCK).min(rows.n_rows);
-            let ahead = Ahead::new(self.draws(), &rows.cells, |_| range.clone());
+            let ahead = Ahead::new(self.draws(), &rows.cells, |_| range.clone(), &asked);
             range.map(|i| row(i, &ahead)).collect::<Vec<T>>()
         };
         let blocks: Vec<Vec<T>> = parallel::map(0..rows.n_rows.div_ceil(BLOCK), block);
@@ -423,7 +441,7 @@ impl ItfFit {
         let row = |row, ahead: &Ahead| {
             let asked = self.ask(&hidden, row, |j| !alone.contains(&j), ahead);
             let asked: Vec<RowInDraw> = asked.collect();
-            let weights = draw_weights(&asked, rows.training);
+            let weights = draw_weights(asked.iter(), rows.training);
             let expected = self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
             match part {
                 None => expected,
@@ -463,58 +481,70 @@ impl ItfFit {
         use_column: impl Fn(usize) -> bool + 'a,
         ahead: &'a Ahead,
     ) -> impl Iterator<Item = RowInDraw> + 'a {
+        let draws = 0..self.draws().len();
+        draws.map(move |number| self.ask_one(number, rows, row, &use_column, ahead))
+    }
+
+    /// The view of one draw.
+    pub(crate) fn ask_one(
+        &self,
+        number: usize,
+        rows: &ItfRows,
+        row: usize,
+        use_column: impl Fn(usize) -> bool,
+        ahead: &Ahead,
+    ) -> RowInDraw {
+        let draw = &self.draws()[number];
         let mut likelihoods = Vec::new();
-        self.draws().iter().enumerate().map(move |(number, draw)| {
-            let of_column = |(j, column): (usize, &ColumnDraw)| {
-                let ln = ahead.of(number, column, j, row);
-                ln.map_or(Vec::new(), <[f64]>::to_vec)
-            };
-            let of_columns: Vec<Vec<f64>> = match ahead.ln_likelihoods.is_empty() {
-                true => Vec::new(),
-                false => draw.columns.iter().enumerate().map(of_column).collect(),
-            };
-            let mut ln_density = 0.0;
-            let mut ln_top = Vec::with_capacity(draw.blocks.len());
-            let block = |(b, block): (usize, &crate::BlockDraw)| {
-                let mut top: Vec<f64> = block.weights.iter().map(|w| w.ln()).collect();
-                for (j, column) in draw.columns.iter().enumerate() {
-                    if column.block == b && use_column(j) {
-                        let cell = Cell {
-                            cells: &rows.cells[j],
-                            row,
-                            ahead: of_columns.get(j).map(Vec::as_slice),
+        let of_column = |(j, column): (usize, &ColumnDraw)| {
+            let ln = ahead.of(number, column, j, row);
+            ln.map_or(Vec::new(), <[f64]>::to_vec)
+        };
+        let of_columns: Vec<Vec<f64>> = match ahead.ln_likelihoods.is_empty() {
+            true => Vec::new(),
+            false => draw.columns.iter().enumerate().map(of_column).collect(),
+        };
+        let mut ln_density = 0.0;
+        let mut ln_top = Vec::with_capacity(draw.blocks.len());
+        let block = |(b, block): (usize, &crate::BlockDraw)| {
+            let mut top: Vec<f64> = block.weights.iter().map(|w| w.ln()).collect();
+            for (j, column) in draw.columns.iter().enumerate() {
+                if column.block == b && use_column(j) {
+                    let cell = Cell {
+                        cells: &rows.cells[j],
+                        row,
+                        ahead: of_columns.get(j).map(Vec::as_slice),
+                    };
+                    let ln_factor = column.likelihoods(cell, draw, j, &mut likelihoods);
+                    ln_density += ln_factor;
+                    let mut ln_likelihoods = None;
+                    for (r, top) in top.iter_mut().enumerate() {
+                        let sum = column.sum(r, &likelihoods);
+                        *top += if sum > 0.0 {
+                            sum.ln()
+                        } else {
+                            // Too far behind the best cluster of this column for a number, but maybe not in all columns together.
+                            let ln = ln_likelihoods
+                                .get_or_insert_with(|| column.ln_likelihoods(cell, draw, j));
+                            log_sum_exp(&column.ln_weights(r, ln)) - ln_factor
                         };
-                        let ln_factor = column.likelihoods(cell, draw, j, &mut likelihoods);
-                        ln_density += ln_factor;
-                        let mut ln_likelihoods = None;
-                        for (r, top) in top.iter_mut().enumerate() {
-                            let sum = column.sum(r, &likelihoods);
-                            *top += if sum > 0.0 {
-                                sum.ln()
-                            } else {
-                                // Too far behind the best cluster of this column for a number, but maybe not in all columns together.
-                                let ln = ln_likelihoods
-                                    .get_or_insert_with(|| column.ln_likelihoods(cell, draw, j));
-                                log_sum_exp(&column.ln_weights(r, ln)) - ln_factor
-                            };
-                        }
                     }
                 }
-                let mut logs = top.clone();
-                let total = ln_normalize(&mut top);
-                logs.iter_mut().for_each(|ln| *ln -= total);
-                ln_top.push(logs);
-                ln_density += total;
-                top
-            };
-            let top = draw.blocks.iter().enumerate().map(block).collect();
-            RowInDraw {
-                ahead: of_columns,
-                ln_density,
-                top,
-                ln_top,
             }
-        })
+            let mut logs = top.clone();
+            let total = ln_normalize(&mut top);
+            logs.iter_mut().for_each(|ln| *ln -= total);
+            ln_top.push(logs);
+            ln_density += total;
+            top
+        };
+        let top = draw.blocks.iter().enumerate().map(block).collect();
+        RowInDraw {
+            ahead: of_columns,
+            ln_density,
+            top,
+            ln_top,
+        }
     }
 
     /// The mean over draws and clusters of what kernels expect, geometric for parts that ask for it.
@@ -791,10 +821,14 @@ fn ln_cell(
 }
 
 /// Probabilities of the draws for a row.
-pub(crate) fn draw_weights(asked: &[RowInDraw], training: bool) -> Vec<f64> {
-    let mut weights: Vec<f64> = asked.iter().map(|r| r.ln_density).collect();
+pub(crate) fn draw_weights<'a>(
+    asked: impl Iterator<Item = &'a RowInDraw>,
+    training: bool,
+) -> Vec<f64> {
+    let mut weights: Vec<f64> = asked.map(|r| r.ln_density).collect();
     if training || !ln_normalize(&mut weights).is_finite() {
-        weights.fill(1.0 / asked.len() as f64);
+        let each = 1.0 / weights.len() as f64;
+        weights.fill(each);
     }
     weights
 }

@@ -127,7 +127,10 @@ fn groups_of_columns_in_the_settings_count() {
         "a.csv",
         "x,y,z\n".to_owned() + &(0..60).map(line).collect::<String>(),
     );
-    folder.npb(&format!("fit table a.csv {TABLE} -q -o off.npb"));
+    folder.write("c.toml", "groups = \"off\"\n");
+    folder.npb(&format!(
+        "fit table a.csv {TABLE} -q --config c.toml -o off.npb"
+    ));
     folder.write("c.toml", "[groups]\ngiven = [[\"x\", \"y\"]]\n");
     folder.npb(&format!(
         "fit table a.csv {TABLE} -q --config c.toml -o given.npb"

@@ -33,7 +33,9 @@ pub struct FullNormalStats {
 }
 
 const STRENGTH: (f64, f64) = (1.0, 2.0);
-const EFFECT_STRENGTH: (f64, f64) = (1.0, 1.0);
+const EFFECT_STRENGTH: (f64, f64) = (1.0, 0.25);
+/// Prior precision of m_a.
+const EFFECT_PRECISION: f64 = 0.25;
 /// Positions of the grid of e.
 const ALIKE: usize = 8;
 /// Least variance of a number given those before it, in B: numbers that are functions of each other stay with densities.
@@ -44,6 +46,12 @@ const LIMIT: f64 = 1e100;
 const LN_LIMIT: f64 = 700.0;
 /// Ways to choose all levels of a cell.
 const MAX_WAYS: usize = 4096;
+
+/// Prior weight of a position of the grid, its logarithm: clusters are alike before data say that they are not. Else a cluster of few complete rows has a
+/// covariance of its own, and lines stop where cells begin to be missing.
+fn ln_alike(g: usize) -> f64 {
+    alike(g).ln()
+}
 
 /// e at a position of its grid.
 fn alike(g: usize) -> f64 {
@@ -803,15 +811,20 @@ impl Kernel for FullNormal {
         let prior = Mat::from_fn(d, d, |i, j| if i == j { df } else { 0.0 });
         let (scale, ln_det_scale) =
             draw_scale(&prior, df, FLOOR, rng).expect("a Wishart law about the identity");
+        let mut mean = |at: usize| match at < d {
+            true => standard(rng),
+            false => standard(rng) / EFFECT_PRECISION.sqrt(),
+        };
+        let mean: Vec<f64> = (0..d * (1 + effects)).map(&mut mean).collect();
         let effect_strength = match effects {
             0 => 1.0,
             _ => positive_gamma(EFFECT_STRENGTH.0, EFFECT_STRENGTH.1, rng),
         };
         FullNormalParams {
-            mean: (0..d * (1 + effects)).map(|_| standard(rng)).collect(),
+            mean,
             strength: positive_gamma(STRENGTH.0, STRENGTH.1, rng),
             effect_strength,
-            alike: pick_ln(&mut [0.0; ALIKE], rng),
+            alike: pick_ln(&mut std::array::from_fn::<f64, ALIKE, _>(ln_alike), rng),
             scale,
             ln_det_scale,
             concentrations: (self.levels.iter())
@@ -1316,7 +1329,11 @@ impl FullNormal {
             0 => params.strength,
             _ => params.effect_strength,
         };
-        let entry = |i: usize, j: usize| s * sum[(i, j)] + f64::from(u8::from(i == j));
+        let own = match which.start {
+            0 => 1.0,
+            _ => EFFECT_PRECISION,
+        };
+        let entry = |i: usize, j: usize| s * sum[(i, j)] + if i == j { own } else { 0.0 };
         let Ok(factor) = Cholesky::new(Mat::from_fn(d, d, entry).as_ref()) else {
             return;
         };
@@ -1381,7 +1398,8 @@ impl FullNormal {
         let mut weights: [f64; ALIKE] = std::array::from_fn(|g| {
             let (e, df) = (alike(g), (d + 1) as f64 + alike(g));
             let of_scale = d as f64 * (0.5 * e).ln() + params.ln_det_scale;
-            n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
+            ln_alike(g)
+                + n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
                 + 0.5 * e * (ln_dets - trace)
         });
         params.alike = pick_ln(&mut weights, rng);

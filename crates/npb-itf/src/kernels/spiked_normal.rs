@@ -70,7 +70,7 @@ const SPIKE: usize = 1;
 /// A value is a spike when it is found in this share of the rows ...
 const SHARE: f64 = 0.1;
 /// ... and so many times as often as any other: values on a coarse grid repeat without being special.
-const TIMES: usize = 5;
+const TIMES: usize = 3;
 
 impl SpikedNormal {
     /// `at`: c, finite (`None` otherwise); `rest`: the kernel of the other values.
@@ -81,7 +81,7 @@ impl SpikedNormal {
         at.is_finite().then_some(Self { at, side, rest })
     }
 
-    /// The value in a tenth or more of the observed rows that is at least five times as frequent as any other, if there are others.
+    /// The value in a tenth or more of the observed rows that is at least three times as frequent as any other, if there are others.
     pub fn spike_of(values: &[Option<f64>]) -> Option<f64> {
         let mut sorted: Vec<f64> = values.iter().flatten().map(|x| x + 0.0).collect();
         sorted.sort_by(f64::total_cmp);

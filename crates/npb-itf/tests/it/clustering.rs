@@ -4,7 +4,7 @@ use npb_data::{MixedColumn, MixedTable};
 use npb_infer::testing::partitions;
 use npb_infer::{SweepPlan, stream};
 use npb_itf::{
-    CellSummary, ClusteringLoss, ItfConfig, ItfError, ItfFit, fit, point_clustering,
+    CellSummary, ClusteringLoss, Grouping, ItfConfig, ItfError, ItfFit, fit, point_clustering,
     summarise_clusters,
 };
 use rand::RngExt;
@@ -159,6 +159,7 @@ fn fitted(keep_labels: bool) -> ItfFit {
             thin: 2,
         },
         keep_labels,
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     fit(&table(), &config).expect("a fit")

@@ -5,7 +5,8 @@ use npb_infer::testing::same_bits_on_threads;
 use npb_infer::{SweepPlan, stream};
 use npb_itf::kernels::{DiagonalNormal, DiagonalNormalData, Series, SeriesData};
 use npb_itf::{
-    Dependence, DependenceConfig, ItfConfig, ItfData, ItfError, ItfFit, Structure, fit, fit_data,
+    Dependence, DependenceConfig, Grouping, ItfConfig, ItfData, ItfError, ItfFit, Structure, fit,
+    fit_data,
 };
 use rand::{Rng, RngExt};
 use rand_distr::{Poisson, StandardNormal};
@@ -24,6 +25,7 @@ fn hardly_fitted(structure: Structure, burn_in: u64) -> ItfConfig {
             keep: 2,
             thin: 1,
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     }
 }

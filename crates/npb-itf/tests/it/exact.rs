@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::testing::{Exact, ExactReport, ExactTest, partitions};
-use npb_itf::{ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, Structure};
+use npb_itf::{Grouping, ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, Structure};
 use npb_priors::dp::{ln_label_probability, ln_partition_probability};
 use npb_priors::special::{ln_rising_factorial, log_sum_exp};
 use rand::RngExt;
@@ -106,6 +106,7 @@ fn fixed(structure: Structure, moves: &[ItfMove]) -> ItfConfig {
     ItfConfig {
         structure,
         moves: moves.to_vec(),
+        groups: Grouping::Off,
         ..ItfConfig::default()
     }
 }

@@ -3,7 +3,7 @@
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 use npb_infer::SweepPlan;
 use npb_itf::kernels::Column;
-use npb_itf::{ItfConfig, ItfData, ItfError, fit_data};
+use npb_itf::{Grouping, ItfConfig, ItfData, ItfError, fit_data};
 
 const N: usize = 12;
 
@@ -97,6 +97,7 @@ fn every_measure_has_its_kernel() {
             keep: 3,
             ..ItfConfig::default().sweeps
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fit = fit_data(&data, &config).expect("a fit of all kernels at once");
@@ -218,6 +219,7 @@ fn tables_are_completed_in_their_own_columns() {
             keep: 3,
             ..ItfConfig::default().sweeps
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fit = fit_data(&data, &config).expect("a fit");
@@ -295,6 +297,7 @@ fn positive_counts_are_at_least_one() {
             keep: 3,
             ..ItfConfig::default().sweeps
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fit = fit_data(

@@ -7,7 +7,10 @@ use npb_itf::kernels::{
     Bernoulli, BernoulliData, Cells, Column, Curve, CurveData, DiagonalNormal, DiagonalNormalData,
     FullNormal, FullNormalData, Network, NetworkData, Series, SeriesData, Wavelet,
 };
-use npb_itf::{Grouping, ItfConfig, ItfData, ItfFit, ItfRows, Structure, fit, fit_data};
+use npb_itf::{
+    Grouping, ItfConfig, ItfData, ItfFit, ItfMove, ItfRows, ItfRun, ItfSampler, ItfState,
+    Structure, fit, fit_data,
+};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -270,6 +273,7 @@ impl Law {
                 keep: 30,
                 thin: 2,
             },
+            groups: Grouping::Off,
             ..ItfConfig::default()
         };
         (fit_data(&data, &config).unwrap(), data)
@@ -499,6 +503,7 @@ fn unknown_links_are_found() {
                 keep: 1,
                 ..ItfConfig::default().sweeps
             },
+            groups: Grouping::Off,
             ..ItfConfig::default()
         };
         let fit = fit_data(&data, &config).unwrap();
@@ -569,6 +574,7 @@ fn networks_need_labels() {
             ..ItfConfig::default().sweeps
         },
         keep_labels: false,
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fit = fit_data(&data, &config).unwrap();
@@ -638,8 +644,63 @@ fn long_vectors_are_listed() {
             keep: 1,
             ..ItfConfig::default().sweeps
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fitted = fit_data(&data, &config).unwrap();
     assert_eq!(fitted.independent_vectors(), ["long"]);
+}
+
+/// A completed table is made with the parameters of one draw. Of x ~ N(mean, sd²) with 40 values and 120 holes, the means that tables give to two halves of
+/// the holes share the posterior of the mean: their correlation over tables is (1/40) / (1/40 + 1/60).
+#[test]
+fn cells_of_a_table_share_its_parameters() {
+    let mut correlations = Vec::new();
+    for seed in 0..3 {
+        let rng = &mut npb_infer::stream(seed, [31; 4]);
+        let x = (0..160).map(|i| (i < 40).then(|| rng.sample::<f64, _>(StandardNormal)));
+        let table = crate::tables::one("x", MixedColumn::Real(x.collect()));
+        let config = ItfConfig {
+            chains: 1,
+            sweeps: SweepPlan {
+                burn_in: 100,
+                keep: 300,
+                thin: 4,
+            },
+            // One cluster.
+            moves: vec![ItfMove::Parameters],
+            structure: Structure::Joint,
+            groups: Grouping::Off,
+            seed,
+            ..ItfConfig::default()
+        };
+        let data = ItfData::from_table(&table).unwrap();
+        let mut state = ItfState::prior(&data, &config, rng);
+        state.blocks[0].labels.fill(0);
+        state.blocks[0].concentration = 1e-3;
+        let mut sampler = ItfSampler::resume(&data, config.clone(), 0, state, 0).unwrap();
+        let draws: Vec<_> = (0..300)
+            .map(|_| {
+                (0..4).for_each(|_| sampler.sweep());
+                sampler.draw()
+            })
+            .collect();
+        let mut run = ItfRun::new(&data, config.clone(), 0).unwrap().finish();
+        run.draws = draws;
+        let fit = ItfFit::new(&data, &config, vec![run]).unwrap();
+        let tables = fit.impute_draws(&table, 300, true).unwrap();
+        let half = |t: &MixedTable, side: usize| {
+            let holes = (40 + side..160).step_by(2);
+            holes.map(|i| t.column(0).number(i).unwrap()).sum::<f64>() / 60.0
+        };
+        let pairs: Vec<[f64; 2]> = tables.iter().map(|t| [half(t, 0), half(t, 1)]).collect();
+        let mean = |f: &dyn Fn(&[f64; 2]) -> f64| pairs.iter().map(f).sum::<f64>() / 300.0;
+        let (a, b) = (mean(&|p| p[0]), mean(&|p| p[1]));
+        let covariance = mean(&|p| (p[0] - a) * (p[1] - b));
+        let sides = mean(&|p| (p[0] - a).powi(2)) * mean(&|p| (p[1] - b).powi(2));
+        correlations.push(covariance / sides.sqrt());
+    }
+    let mean = correlations.iter().sum::<f64>() / 3.0;
+    // Its standard error is 0.02.
+    assert!((mean - 0.6).abs() < 0.08, "{correlations:?}");
 }

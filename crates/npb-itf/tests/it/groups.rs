@@ -315,17 +315,153 @@ fn groups_are_found_where_they_explain_more() {
     for name in ["x", "y", "side"] {
         assert!(groups[0].iter().any(|found| found == name), "{groups:?}");
     }
-    // Independent numbers, and clusters without any correlation inside.
-    let independent = shown.select_columns(&[0, 2, 3]).unwrap();
-    assert!(fit(&independent, &config).unwrap().groups().is_empty());
+    // Two groups of columns with clusters of their own: no law for columns of both.
     let clustered = crate::tables::grouped(250, 2, 5);
     let data = ItfData::from_table(&clustered).unwrap();
     let found = data.find_groups(&config).unwrap();
-    assert!(found.is_empty(), "{found:?}");
+    let of_one = |group: &Vec<String>| group.iter().all(|name| name[..2] == group[0][..2]);
+    assert!(found.iter().all(of_one), "{found:?}");
+    // A constant is in no group.
+    let constant = MixedColumn::Real(vec![Some(2.5); 250]);
+    let columns = vec![shown.column(0).clone(), constant, shown.column(4).clone()];
+    let names = ["x", "one", "y"].map(String::from).to_vec();
+    let data = ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap();
+    let found = data.find_groups(&config).unwrap();
+    assert_eq!(found, [["x", "y"].map(String::from).to_vec()]);
     // Nothing to group.
     let levels = shown.select_columns(&[1, 3]).unwrap();
     let data = ItfData::from_table(&levels).unwrap();
     assert!(data.find_groups(&config).unwrap().is_empty());
+}
+
+/// z = 0.7 x + e of mean 0, missing the more often the larger x is, so that the mean of what is left is −0.28: the default fit sees the line, by numbers, levels
+/// and logarithms, and completed tables have the right mean, with an interval that holds it.
+#[test]
+fn a_line_is_seen_by_default() {
+    let n = 150;
+    for kind in [Measure::Real, Measure::Categorical, Measure::Positive] {
+        let (mut means, mut covered) = (Vec::new(), 0);
+        for seed in 0..10 {
+            let rng = &mut npb_infer::stream(seed, [21; 4]);
+            let mut rows = Vec::new();
+            for _ in 0..n {
+                let noise: [f64; 2] = std::array::from_fn(|_| rng.sample(StandardNormal));
+                let level: u32 = rng.random_range(0..3);
+                let x = match kind {
+                    Measure::Categorical => 1.5_f64.sqrt() * (f64::from(level) - 1.0),
+                    _ => noise[0],
+                };
+                let hidden = rng.random::<f64>() < 1.0 / (1.0 + (-1.5 * x).exp());
+                rows.push((x, level, 0.7 * x + noise[1], hidden));
+            }
+            let logarithm = kind == Measure::Positive;
+            let z = |r: &(f64, u32, f64, bool)| if logarithm { r.2.exp() } else { r.2 };
+            let x = match kind {
+                Measure::Categorical => MixedColumn::Categorical {
+                    levels: levels(&["a", "b", "c"]),
+                    codes: rows.iter().map(|r| Some(r.1)).collect(),
+                },
+                _ => MixedColumn::Real(rows.iter().map(|r| Some(r.0)).collect()),
+            };
+            let of_z = MixedColumn::Real(rows.iter().map(|r| (!r.3).then(|| z(r))).collect());
+            let table = MixedTable::new(["x", "z"].map(String::from).to_vec(), vec![x, of_z]);
+            let table = table.unwrap();
+            let of_x = match kind {
+                Measure::Categorical => Measure::Categorical,
+                _ => Measure::Real,
+            };
+            let of_z = if logarithm {
+                Measure::Positive
+            } else {
+                Measure::Real
+            };
+            let fields = [
+                Field::new("x", of_x, vec![0]),
+                Field::new("z", of_z, vec![1]),
+            ];
+            let data = ItfData::from_fields(&table, &fields).unwrap();
+            let config = ItfConfig {
+                chains: 1,
+                sweeps: SweepPlan {
+                    burn_in: 60,
+                    keep: 20,
+                    thin: 4,
+                },
+                seed,
+                ..ItfConfig::default()
+            };
+            let fitted = fit_data(&data, &config).unwrap();
+            // Rubin's rules.
+            let tables = fitted
+                .impute_field_draws(&table, &fields, 20, true)
+                .unwrap();
+            let (mut within, mut of_tables) = (0.0, Vec::new());
+            for table in &tables {
+                let number = |i| table.column(1).number(i).unwrap();
+                let z = (0..n).map(|i| if logarithm { number(i).ln() } else { number(i) });
+                let z: Vec<f64> = z.collect();
+                let mean = z.iter().sum::<f64>() / n as f64;
+                let squares: f64 = z.iter().map(|z| (z - mean).powi(2)).sum();
+                within += squares / (n - 1) as f64 / n as f64 / 20.0;
+                of_tables.push(mean);
+            }
+            let mean = of_tables.iter().sum::<f64>() / 20.0;
+            let squares: f64 = of_tables.iter().map(|m| (m - mean).powi(2)).sum();
+            let between = squares / 19.0;
+            covered += usize::from(mean.abs() < 2.0 * (within + 1.05 * between).sqrt());
+            means.push(mean);
+        }
+        // One table's mean has a standard deviation of 0.15, and 95% intervals hold 0 in fewer than 7 of 10 tables once in a thousand times.
+        let mean = means.iter().sum::<f64>() / 10.0;
+        assert!(mean.abs() < 0.17, "{kind:?}: {mean} of {means:?}");
+        assert!(covered >= 7, "{kind:?}: {covered} of 10");
+    }
+}
+
+/// Where nothing depends on anything the joint law may be taken: filled cells are as near as the means of their columns.
+#[test]
+fn independent_numbers_lose_nothing() {
+    let (mut ours, mut plain) = (0.0, 0.0);
+    for seed in 0..12 {
+        let rng = &mut npb_infer::stream(seed, [22; 4]);
+        let n = 30;
+        let mut whole = vec![vec![0.0; n]; 3];
+        let mut columns = Vec::new();
+        for of_column in &mut whole {
+            of_column
+                .iter_mut()
+                .for_each(|x| *x = rng.sample(StandardNormal));
+            let shown = of_column
+                .iter()
+                .map(|&x| (rng.random::<f64>() > 0.15).then_some(x));
+            columns.push(MixedColumn::Real(shown.collect()));
+        }
+        let names = ["a", "b", "c"].map(String::from).to_vec();
+        let table = MixedTable::new(names, columns).unwrap();
+        let config = ItfConfig {
+            chains: 1,
+            sweeps: SweepPlan {
+                burn_in: 60,
+                keep: 20,
+                thin: 2,
+            },
+            seed,
+            ..ItfConfig::default()
+        };
+        let filled = fit(&table, &config)
+            .unwrap()
+            .impute_training(&table, 0.9)
+            .unwrap();
+        for cell in &filled.cells {
+            let seen = (0..n).filter_map(|i| table.column(cell.column).number(i));
+            let mean = seen.clone().sum::<f64>() / seen.count() as f64;
+            let x = whole[cell.column][cell.row];
+            ours += (cell.expected[0] - x).powi(2);
+            plain += (mean - x).powi(2);
+        }
+    }
+    // 1.4% over 60 tables; chance moves that of twelve by two. A regression on two columns that tell nothing loses 4%.
+    assert!((ours / plain).sqrt() < 1.06, "{ours} {plain}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 use npb_infer::SweepPlan;
-use npb_itf::{ItfConfig, ItfData, fit, fit_data};
+use npb_itf::{Grouping, ItfConfig, ItfData, fit, fit_data};
 
 use crate::tables::grouped;
 
@@ -16,6 +16,7 @@ fn independent_groups_of_columns_are_found_and_cells_filled_in() {
             keep: 25,
             thin: 2,
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fitted = fit(&whole, &config).unwrap();
@@ -79,6 +80,7 @@ fn predictions_of_positive_numbers_stay_among_the_data() {
             keep: 400,
             thin: 1,
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fitted = fit_data(&data, &config).unwrap();
@@ -102,6 +104,7 @@ fn predictions_of_counts_stay_among_the_data() {
             keep: 1000,
             thin: 1,
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fitted = fit(&table(counts), &config).unwrap();
@@ -132,6 +135,7 @@ fn a_prediction_does_not_look_at_its_own_cell() {
             keep: 20,
             thin: 1,
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fitted = fit(&table(x.collect(), y.collect()), &config).unwrap();
@@ -171,6 +175,7 @@ fn a_spike_is_drawn_as_often_as_it_should() {
             keep: 50,
             ..ItfConfig::default().sweeps
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     };
     let fitted = fit(&table, &config).unwrap();

@@ -4,7 +4,9 @@ use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::{JointModel, JointReport, JointTest, StepTest};
 use npb_itf::kernels::{Cells, Column, Network, NetworkData};
-use npb_itf::{ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, LowerConcentration, Structure};
+use npb_itf::{
+    Grouping, ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, LowerConcentration, Structure,
+};
 use npb_priors::GammaPrior;
 use npb_priors::dp::{
     draw_concentration_given_partitions, draw_sticks_given_labels, ln_neighbour_swap_ratio,
@@ -339,6 +341,7 @@ fn config(structure: Structure, moves: &[ItfMove], prior: GammaPrior) -> ItfConf
         top_concentration: prior,
         lower_concentration: prior,
         column_concentration: prior,
+        groups: Grouping::Off,
         ..ItfConfig::default()
     }
 }

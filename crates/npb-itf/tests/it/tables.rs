@@ -2,7 +2,7 @@
 
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::SweepPlan;
-use npb_itf::{ItfConfig, Structure};
+use npb_itf::{Grouping, ItfConfig, Structure};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -50,6 +50,7 @@ pub(crate) fn short(structure: Structure) -> ItfConfig {
             keep: 3,
             thin: 2,
         },
+        groups: Grouping::Off,
         ..ItfConfig::default()
     }
 }

@@ -537,7 +537,7 @@ fn notes(sets: &[Mixed]) -> Vec<String> {
          wrong levels. `coverage`: share of hidden numbers inside the central 90% interval, a value at an end that has a probability of its own \
          (counts, numbers that are 0 in many rows) counted by the part of that probability which belongs to the 90%; `coverage_closed`: all \
          of it, which is more than 90% by construction.",
-        "Numbers that are one value in a tenth of the rows or more, and five times as often as any other, have a kernel with a probability at that \
+        "Numbers that are one value in a tenth of the rows or more, and three times as often as any other, have a kernel with a probability at that \
          value in all mixtures: their `ln_predictive` is that probability there, and a density elsewhere.",
         "`chained`: chained equations (ridge and multinomial regressions); `boosted`: gradient-boosted trees (of tables with more than 40 \
          columns with a budget of 0.3 in place of 1 at quick scale: one trial of that takes hours); `marginal`: mean or frequencies of the \

@@ -5,7 +5,7 @@ use std::fs;
 
 use npb_data::{metrics, splits};
 use npb_infer::{SweepPlan, stream};
-use npb_itf::{ClusteringLoss, DependenceConfig, ItfConfig, fit_data};
+use npb_itf::{ClusteringLoss, DependenceConfig, Grouping, ItfConfig, fit_data};
 use plotters::style::RGBColor;
 
 use super::blogs::{Blogs, LEANING, LINKS, SHOWN_NOTE};
@@ -69,6 +69,7 @@ fn config(scale: Scale, seed: u64) -> ItfConfig {
             keep,
             thin,
         },
+        groups: Grouping::Off,
         seed,
         ..Default::default()
     }

@@ -2,7 +2,7 @@
 
 use npb_data::{Mask, MixedColumn, MixedTable};
 use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
-use npb_itf::{ImputedCell, ItfConfig, ItfData, Structure, fit_data};
+use npb_itf::{Grouping, ImputedCell, ItfConfig, ItfData, Structure, fit_data};
 use npb_priors::dist::Normal;
 use npb_priors::special::{ln_gamma, ln_normal_pdf, ln_normalize};
 use rand::RngExt;
@@ -98,6 +98,7 @@ fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
             thin: 2,
         },
         keep_labels: false,
+        groups: Grouping::Off,
         seed,
         ..Default::default()
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use npb_infer::SweepPlan;
 use npb_itf::{
-    DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfFit, ItfRows, Structure, fit_data,
+    DependenceConfig, Grouping, ImputedCell, ItfConfig, ItfData, ItfFit, ItfRows, Structure,
+    fit_data,
 };
 
 use super::names::{DPM, ITF, ONE_BLOCK, TRUTH};
@@ -97,6 +98,7 @@ fn n_rows(scale: Scale) -> usize {
 fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
     let config = ItfConfig {
         structure,
+        groups: Grouping::Off,
         seed,
         keep_labels: false,
         ..Default::default()

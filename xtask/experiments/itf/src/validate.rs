@@ -5,8 +5,8 @@ use npb_infer::testing::JointModel;
 use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_itf::kernels::Column;
 use npb_itf::{
-    Dependence, DependenceConfig, ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, Structure,
-    fit_data,
+    Dependence, DependenceConfig, Grouping, ItfConfig, ItfData, ItfMove, ItfSampler, ItfState,
+    Structure, fit_data,
 };
 use npb_priors::GammaPrior;
 use npb_priors::dist::Normal;
@@ -325,6 +325,7 @@ fn ask(data: &ItfData, config: &DependenceConfig) -> Result<Dependence> {
             keep: 1,
             thin: 1,
         },
+        groups: Grouping::Off,
         ..Default::default()
     };
     let fit = fit_data(data, &hardly)?;

@@ -107,7 +107,7 @@ fn what_a_spike_is() {
             .collect()
     };
     let distinct: Vec<f64> = (1..=80).map(f64::from).collect();
-    let pairs = [&distinct[..20], &distinct[..20]].concat();
+    let fours = [&distinct[..20]; 4].concat();
     assert_eq!(
         SpikedNormal::spike_of(&column(0.0, 20, &distinct)),
         Some(0.0)
@@ -122,7 +122,7 @@ fn what_a_spike_is() {
         SpikedNormal::spike_of(&column(0.5, 9, &distinct)),
         Some(0.5)
     );
-    assert_eq!(SpikedNormal::spike_of(&column(0.5, 9, &pairs)), None);
+    assert_eq!(SpikedNormal::spike_of(&column(0.5, 9, &fours)), None);
     assert_eq!(SpikedNormal::spike_of(&column(0.0, 20, &[])), None);
     assert_eq!(SpikedNormal::spike_of(&[None]), None);
 }
