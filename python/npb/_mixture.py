@@ -79,7 +79,12 @@ class _Iqgme(Variational):
         return lower, upper
 
     def sample_missing(self, X, n_draws=10):
-        """Completed tables, each a joint draw of the missing cells: multiple imputation. Array of shape (n_draws, n, n_features)."""
+        """Completed tables for multiple imputation: array of shape (n_draws, n, n_features).
+
+        Each draws the parameters first and then the missing cells jointly. Where the table of training is small enough for it to take seconds, parameters are
+        drawn by a Gibbs sampler that starts at the fit, and results can be pooled by Rubin's rule; otherwise from the variational posterior, which is too narrow
+        where much is missing.
+        """
         n_draws = count("n_draws", n_draws)
         return self._fit_of(X, lambda fit, X: fit.impute_draws(X, n_draws, self._threads()))
 
@@ -226,7 +231,10 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
         return accuracy_score(np.array(y[known].tolist()), self.predict(X)[known], sample_weight=weight)
 
     def predict_interval(self, X, level=0.9, n_draws=200):
-        """Central intervals that hold `level` of the posterior of each probability, by draws of all parameters.
+        """Central intervals that hold `level` of the posterior of each probability, and the probability itself, by draws of all parameters.
+
+        These are made by a Gibbs sampler that starts at the fit, when first asked for, where the table of training is small enough for it to take seconds (at
+        most 200 draws); otherwise they are from the variational posterior, and intervals too short.
 
         Returns
         -------
@@ -336,8 +344,11 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
         The draws depend on `random_state` of the fit and are the same in each call.
         """
         check_is_fitted(self)
-        unknown = np.full((n_samples, self.n_features_in_), np.nan)
-        return self._fit.impute_draws(unknown, 1, self._threads())[0]
+        # Rows of one draw have the same parameters: as many draws as make rows differ in these, too.
+        n_draws = min(n_samples, 200)
+        unknown = np.full((-(-n_samples // max(n_draws, 1)), self.n_features_in_), np.nan)
+        drawn = self._fit.impute_draws(unknown, n_draws, self._threads())
+        return drawn.swapaxes(0, 1).reshape(-1, self.n_features_in_)[:n_samples]
 
 
 @_documented

@@ -471,6 +471,15 @@ pub(crate) struct ImputeArgs {
     /// So many completed tables, drawn, one below the other.
     #[arg(long, value_name = "N")]
     pub(crate) draws: Option<usize>,
+    /// Standard deviations of filled numbers, as columns sd(NAME): classifier, mixture.
+    #[arg(long, conflicts_with = "draws")]
+    pub(crate) sd: bool,
+    /// Central intervals of filled numbers that hold this probability, as columns lower(NAME) and upper(NAME): classifier, mixture.
+    #[arg(long, value_name = "P", conflicts_with = "draws")]
+    pub(crate) interval: Option<f64>,
+    /// Seed of the draws, that of the fit by default: classifier, mixture.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// The rows are those of the fit.
     #[arg(long)]
     pub(crate) training: bool,

@@ -16,9 +16,9 @@ pub(crate) const ALL_INTERVALS: &str = "predict_class_intervals gives the interv
 pub struct ProbabilityInterval {
     /// The probability, as [`IqgmeFit::predict_classes`](crate::IqgmeFit::predict_classes) has it.
     pub mean: f64,
-    /// Lower end of the central interval.
+    /// Lower end of the central interval, at most the probability.
     pub lower: f64,
-    /// Upper end of the central interval.
+    /// Upper end of the central interval, at least the probability.
     pub upper: f64,
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn check_levels(levels: &[f64]) -> Result<(), IqgmeError> {
     })
 }
 
-/// Central intervals that hold `level` of the draws of the probabilities of all classes, around given means: `means` by row and class, `drawn` by draw, row and class.
+/// Central intervals that hold `level` of the draws of the probabilities of all classes, and given means: `means` by row and class, `drawn` by draw, row and class.
 pub(crate) fn class_intervals(
     means: Vec<Vec<f64>>,
     drawn: &[Vec<Vec<f64>>],
@@ -255,8 +255,8 @@ fn central_interval(mean: f64, values: Vec<f64>, level: f64) -> ProbabilityInter
     let ends = quantiles(values, &[0.5 - 0.5 * level, 0.5 + 0.5 * level]);
     ProbabilityInterval {
         mean,
-        lower: ends[0],
-        upper: ends[1],
+        lower: ends[0].min(mean),
+        upper: ends[1].max(mean),
     }
 }
 

@@ -573,10 +573,6 @@ impl Describes for QgmeFit {
         Ok(vec![(1.0, Cow::Borrowed(&self.predictor))])
     }
 
-    fn chosen(&self, _: usize, _: usize) -> usize {
-        0
-    }
-
     fn draw_key(&self) -> (u64, u64) {
         (self.stored.config.seed, IMPUTE)
     }

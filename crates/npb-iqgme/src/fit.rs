@@ -1,9 +1,13 @@
 //! The result of a fit, and what can be asked of it.
 
+mod kept;
+mod layout;
+mod posterior;
 mod training;
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
@@ -11,12 +15,14 @@ use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::answers::{ComponentSummary, check_draws, check_inside, second, with_first_class};
+use crate::answers::{
+    ComponentSummary, check_draws, check_inside, class_intervals, second, with_first_class,
+};
 use crate::config::FeatureScale;
 use crate::data::{IqgmeData, distinct, fingerprint};
 use crate::ensemble::crossval::{self, Side, held_out};
 use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
-use crate::ensemble::questions::prelude::*;
+use crate::ensemble::questions::{Completing, by_draws, prelude::*, taking_turns};
 use crate::ensemble::scales;
 use crate::ensemble::stacking::{Without, weighed};
 use crate::ensemble::train::{Model, Watched, model, planned};
@@ -26,6 +32,7 @@ use crate::rows::Rows;
 use crate::state::{check_experts, expect};
 use crate::vb::IqgmeVb;
 use crate::{Init, IqgmeConfig, IqgmeState};
+use kept::TrainingRows;
 use npb_infer::ensemble::Calibration;
 
 /// Keys of the random streams of questions to a fit.
@@ -75,7 +82,7 @@ pub fn fit_watched(
     };
     if watched.is_stopped() {
         let members = weigh(None);
-        return IqgmeFit::new(data, config, members);
+        return IqgmeFit::new(data, config, members, (table, labels));
     }
     let limited = Single::limited(config, Single::FOLD_ITERATIONS);
     let classes = &data[0].classes;
@@ -97,7 +104,7 @@ pub fn fit_watched(
         })
     })?;
     let members = weigh(held_out);
-    IqgmeFit::new(data, config, members)
+    IqgmeFit::new(data, config, members, (table, labels))
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -152,11 +159,20 @@ pub struct Stored {
 /// Class probabilities average over the runs by their stacking weights, each calibrated ([`Member::calibration`]); in a run components are weighed as normal densities of the observed features at
 /// the posterior means, experts and missing features are integrated out by moment matching. Densities and missing cells average over the runs by their bounds; components, clusters and the concentration are those of the
 /// best run.
+///
+/// What is drawn (completed tables, and intervals of class probabilities) has its parameters drawn first. Where the rows of training are few enough for it to take some ten
+/// seconds, they are kept, in files too, and the first question that wants draws runs Gibbs chains on them, from the runs on; so completed tables can be pooled by Rubin's rule. Of a
+/// larger table, of a file from before rows were kept, and where chains fail, parameters are drawn from the variational posterior, which is too narrow. With at most 60 rows the chains tell of missing cells
+/// in all answers.
 #[derive(Clone, Debug)]
 pub struct IqgmeFit {
     stored: Stored,
+    /// Where chains on them take seconds.
+    rows: Option<TrainingRows>,
     /// One for each run that has weight.
     predictors: Vec<Predictor>,
+    /// Draws of all parameters, by scale, once they were asked for.
+    posterior: [OnceLock<Option<Vec<Predictor>>>; 2],
 }
 
 impl IqgmeFit {
@@ -164,13 +180,20 @@ impl IqgmeFit {
         data: Vec<IqgmeData>,
         config: &IqgmeConfig,
         members: Vec<Member>,
+        (table, labels): (&Table, &Labels),
     ) -> Result<Self, IqgmeError> {
-        Self::from_stored(Stored {
+        let n_components = members[0].state.components.len();
+        let rows = TrainingRows::of_small(table, labels, &data[0], n_components);
+        let stored = Stored {
             config: config.clone(),
             training: fingerprint(&data[0])?,
             classes: data[0].classes.clone(),
             units: data.into_iter().map(|data| data.units).collect(),
             members,
+        };
+        Ok(Self {
+            rows,
+            ..Self::from_stored(stored)?
         })
     }
 
@@ -181,7 +204,20 @@ impl IqgmeFit {
             .iter()
             .map(predictor)
             .collect::<Result<_, _>>()?;
-        Ok(Self { stored, predictors })
+        Ok(Self {
+            stored,
+            rows: None,
+            predictors,
+            posterior: Default::default(),
+        })
+    }
+
+    /// The same fit, whose draws (of missing cells, and behind intervals) are made with other random numbers.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.stored.config.seed = seed;
+        self.posterior = Default::default();
+        self
     }
 
     /// The runs as members; `rows`: by scale.
@@ -310,9 +346,17 @@ impl IqgmeFit {
         level: f64,
         draws: usize,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        check_inside("level", level)?;
+        check_draws(draws, 2)?;
         let rows = scales::rows(&self.stored.units, table)?;
         let parts = self.parts(&rows, Experts::Integrated, None);
-        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
+        match self.drawn_classes(&rows, draws)? {
+            Some(drawn) => {
+                let means = member::class_probabilities(&parts)?;
+                Ok(class_intervals(means, &drawn, level))
+            }
+            None => member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL)),
+        }
     }
 }
 
@@ -325,10 +369,31 @@ impl Describes for IqgmeFit {
         Ok(each.filter(|(weight, _)| *weight > 0.0).collect())
     }
 
-    /// Drawn by weight; those that have some come first.
-    fn chosen(&self, draw: usize, _: usize) -> usize {
-        let u = stream(self.stored.config.seed, [0, draw as u64, PICK, 0]).random();
-        pick(self.stored.members.iter().map(|run| run.elbo_weight), u).unwrap_or(0)
+    fn completing(&self, task: usize) -> Result<Completing<'_>, IqgmeError> {
+        match self.posterior_of_few() {
+            Some(draws) => Ok(by_draws(draws)),
+            None => Ok((Self::GATE, 0.0, self.mixtures(task)?)),
+        }
+    }
+
+    /// The parameters of a draw: of the chains, far apart in them, or from `q` of a run, by weight.
+    fn drawn(
+        &self,
+        _: usize,
+        draw: usize,
+        draws: usize,
+    ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
+        if let Some(all) = self.posterior(FeatureScale::Standardised) {
+            let one = &all[taking_turns(draw, draws, all.len())];
+            return Ok((Gate::AtMeans, Cow::Borrowed(one)));
+        }
+        let mut rng = stream(self.stored.config.seed, [0, draw as u64, PICK, 0]);
+        let weights = self.stored.members.iter().map(|run| run.elbo_weight);
+        // Those that have weight come first.
+        let run = pick(weights, rng.random()).unwrap_or(0);
+        let state = &self.stored.members[run].state;
+        let one = self.predictors[run].draw(state, &[], &mut rng)?;
+        Ok((Gate::AtMeans, Cow::Owned(one)))
     }
 
     fn draw_key(&self) -> (u64, u64) {
@@ -338,7 +403,6 @@ impl Describes for IqgmeFit {
 
 described!(IqgmeFit, IqgmeConfig, units[0]);
 members!(IqgmeFit, Member, IqgmeState, |members| &members[0]);
-saved!(IqgmeFit, "npb-iqgme/fit/2");
 classifier!(IqgmeFit);
 intervals!(IqgmeFit, [draws: usize]);
 features!(IqgmeFit);

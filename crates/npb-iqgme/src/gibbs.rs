@@ -103,8 +103,17 @@ impl<'d> IqgmeSampler<'d> {
         config.validate()?;
         let starts = &config.model.starts;
         let from = starts[chain as usize % starts.len()];
-        let (n_components, responsibilities) =
-            start::responsibilities(data, &config.model, from, chain)?;
+        let first = start::responsibilities(data, &config.model, from, chain)?;
+        Self::from_responsibilities(data, config, chain, first)
+    }
+
+    /// Starts a chain from so many components and the responsibilities of these, by sorted position: each row in the component that has most of it.
+    pub(crate) fn from_responsibilities(
+        data: &'d IqgmeData,
+        config: GibbsConfig,
+        chain: u64,
+        (n_components, responsibilities): (usize, Vec<f64>),
+    ) -> Result<Self, IqgmeError> {
         let largest = |row: &[f64]| crate::answers::most_probable(row) as u32;
         let labels: Vec<u32> = responsibilities
             .chunks_exact(n_components)

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use npb_data::schema::{Design, Schema, SchemaData};
+use npb_data::schema::{Design, Kind, Role, Schema, SchemaData};
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeError, IqgmeFit};
+use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
 
 use super::classes::{DRAWS, push_classes};
 use super::{groups, labels, ratings, table, tasks, topics};
@@ -137,8 +137,14 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
     if args.draws == Some(0) {
         return Err(Failure::usage("--draws 0: must be at least 1"));
     }
+    let level = level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
+    let mut spreads = Vec::new();
     let (data, tables) = if is(&model, ModelKind::Table) {
+        if args.sd || level.is_some() || args.seed.is_some() {
+            let what = "--sd, --interval, --seed: of models of kind classifier or mixture";
+            return Err(Failure::usage(what));
+        }
         let fit = table::load(&model, &args.model)?;
         let schema = model.schema(&args.model)?;
         let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
@@ -146,7 +152,7 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.file.display())))?;
         (data, tables)
     } else if is(&model, ModelKind::Classifier) || is(&model, ModelKind::Mixture) {
-        let rows = rows(
+        let mut rows = rows(
             &model,
             &args.model,
             &args.file,
@@ -154,7 +160,18 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             args.rules,
             quiet,
         )?;
-        let numbers = completed_numbers(&rows, args).map_err(in_file(&args.file))?;
+        if let Some(seed) = args.seed {
+            rows.fit = rows.fit.with_seed(seed);
+        }
+        let numbers = match args.draws {
+            Some(n) => drawn(&rows, n, args.training).map_err(in_file(&args.file))?,
+            None => {
+                let filled = filled(&rows, args.training).map_err(in_file(&args.file))?;
+                spreads = columns_of_spreads(&rows, &filled, args.sd, level)
+                    .map_err(in_file(&args.file))?;
+                vec![filled.0.completed]
+            }
+        };
         let back = |numbers: &Table| rows.design.completed(&rows.data.features, numbers);
         let tables = numbers
             .iter()
@@ -173,40 +190,94 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             sheet.push_column("draw", vec![number; data.n_rows]);
         }
         sheet.push_features(&data.schema, table);
+        for (name, cells) in spreads.drain(..) {
+            sheet.push_column(name, cells);
+        }
         all.append(sheet);
     }
     output::sheet(&all, &args.out)
 }
 
-fn completed_numbers(
-    rows: &Rows,
-    args: &ImputeArgs,
-) -> std::result::Result<Vec<Table>, IqgmeError> {
-    let Rows {
-        fit, data, table, ..
-    } = rows;
-    if !args.training {
-        return match args.draws {
-            Some(n) => fit.impute_draws(table, n),
-            None => fit
-                .impute(table)
-                .map(|imputation| vec![imputation.completed]),
-        };
-    }
+/// The labels of a file whose rows are those of the fit.
+fn training_labels(data: &SchemaData) -> Labels {
     let none: Vec<Option<&str>> = vec![None; data.n_rows];
-    let labels = match data.labels.n_cols() {
+    match data.labels.n_cols() {
         0 => Labels::from_strings(&none),
         _ => data
             .labels
             .labels(0)
             .unwrap_or_else(|_| Labels::from_strings(&none)),
-    };
-    match args.draws {
-        Some(n) => fit.impute_training_draws(table, &labels, n),
-        None => fit
-            .impute_training(table, &labels)
-            .map(|imputation| vec![imputation.completed]),
     }
+}
+
+fn drawn(rows: &Rows, n: usize, training: bool) -> std::result::Result<Vec<Table>, IqgmeError> {
+    let Rows {
+        fit, data, table, ..
+    } = rows;
+    match training {
+        true => fit.impute_training_draws(table, &training_labels(data), n),
+        false => fit.impute_draws(table, n),
+    }
+}
+
+/// The completed numbers, and what is known of each missing cell.
+type Filled = (Imputation, Vec<Vec<MissingCell>>);
+
+fn filled(rows: &Rows, training: bool) -> std::result::Result<Filled, IqgmeError> {
+    let Rows {
+        fit, data, table, ..
+    } = rows;
+    Ok(if training {
+        let labels = training_labels(data);
+        let cells = fit.training_cells(table, &labels)?;
+        (fit.impute_training(table, &labels)?, cells)
+    } else {
+        (fit.impute(table)?, fit.cells_by_row(table)?)
+    })
+}
+
+/// Columns of standard deviations and of the ends of intervals, of features that are numbers.
+fn columns_of_spreads(
+    rows: &Rows,
+    (imputed, by_row): &Filled,
+    sd: bool,
+    level: Option<f64>,
+) -> std::result::Result<Vec<(String, Vec<Cell>)>, IqgmeError> {
+    let features = rows.data.schema.with_role(Role::Feature);
+    let (mut columns, mut first) = (Vec::new(), 0);
+    for (feature, names) in features.zip(rows.design.names()) {
+        let at = first;
+        first += names.len();
+        // Of logarithms, back to the numbers.
+        let number: fn(f64) -> f64 = match feature.kind {
+            Kind::Positive => f64::exp,
+            Kind::Real | Kind::Count => |x| x,
+            _ => continue,
+        };
+        let known = |i: usize| imputed.completed.get(i, at);
+        if sd {
+            let spread = |i: usize| {
+                let (mean, sd) = (known(i)?, imputed.sd.get(i, at)?);
+                Some(0.5 * (number(mean + sd) - number(mean - sd)))
+            };
+            let cells = (0..rows.data.n_rows).map(|i| Cell::from(spread(i)));
+            columns.push((format!("sd({})", feature.name), cells.collect()));
+        }
+        for (side, sign) in [("lower", -0.5), ("upper", 0.5)] {
+            let Some(level) = level else { continue };
+            let end = |(i, cells): (usize, &Vec<MissingCell>)| {
+                let end = match cells.iter().find(|cell| cell.column == at) {
+                    Some(cell) => Some(cell.quantile(0.5 + sign * level)?),
+                    None => known(i),
+                };
+                Ok(Cell::from(end.map(number)))
+            };
+            let cells = by_row.iter().enumerate().map(end);
+            let cells = cells.collect::<std::result::Result<Vec<Cell>, IqgmeError>>()?;
+            columns.push((format!("{side}({})", feature.name), cells));
+        }
+    }
+    Ok(columns)
 }
 
 pub(crate) fn recommend(args: &RecommendArgs) -> Result<()> {

@@ -253,6 +253,30 @@ fn mixtures_score_and_fill() {
         (drawn.len(), drawn[0][1].as_str(), drawn[6][1].as_str()),
         (7, "draw", "3")
     );
+    let seeded = |seed: u64| folder.npb(&format!("impute m.npb holes.csv --draws 3 --seed {seed}"));
+    assert!(seeded(8) == seeded(8) && seeded(8) != seeded(9));
+    let spread = cells(&folder.npb("impute m.npb holes.csv --sd --interval 0.8"));
+    let column = |name: &str| {
+        let named = |found: &String| found == name;
+        spread[0].iter().position(named).expect("a column")
+    };
+    let number = |row: usize, name: &str| {
+        let cell = &spread[row][column(name)];
+        cell.parse::<f64>().expect("a number")
+    };
+    let of_age = ["age", "sd(age)", "lower(age)", "upper(age)"];
+    let [age, sd, lower, upper] = of_age.map(|name| number(1, name));
+    assert!(sd > 0.0 && lower < age && age < upper, "{spread:?}");
+    assert!((1.0..4.0).contains(&((upper - lower) / sd)), "{spread:?}");
+    let known = ["age", "sd(age)", "lower(age)", "upper(age)"].map(|name| number(2, name));
+    assert_eq!(known, [32.0, 0.0, 32.0, 32.0]);
+    for refused in [
+        "--sd --draws 2",
+        "--interval 0.9 --draws 2",
+        "--interval 1.5",
+    ] {
+        folder.fails(&format!("impute m.npb holes.csv {refused}"), 2);
+    }
     assert!(
         folder
             .npb("summary m.npb --format table")

@@ -10,7 +10,7 @@ use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::special::ln_add_exp;
 
 use crate::IqgmeError;
-use crate::answers::MissingCell;
+use crate::answers::{MissingCell, check_draws};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::units::Units;
@@ -51,18 +51,41 @@ pub(crate) trait Answers {
     }
 }
 
+/// Gate, least part of a component, and mixtures by weight.
+pub(crate) type Completing<'a> = (Gate, f64, Vec<(f64, Cow<'a, Predictor>)>);
+
+/// Components with less of a row than this do not count for its cells where many draws tell of them.
+const LEAST_PART: f64 = 1e-6;
+
+/// Draws of the parameters, each of the same weight, as they tell of missing cells.
+pub(crate) fn by_draws(draws: &[Predictor]) -> Completing<'_> {
+    let share = 1.0 / draws.len() as f64;
+    let each = draws.iter().map(|draw| (share, Cow::Borrowed(draw)));
+    (Gate::AtMeans, LEAST_PART, each.collect())
+}
+
 /// A fit whose densities and missing cells are those of mixtures, by weight.
 pub(crate) trait Describes: Answers {
     /// Whether parameters are integrated out.
     const GATE: Gate;
-    /// Components with less of a row than this do not count for its cells.
-    const LEAST_PART: f64 = 0.0;
 
     /// The mixtures and what they weigh; the weights sum to 1.
     fn mixtures(&self, task: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError>;
 
-    /// The mixture that makes a draw, one of so many.
-    fn chosen(&self, draw: usize, draws: usize) -> usize;
+    /// The mixtures that tell of missing cells, their gate, and how much a component must have of a row to count for its cells.
+    fn completing(&self, task: usize) -> Result<Completing<'_>, IqgmeError> {
+        Ok((Self::GATE, 0.0, self.mixtures(task)?))
+    }
+
+    /// The mixture that makes a draw, one of so many, and its gate; the only one, where no other is told of.
+    fn drawn(
+        &self,
+        task: usize,
+        _draw: usize,
+        _draws: usize,
+    ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
+        Ok((Self::GATE, self.mixtures(task)?.swap_remove(0).1))
+    }
 
     /// The random stream of a row of a draw: seed and third word.
     fn draw_key(&self) -> (u64, u64);
@@ -89,11 +112,11 @@ pub(crate) trait Describes: Answers {
 
     fn cells(&self, task: usize, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
         let rows = Answers::rows(self, task, table)?;
-        let mixtures = self.mixtures(task)?;
+        let (gate, least, mixtures) = self.completing(task)?;
         let of = |(weight, predictor): &(f64, Cow<'_, Predictor>)| {
-            let mut cells = predictor.missing_cells(&rows, Self::GATE)?;
+            let mut cells = predictor.missing_cells(&rows, gate)?;
             for terms in cells.iter_mut().flatten() {
-                weigh(terms, *weight, Self::LEAST_PART);
+                weigh(terms, *weight, least);
             }
             Ok::<_, IqgmeError>(cells)
         };
@@ -116,15 +139,22 @@ pub(crate) trait Describes: Answers {
     where
         Self: Sync,
     {
+        check_draws(draws, 1)?;
         let rows = Answers::rows(self, task, table)?;
-        let mixtures = self.mixtures(task)?;
+        // What all of them need is made once, before they are made side by side.
+        self.drawn(task, 0, draws)?;
         // Beyond all rows.
         let constants = |draw: usize| self.row_rng(task, draw, usize::MAX);
         self.units().impute_draws(table, draws, constants, |draw| {
-            let (_, predictor) = &mixtures[self.chosen(draw, draws)];
-            predictor.draw_missing(&rows, Self::GATE, |row| self.row_rng(task, draw, row))
+            let (gate, predictor) = self.drawn(task, draw, draws)?;
+            predictor.draw_missing(&rows, gate, |row| self.row_rng(task, draw, row))
         })
     }
+}
+
+/// Which of so many stored draws of the parameters makes a draw, one of so many: they take turns, far apart in their chains.
+pub(crate) fn taking_turns(draw: usize, draws: usize, stored: usize) -> usize {
+    (draw * stored / draws.min(stored)) % stored
 }
 
 /// Weighs the terms of a cell, without those that do not count.
@@ -365,7 +395,8 @@ macro_rules! features {
                 Answers::units(self).impute(table, cells)
             }
 
-            /// `draws` completed tables, each a joint draw from the distributions of [`cells_by_row`](Self::cells_by_row), for multiple imputation.
+            /// `draws` completed tables for multiple imputation, each a joint draw of the missing cells: what draws parameters first is told of the type. Where parameters
+            /// are points, a draw is from the distributions of [`cells_by_row`](Self::cells_by_row).
             pub fn impute_draws(
                 &self,
                 $($task: $name,)?

@@ -4,13 +4,12 @@ use npb_data::{Labels, Table};
 
 use super::IqgmeFit;
 use crate::IqgmeError;
-use crate::answers::{Imputation, MissingCell, check_draws};
+use crate::answers::{Imputation, MissingCell};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::member::Member;
-use crate::ensemble::questions::{Answers, Describes};
+use crate::ensemble::questions::Answers;
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
-use crate::units::Filling;
 use crate::vb::IqgmeVb;
 
 /// A question about the rows of training, and the one for new rows.
@@ -42,7 +41,11 @@ impl IqgmeFit {
         table: &Table,
         labels: &Labels,
     ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
-        let by_run = self.rows_left_out(question, table, labels, |_, _, row, predictor| {
+        let data = self.training_data(question, table, labels)?;
+        if self.posterior_of_few().is_some() {
+            return self.cells_by_row(table);
+        }
+        let by_run = self.rows_left_out(&data, table, |row, predictor| {
             let mut cells = predictor.missing_cells(row, Gate::Marginal)?;
             Ok(cells.swap_remove(0))
         })?;
@@ -72,85 +75,129 @@ impl IqgmeFit {
         self.units().impute(table, cells)
     }
 
-    /// `draws` completed training tables for multiple imputation: as [`impute_draws`](Self::impute_draws), each row taken out of the components
-    /// first, as in [`training_cells`](Self::training_cells).
+    /// `draws` completed training tables for multiple imputation: as [`impute_draws`](Self::impute_draws), whose parameters are drawn given these rows and so use none
+    /// of them twice. Errors: as there; another table or other labels than those of training.
     pub fn impute_training_draws(
         &self,
         table: &Table,
         labels: &Labels,
         draws: usize,
     ) -> Result<Vec<Table>, IqgmeError> {
-        check_draws(draws, 1)?;
-        let runs: Vec<usize> = (0..draws).map(|draw| self.chosen(draw, draws)).collect();
-        let of_run = |run: usize| (0..draws).filter(|&draw| runs[draw] == run).collect();
-        let of_runs: Vec<Vec<usize>> = (0..self.predictors.len()).map(of_run).collect();
-        let question = ["impute_training_draws", "impute_draws"];
-        let by_run =
-            self.rows_left_out(question, table, labels, |run, table_row, row, predictor| {
-                let one = |&draw: &usize| {
-                    let rng = |_| self.row_rng(0, draw, table_row);
-                    Ok(predictor
-                        .draw_missing(row, Gate::Marginal, rng)?
-                        .swap_remove(0))
-                };
-                let draws: Result<Vec<Vec<f64>>, IqgmeError> =
-                    of_runs[run].iter().map(one).collect();
-                draws
-            })?;
-        let units = self.units();
-        let mut filled: Vec<Filling> = (0..draws).map(|_| Filling::new(table)).collect();
-        for (draw, filled) in filled.iter_mut().enumerate() {
-            units.draw_constants(table, filled, &mut self.row_rng(0, draw, usize::MAX));
-        }
-        for (of_run, rows) in of_runs.iter().zip(by_run) {
-            for (row, drawn) in rows {
-                for (&draw, values) in of_run.iter().zip(drawn) {
-                    for (j, value) in units.missing_columns(table, row).zip(values) {
-                        filled[draw].set(row, j, units.to_units(j, value));
-                    }
-                }
-            }
-        }
-        filled.into_iter().map(|f| f.table(table)).collect()
+        self.training_data(["impute_training_draws", "impute_draws"], table, labels)?;
+        self.impute_draws(table, draws)
     }
 
-    /// For each run that has weight what `read` makes of the rows with holes: it gets the number of the run, the table row, the row alone, and
-    /// the predictor that the others leave.
-    fn rows_left_out<T: Send>(
+    /// A table and labels that are those of training.
+    fn training_data(
         &self,
         [question, instead]: Question,
         table: &Table,
         labels: &Labels,
-        read: impl Fn(usize, usize, &Rows, &Predictor) -> Result<T, IqgmeError> + Sync,
+    ) -> Result<IqgmeData, IqgmeError> {
+        let (units, classes) = (self.units().clone(), self.stored.classes.clone());
+        let data = IqgmeData::with_units(table, labels, units, classes)?;
+        if fingerprint(&data)? == self.stored.training {
+            return Ok(data);
+        }
+        let rows = table.n_rows();
+        Err(IqgmeError::NotOfTraining {
+            question,
+            rows,
+            instead,
+        })
+    }
+
+    /// For each run that has weight what `read` makes of the rows with holes: it gets the row alone, and the predictor that the others leave.
+    fn rows_left_out<T: Send>(
+        &self,
+        data: &IqgmeData,
+        table: &Table,
+        read: impl Fn(&Rows, &Predictor) -> Result<T, IqgmeError> + Sync,
     ) -> Result<Vec<ByRow<T>>, IqgmeError> {
         let units = self.units();
-        let classes = self.stored.classes.clone();
-        let data = IqgmeData::with_units(table, labels, units.clone(), classes)?;
-        if fingerprint(&data)? != self.stored.training {
-            let rows = table.n_rows();
-            return Err(IqgmeError::NotOfTraining {
-                question,
-                rows,
-                instead,
-            });
-        }
         let has_holes = |row: usize| units.missing_columns(table, row).next().is_some();
-        let of_run = |(k, run): (usize, &Member)| {
+        let of_run = |run: &Member| {
             if run.elbo_weight == 0.0 {
                 return Ok(Vec::new());
             }
             let (config, state) = (self.stored.config.clone(), run.state.clone());
-            let mut vb = IqgmeVb::resume(&data, config, state, run.trace.clone())?;
+            let mut vb = IqgmeVb::resume(data, config, state, run.trace.clone())?;
             vb.leave_out(has_holes, |left_out| {
                 // The experts have no part in the features.
                 let predictor = Predictor::new(&left_out.state, &[]);
                 let predictor = predictor.map_err(|failed| run.failed(failed))?;
-                read(k, left_out.table_row, &left_out.row, &predictor)
+                read(&left_out.row, &predictor)
             })
         };
-        let runs = self.stored.members[..self.predictors.len()]
-            .iter()
-            .enumerate();
-        runs.map(of_run).collect()
+        let runs = &self.stored.members[..self.predictors.len()];
+        runs.iter().map(of_run).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_infer::stream;
+    use rand::RngExt;
+    use rand_distr::StandardNormal;
+
+    use super::*;
+    use crate::{Init, IqgmeConfig, fit_unlabelled};
+
+    /// Rows of two Gaussians with strong correlations, few for as many features, a quarter of the cells hidden: the holes, and the truth.
+    fn correlated(seed: u64, n: usize, p: usize) -> (Table, Table) {
+        let mut rng = stream(seed, [0, 0, 10, 0]);
+        let mut values = Vec::new();
+        for i in 0..n {
+            let centre = if i % 2 == 0 { 3.0 } else { -3.0 };
+            let factors: [f64; 3] = std::array::from_fn(|_| rng.sample(StandardNormal));
+            for j in 0..p {
+                let noise: f64 = rng.sample(StandardNormal);
+                let common = factors[j % 3] - factors[(j + 1) % 3] * (j % 2) as f64;
+                values.push(centre + common + 0.5 * noise);
+            }
+        }
+        let seen: Vec<bool> = (0..n * p).map(|_| rng.random::<f64>() > 0.25).collect();
+        (
+            Table::new(n, p, values.clone(), &seen).unwrap(),
+            Table::complete(n, p, values).unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_training_row_is_not_used_twice_for_its_own_holes() {
+        let (mut new, mut own, mut chains, mut cells) = (0.0, 0.0, 0.0, 0.0);
+        for seed in 0..6 {
+            let (table, truth) = correlated(seed, 30, 12);
+            let labels = Labels::from_strings(&[None::<&str>; 30]);
+            let one = IqgmeConfig {
+                unlabelled_starts: vec![Init::KMeans(2)],
+                seed,
+                ..IqgmeConfig::default()
+            };
+            let by_chains = fit_unlabelled(&table, &one).unwrap();
+            let drawn = by_chains.cells_by_row(&table).unwrap();
+            assert_eq!(drawn, by_chains.training_cells(&table, &labels).unwrap());
+            let fitted = IqgmeFit {
+                rows: None,
+                posterior: Default::default(),
+                ..by_chains
+            };
+            let as_new = fitted.cells_by_row(&table).unwrap();
+            let as_own = fitted.training_cells(&table, &labels).unwrap();
+            for (row, as_new) in as_new.iter().enumerate() {
+                for (k, a) in as_new.iter().enumerate() {
+                    let (b, c) = (&as_own[row][k], &drawn[row][k]);
+                    assert_eq!([a.column; 2], [b.column, c.column]);
+                    let x = truth.get(row, a.column).unwrap();
+                    let within = |cell: &MissingCell| f64::from((cell.cdf(x) - 0.5).abs() < 0.475);
+                    (new, own) = (new + within(a), own + within(b));
+                    (chains, cells) = (chains + within(c), cells + 1.0);
+                }
+            }
+        }
+        // Intervals of 95%.
+        let [new, own, chains] = [new, own, chains].map(|held| held / cells);
+        assert!(own > new + 0.015, "{own} {new}");
+        assert!((0.93..0.98).contains(&chains), "{chains}");
     }
 }

@@ -14,7 +14,7 @@ use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
 use crate::answers::{check_inside, check_levels, class_intervals, quantiles, with_first_class};
 use crate::data::{IqgmeData, fingerprint};
-use crate::ensemble::questions::prelude::*;
+use crate::ensemble::questions::{Completing, by_draws, prelude::*, taking_turns};
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
 use crate::state::expect;
@@ -184,7 +184,7 @@ impl IqgmeSampler<'_> {
     }
 
     /// The parameters with as many components from their prior as weight asks for, and the weights, which sum to 1.
-    fn mixture(&self) -> Mixture {
+    pub(crate) fn mixture(&self) -> Mixture {
         let mut parameters = self.parameters().clone();
         let (mut weights, mut rest) = parameters.weights();
         let key = [self.chain, self.sweep, KEPT, 0];
@@ -475,18 +475,23 @@ fn means(drawn: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
 /// Terms of cells are the components of all stored draws: normals.
 impl Describes for GibbsFit {
     const GATE: Gate = Gate::AtMeans;
-    const LEAST_PART: f64 = 1e-6;
 
     fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
-        let share = 1.0 / self.predictors.len() as f64;
-        let each = self.predictors.iter();
-        Ok(each.map(|p| (share, Cow::Borrowed(p))).collect())
+        Ok(by_draws(&self.predictors).2)
     }
 
-    /// Stored draws take turns, far apart in the chains.
-    fn chosen(&self, draw: usize, draws: usize) -> usize {
-        let stored = self.predictors.len();
-        (draw * stored / draws.min(stored)) % stored
+    fn completing(&self, _: usize) -> Result<Completing<'_>, IqgmeError> {
+        Ok(by_draws(&self.predictors))
+    }
+
+    fn drawn(
+        &self,
+        _: usize,
+        draw: usize,
+        draws: usize,
+    ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
+        let stored = taking_turns(draw, draws, self.predictors.len());
+        Ok((Self::GATE, Cow::Borrowed(&self.predictors[stored])))
     }
 
     fn draw_key(&self) -> (u64, u64) {

@@ -422,10 +422,6 @@ impl Describes for MultiTaskFit {
         Ok(vec![(1.0, Cow::Owned(self.features.with_weights(weights)))])
     }
 
-    fn chosen(&self, _: usize, _: usize) -> usize {
-        0
-    }
-
     fn draw_key(&self) -> (u64, u64) {
         (self.stored.config.single.seed, IMPUTE)
     }

@@ -2,7 +2,7 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::stream;
-use npb_iqgme::{Imputation, ProbabilityInterval};
+use npb_iqgme::{Imputation, MissingCell, ProbabilityInterval};
 
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -53,6 +53,20 @@ pub(crate) fn intervals_agree(
     } else {
         Err(format!("a mean width of {width}"))
     }
+}
+
+/// So many copies of a row with one missing cell, which holds a quantile of its distribution in each, evenly spaced.
+pub(crate) fn by_quantiles(row: &Table, cell: &MissingCell, n: usize) -> Table {
+    let mut values = Vec::new();
+    for k in 0..n {
+        let level = (k as f64 + 0.5) / n as f64;
+        let at = |j: usize| {
+            row.get(0, j)
+                .unwrap_or_else(|| cell.quantile(level).unwrap())
+        };
+        values.extend((0..row.n_cols()).map(at));
+    }
+    Table::complete(n, row.n_cols(), values).unwrap()
 }
 
 /// Checks that completed tables have the means and the spreads that they should have, in what is missing and there alone.

@@ -7,7 +7,7 @@ use npb_iqgme::{Init, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, Saved, VbUpdate
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-use crate::data::{config, intervals_agree, three_gaussians};
+use crate::data::{by_quantiles, config, intervals_agree, three_gaussians};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -109,11 +109,11 @@ fn holes_are_averaged_over() {
     let model = fit(&table, &labels, &as_it_is).unwrap();
     let hole = Table::new(1, 3, vec![-4.5, 0.0, 0.2], &[true, false, true]).unwrap();
     let found = &model.predict_classes(&hole).unwrap()[0];
-    let draws = model.impute_draws(&hole, 4_000).unwrap();
+    let cell = &model.cells_by_row(&hole).unwrap()[0][0];
+    let filled = by_quantiles(&hole, cell, 1000);
     let mut mean = [0.0; 3];
-    for draw in &draws {
-        let row = &model.predict_classes(draw).unwrap()[0];
-        (0..3).for_each(|k| mean[k] += row[k] / draws.len() as f64);
+    for row in model.predict_classes(&filled).unwrap() {
+        (0..3).for_each(|k| mean[k] += row[k] / 1000.0);
     }
     for k in 0..3 {
         assert!((found[k] - mean[k]).abs() < 0.03, "{found:?} {mean:?}");

@@ -1,4 +1,6 @@
-//! Checks of npb-iqgme's Gibbs samplers: small tables drawn from the model, with missing cells and rows without labels, under proper priors.
+//! Checks of npb-iqgme: its Gibbs samplers on small tables drawn from the model, with missing cells and rows without labels, under proper priors; and what answers cover.
+
+mod coverage;
 
 use std::cell::RefCell;
 
@@ -33,6 +35,21 @@ pub(super) const CHECKS: &[Check] = &[
         id: "iqgme/false-alarms",
         what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes",
         run: false_alarms,
+    },
+    Check {
+        id: "iqgme/imputation",
+        what: "Rubin's rule on completed tables of a fit without labels: coverage of a mean, variance between draws",
+        run: coverage::imputation,
+    },
+    Check {
+        id: "iqgme/few-rows",
+        what: "coverage of intervals of missing cells, 15 rows",
+        run: coverage::few_rows,
+    },
+    Check {
+        id: "iqgme/intervals",
+        what: "coverage of intervals of class probabilities, two clusters with a probit line each",
+        run: coverage::class_intervals,
     },
 ];
 

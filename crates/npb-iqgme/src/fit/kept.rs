@@ -1,0 +1,72 @@
+//! The rows of training that a fit keeps, so that it can be asked for draws of its parameters.
+
+use npb_data::{Labels, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::IqgmeError;
+use crate::data::{IqgmeData, fingerprint};
+use crate::units::Units;
+
+/// The work of a sweep with which chains take some ten seconds on one core.
+const MOST_WORK: f64 = 1.5e6;
+
+/// The rows of training as they were handed in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TrainingRows {
+    pub(super) table: Table,
+    pub(super) labels: Labels,
+}
+
+impl TrainingRows {
+    /// Of a table on which chains with so many components take seconds.
+    pub(super) fn of_small(
+        table: &Table,
+        labels: &Labels,
+        data: &IqgmeData,
+        n_components: usize,
+    ) -> Option<Self> {
+        let small = data.rows.n_features > 0 && work(data, n_components) <= MOST_WORK;
+        small.then(|| Self {
+            table: table.clone(),
+            labels: labels.clone(),
+        })
+    }
+
+    pub(super) fn n_rows(&self) -> usize {
+        self.table.n_rows()
+    }
+
+    /// In the units of a fit.
+    pub(super) fn data(&self, units: &Units, classes: &[String]) -> Result<IqgmeData, IqgmeError> {
+        IqgmeData::with_units(&self.table, &self.labels, units.clone(), classes.to_vec())
+    }
+
+    /// Checks rows that come from a file: they are those of training, by their fingerprint.
+    pub(super) fn check(
+        &self,
+        units: &Units,
+        classes: &[String],
+        training: u64,
+    ) -> Result<(), IqgmeError> {
+        let print = self
+            .data(units, classes)
+            .and_then(|data| fingerprint(&data));
+        match print.is_ok_and(|print| print == training) {
+            true => Ok(()),
+            false => Err(IqgmeError::saved("rows of training: not those of the fit")),
+        }
+    }
+}
+
+/// Multiplications of a sweep, about: rows and missing patterns by components.
+fn work(data: &IqgmeData, n_components: usize) -> f64 {
+    let rows = &data.rows;
+    let p = rows.n_features as f64;
+    let pattern = |missing: usize| {
+        let m = missing as f64;
+        m.min(p - m).powi(3) + m * m
+    };
+    let patterns = rows.patterns.iter().map(|of| pattern(of.missing.len()));
+    let of_rows = rows.len() as f64 * (p + 4.0).powi(2);
+    n_components as f64 * (of_rows + patterns.sum::<f64>() + p.powi(3))
+}
