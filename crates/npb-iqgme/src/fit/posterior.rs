@@ -3,8 +3,8 @@
 //! The factors of `q` know nothing of each other, so that draws from them spread too little: a mean of a column of which much is missing, or a class probability. Where the
 //! table is small enough for chains to take seconds, a fit keeps it; the first question that wants draws runs the chains, and later ones use the same draws.
 
+use npb_infer::parallel;
 use npb_priors::dist::pick;
-use rayon::prelude::*;
 
 use super::IqgmeFit;
 use super::kept::TrainingRows;
@@ -69,13 +69,12 @@ impl IqgmeFit {
             let Some(all) = self.posterior(scale) else {
                 return Ok(None);
             };
-            let one = |draw: usize| {
+            let one = |draw: usize| -> Result<_, IqgmeError> {
                 let parameters = &all[taking_turns(draw, n, all.len())];
                 let others = parameters.probabilities(&rows[scale.index()], Experts::AtMeans)?;
                 Ok(with_first_class(others))
             };
-            let of_scale: Result<Vec<_>, IqgmeError> = (0..n).into_par_iter().map(one).collect();
-            drawn.extend(of_scale?);
+            drawn.extend(parallel::try_map(0..n, one)?);
         }
         Ok(Some(drawn))
     }
@@ -97,9 +96,7 @@ impl IqgmeFit {
                 IqgmeSampler::from_responsibilities(&data, config.clone(), number, start)?;
             draws(sampler)
         };
-        let by_chain: Result<Vec<Vec<Predictor>>, IqgmeError> =
-            (0..CHAINS).into_par_iter().map(chain).collect();
-        Ok(by_chain?.concat())
+        Ok(parallel::try_map(0..CHAINS, chain)?.concat())
     }
 
     /// The member from which a chain starts: they are spread over the members by weight.

@@ -3,15 +3,13 @@
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeConfig, IqgmeFit, fit, fit_unlabelled};
+use npb_kit::validate::{Findings, Plan};
+use npb_kit::{Report, Result, ResultRow, Scale, TextTable, short};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::{normal_cdf, student_t_two_sided};
 use rand::RngExt;
 use rand_distr::StandardNormal;
-
-use crate::Result;
-use crate::reproduce::{Report, ResultRow, Scale, TextTable, short};
-use crate::validate::{Findings, Plan};
 
 const METHOD: &str = "npb:iqgme";
 /// Columns of every table.
