@@ -564,15 +564,27 @@ fn images_are_restored_as_people_save_them() {
             .save(folder.path(name))
             .expect("a file");
     };
-    drawn("white.png", &|hole| if hole { [255; 4] } else { [0, 0, 0, 255] });
-    drawn("strokes.png", &|hole| if hole { [0, 0, 0, 255] } else { [0; 4] });
-    drawn("cut.png", &|hole| if hole { [255, 255, 255, 0] } else { [255; 4] });
+    drawn("white.png", &|hole| {
+        if hole { [255; 4] } else { [0, 0, 0, 255] }
+    });
+    drawn("strokes.png", &|hole| {
+        if hole { [0, 0, 0, 255] } else { [0; 4] }
+    });
+    drawn("cut.png", &|hole| {
+        if hole { [255, 255, 255, 0] } else { [255; 4] }
+    });
     let masks = ["white", "strokes", "cut"];
     for mask in masks {
-        folder.npb(&format!("inpaint grey.png --mask {mask}.png -o by-{mask}.png {small}"));
+        folder.npb(&format!(
+            "inpaint grey.png --mask {mask}.png -o by-{mask}.png {small}"
+        ));
     }
     for mask in masks {
-        assert_eq!(read(&format!("by-{mask}.png")), read("by-white.png"), "{mask}");
+        assert_eq!(
+            read(&format!("by-{mask}.png")),
+            read("by-white.png"),
+            "{mask}"
+        );
     }
     assert_ne!(read("by-white.png"), read("grey.png"));
     let kept = |name: &str| {
@@ -581,7 +593,9 @@ fn images_are_restored_as_people_save_them() {
         found.enumerate_pixels().all(same)
     };
     assert!(kept("by-white.png"));
-    folder.npb(&format!("inpaint grey.png --mask white.png --denoise -o all.png {small}"));
+    folder.npb(&format!(
+        "inpaint grey.png --mask white.png --denoise -o all.png {small}"
+    ));
     assert!(!kept("all.png"));
     let error = folder.fails("inpaint grey.png -o x.png", 2);
     assert!(error.contains("--mask"), "{error}");
