@@ -66,6 +66,7 @@ fn config(scores: ScorePrior, moves: &[BpfaMove]) -> BpfaConfig {
         usage: UsagePrior::Process { a: 2.0, b: 1.5 },
         slab: SlabPrior::Shared { prior: MILD },
         noise: MILD,
+        channel_noise: false,
         collapsed_atoms: atoms,
         moves: moves.to_vec(),
         sweeps: SweepPlan {
