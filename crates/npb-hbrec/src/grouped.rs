@@ -28,8 +28,6 @@ const MODEL: &str = "hbrec/groups";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Of random choices of groups.
 const CHOICE: u64 = 31;
-/// Of draws of the base.
-const DRAWS: u64 = 32;
 /// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
 const FOLDS: usize = 5;
 /// Whoever watches hears after so many groups.

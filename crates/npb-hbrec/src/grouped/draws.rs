@@ -8,9 +8,11 @@ use npb_linalg::faer::Mat;
 use npb_priors::dist::Wishart;
 use rand::Rng;
 
-use super::DRAWS as KEY;
 use crate::task::{GaussianPrior, base_numerical};
 use crate::{GaussianTask, GibbsModel, HbrecError, ProbitTask, Task, TaskAtom, UserModel};
+
+/// Of draws of the base.
+const KEY: u64 = 32;
 
 /// Sweeps before the first draw, from one draw to the next, and number of draws.
 const BURN_IN: u64 = 100;
