@@ -219,10 +219,7 @@ impl Default for BsvdConfig {
     }
 }
 
-/// Sweeps from one time of births and deaths to the next.
-const BIRTHS: u64 = 2;
-
-/// Everything each sweep, but births every other: they are the dearest move. Rows come last: cells that are followed are then
+/// Everything each sweep, but switches every fifth: they are the dearest move, and change least. Rows come last: cells that are followed are then
 /// averaged over them exactly, see [`CellMoments`](crate::CellMoments).
 fn default_schedule() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };
@@ -236,8 +233,8 @@ fn default_schedule() -> Vec<Scheduled> {
         each(BsvdMove::Scale),
         each(BsvdMove::Mixing),
         Scheduled {
-            step: BsvdMove::Births,
-            every: BIRTHS,
+            step: BsvdMove::Switches,
+            every: 5,
         },
         each(BsvdMove::ScalePrecision),
         each(BsvdMove::Hyper),
