@@ -84,12 +84,15 @@ impl ImageConfig {
     /// noise and the rows are short), 200 + 100 in between.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
+        let within = |side: usize| [side.min(image.height()), side.min(image.width())];
+        config.patch = within(8);
         let Ok(Some(image)) = varying(image, &roles_of(image)) else {
             return config;
         };
         let several = image.channels() > 1;
-        let side = if several { 7 } else { 8 };
-        config.patch = [side.min(image.height()), side.min(image.width())];
+        if several {
+            config.patch = within(7);
+        }
         config.model.channel_noise = several;
         let missing = image.n_missing() as f64 / image.values().len() as f64;
         let (burn_in, keep) = if missing < HOLES {

@@ -474,7 +474,7 @@ pub(crate) struct ImputeArgs {
     /// Standard deviations of filled numbers, as columns sd(NAME): classifier, mixture.
     #[arg(long, conflicts_with = "draws")]
     pub(crate) sd: bool,
-    /// Central intervals of filled numbers that hold this probability, as columns lower(NAME) and upper(NAME): classifier, mixture.
+    /// Central intervals of filled numbers that hold this probability: lower(NAME), upper(NAME); classifier, mixture.
     #[arg(long, value_name = "P", conflicts_with = "draws")]
     pub(crate) interval: Option<f64>,
     /// Seed of the draws, that of the fit by default: classifier, mixture.
