@@ -1,249 +1,129 @@
-//! Data sets: what there is, where it comes from, and whether what a folder holds is what the figures were made with.
+//! `cargo xtask data list | verify | get`.
 
-mod command;
-mod download;
+use std::ffi::OsString;
+use std::process::ExitCode;
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use clap::Subcommand;
+use npb_catalogue::Result;
+use npb_catalogue::data::{DataFolder, DataSet, State, named};
 
-use serde::Deserialize;
-use sha2::{Digest, Sha256};
+use crate::packages;
 
-use crate::Result;
-
-pub(crate) use command::{Action, run};
-
-/// One data set: a folder of files.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DataSet {
-    pub(crate) name: String,
-    /// What it is and how large.
-    pub(crate) what: String,
-    /// Page that describes it and offers it.
-    pub(crate) page: String,
-    /// Terms of use.
-    pub(crate) terms: String,
-    /// How to lay out what the page offers.
-    pub(crate) layout: String,
-    /// Its files.
-    #[serde(rename = "file")]
-    pub(crate) files: Vec<DataFile>,
+#[derive(Subcommand)]
+pub(crate) enum Action {
+    /// List the data sets and say which are there.
+    List,
+    /// Compare the files that are there with the recorded checksums.
+    Verify {
+        /// Data sets; all of them by default.
+        names: Vec<String>,
+    },
+    /// Download data sets; for those that no address serves as stored, say where to get them and how to lay them out.
+    Get {
+        /// Data sets; all of them by default.
+        names: Vec<String>,
+    },
 }
 
-/// One file of a data set, as stored.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct DataFile {
-    /// Path in the set's folder.
-    pub(crate) path: String,
-    pub(crate) bytes: u64,
-    pub(crate) sha256: String,
-    /// Address that serves exactly these bytes.
-    pub(crate) url: Option<String>,
-    /// No experiment needs it.
-    #[serde(default)]
-    pub(crate) optional: bool,
-    /// Official file that the readers accept in its place.
-    pub(crate) instead: Option<String>,
+pub(crate) fn run(action: &Action, folder: &DataFolder) -> Result<ExitCode> {
+    let troubles = match action {
+        Action::List => list(folder)?,
+        Action::Verify { names } => verify(&named(names)?, folder, !names.is_empty())?,
+        Action::Get { names } => return get(names, folder),
+    };
+    Ok(if troubles == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
-/// A file as it was found.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// The recorded bytes.
-    Intact,
-    /// Other bytes; their checksum.
-    Altered(String),
-    /// Not there, but the official file is.
-    Official,
-    Missing,
-}
-
-/// All data sets, by name.
-pub(crate) fn all() -> Result<Vec<DataSet>> {
-    #[derive(Deserialize)]
-    struct Sets {
-        set: Vec<DataSet>,
+fn list(folder: &DataFolder) -> Result<usize> {
+    println!("data sets in {}\n", folder.root().display());
+    println!(
+        "{:<16} {:<8} {:>8}  {:<8} what",
+        "name", "state", "MB", "by"
+    );
+    for set in named(&[])? {
+        let state = if folder.has(&set) { "there" } else { "-" };
+        let bytes: u64 = set.needed().map(|f| f.bytes).sum();
+        println!(
+            "{:<16} {state:<8} {:>8.2}  {:<8} {}",
+            set.name,
+            bytes as f64 / 1e6,
+            way(&set),
+            set.what
+        );
     }
-    let sets: Sets = toml::from_str(include_str!("data/sets.toml"))?;
-    Ok(sets.set)
+    println!(
+        "\nby: `get` downloads it; `page` means `get` says where and how; `both` means a part is downloaded"
+    );
+    Ok(0)
 }
 
-/// The data sets of these names; all of them when no name is given.
-pub(crate) fn named(names: &[String]) -> Result<Vec<DataSet>> {
-    let sets = all()?;
-    if let Some(unknown) = names.iter().find(|n| sets.iter().all(|s| s.name != **n)) {
-        let known: Vec<&str> = sets.iter().map(|s| s.name.as_str()).collect();
-        return Err(format!("no data set {unknown:?}; there are {}", known.join(", ")).into());
-    }
-    let wanted = |set: &DataSet| names.is_empty() || names.contains(&set.name);
-    Ok(sets.into_iter().filter(wanted).collect())
-}
-
-impl DataSet {
-    /// Files that experiments read.
-    pub(crate) fn needed(&self) -> impl Iterator<Item = &DataFile> {
-        self.files.iter().filter(|file| !file.optional)
+/// How a set is obtained.
+fn way(set: &DataSet) -> &'static str {
+    let served = set.needed().filter(|f| f.url.is_some()).count();
+    match served {
+        0 => "page",
+        n if n == set.needed().count() => "get",
+        _ => "both",
     }
 }
 
-/// A folder with one folder per data set.
-#[derive(Clone, Debug)]
-pub(crate) struct DataFolder {
-    root: PathBuf,
-}
-
-impl DataFolder {
-    /// The folder given on the command line, else `NPB_DATA_DIR`, else `target/data` of the project.
-    pub(crate) fn resolve(given: Option<PathBuf>, project: &Path) -> Self {
-        let from_environment = || std::env::var_os("NPB_DATA_DIR").map(PathBuf::from);
-        let root = given
-            .or_else(from_environment)
-            .unwrap_or_else(|| project.join("target").join("data"));
-        Self { root }
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Where a file of a set is or would be.
-    pub(crate) fn path(&self, set: &str, file: &str) -> PathBuf {
-        self.root.join(set).join(file)
-    }
-
-    /// Every needed file, or its official form, is there (its bytes are not read).
-    pub(crate) fn has(&self, set: &DataSet) -> bool {
-        set.needed().all(|file| {
-            let official = file.instead.iter();
-            let forms = std::iter::once(&file.path).chain(official);
-            forms.into_iter().any(|f| self.path(&set.name, f).is_file())
-        })
-    }
-
-    /// Compares a file with what is recorded.
-    pub(crate) fn state(&self, set: &DataSet, file: &DataFile) -> Result<State> {
-        let path = self.path(&set.name, &file.path);
-        if path.is_file() {
-            let found = sha256_of(&path)?;
-            let intact = found == file.sha256;
-            return Ok(if intact {
-                State::Intact
-            } else {
-                State::Altered(found)
-            });
+/// Number of files that are altered or, in a set that was asked for, missing.
+fn verify(sets: &[DataSet], folder: &DataFolder, asked: bool) -> Result<usize> {
+    let (mut intact, mut broken) = (0, 0);
+    for set in sets {
+        for file in &set.files {
+            let place = format!("{}/{}", set.name, file.path);
+            match folder.state(set, file)? {
+                State::Intact => intact += 1,
+                State::Altered(found) => {
+                    broken += 1;
+                    println!(
+                        "{place}: altered: sha256 {found}, recorded is {}",
+                        file.sha256
+                    );
+                }
+                State::Official => {
+                    println!("{place}: the official file is there instead; no checksum recorded")
+                }
+                State::Missing if asked && !file.optional => {
+                    broken += 1;
+                    println!("{place}: missing");
+                }
+                State::Missing => {}
+            }
         }
-        let official = file.instead.as_ref().map(|f| self.path(&set.name, f));
-        let there = official.is_some_and(|path| path.is_file());
-        Ok(if there {
-            State::Official
-        } else {
-            State::Missing
-        })
-    }
-}
-
-/// SHA-256 of a file, in hexadecimal.
-pub(crate) fn sha256_of(path: &Path) -> Result<String> {
-    let named = |e: io::Error| format!("{}: {e}", path.display());
-    let mut file = File::open(path).map_err(named)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let n = file.read(&mut buffer).map_err(named)?;
-        if n == 0 {
-            return Ok(hex(&hash.finalize()));
+        if !asked && !folder.has(set) {
+            println!("{}: not there", set.name);
         }
-        hash.update(&buffer[..n]);
     }
+    println!(
+        "{intact} files intact, {broken} altered or missing, in {}",
+        folder.root().display()
+    );
+    Ok(broken)
 }
 
-/// SHA-256 of bytes, in hexadecimal.
-pub(crate) fn sha256_of_bytes(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+/// Has data sets downloaded by a program of its own, so that only who asks for them builds what speaks HTTP.
+fn get(names: &[String], folder: &DataFolder) -> Result<ExitCode> {
+    named(names)?;
+    let mut arguments: Vec<OsString> = vec!["--data".into(), folder.root().into()];
+    arguments.extend(names.iter().map(OsString::from));
+    packages::run("npb-download", &arguments)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
-    fn the_list_is_complete_and_consistent() {
-        let sets = all().unwrap();
-        assert!(sets.len() >= 28);
-        for set in &sets {
-            assert!(
-                set.needed().next().is_some(),
-                "{}: nothing is needed",
-                set.name
-            );
-            assert!(set.page.starts_with("http"), "{}", set.name);
-            assert!(
-                !set.layout.is_empty() && !set.terms.is_empty(),
-                "{}",
-                set.name
-            );
-            for file in &set.files {
-                assert_eq!(file.sha256.len(), 64, "{}/{}", set.name, file.path);
-                assert!(file.sha256.bytes().all(|b| b.is_ascii_hexdigit()));
-                assert!(file.bytes > 0);
-                let climbs = file.path.split('/').any(|part| part == "..");
-                assert!(!climbs && !file.path.starts_with('/'), "{}", file.path);
-                assert!(file.url.iter().all(|url| url.starts_with("https://")));
-                assert!(
-                    file.url.is_none() || !file.optional,
-                    "{} is never downloaded",
-                    file.path
-                );
-            }
+    fn every_way_to_a_set_occurs() {
+        let ways: Vec<&str> = named(&[]).unwrap().iter().map(way).collect();
+        for expected in ["get", "page", "both"] {
+            assert!(ways.contains(&expected), "{expected}");
         }
-    }
-
-    #[test]
-    fn unknown_names_are_refused_with_the_known_ones() {
-        let error = named(&["wdbc".to_owned(), "wdcb".to_owned()]).unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("\"wdcb\"") && text.contains("ionosphere"),
-            "{text}"
-        );
-        assert_eq!(named(&["wdbc".to_owned()]).unwrap().len(), 1);
-    }
-
-    #[test]
-    fn checksums_are_those_of_the_standard() {
-        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(sha256_of_bytes(b"abc"), abc);
-    }
-
-    #[test]
-    fn the_data_at_hand_is_what_was_recorded() {
-        let Some(root) = std::env::var_os("NPB_DATA_DIR") else {
-            let message = "NPB_DATA_DIR is not set: recorded checksums were not compared with data";
-            // Not captured, unlike the printing macros.
-            let mut stderr = io::stderr();
-            writeln!(stderr, "{message}").unwrap();
-            return;
-        };
-        let folder = DataFolder { root: root.into() };
-        let mut compared = 0;
-        for set in all().unwrap() {
-            for file in &set.files {
-                match folder.state(&set, file).unwrap() {
-                    State::Intact => compared += 1,
-                    State::Altered(found) => panic!("{}/{}: {found}", set.name, file.path),
-                    State::Official | State::Missing => {}
-                }
-            }
-        }
-        assert!(compared > 0, "{}: no data set there", folder.root.display());
     }
 }

@@ -1,10 +1,8 @@
-//! Experiments, reports, data sets and house rules of the npb workspace.
+//! Tasks of the npb workspace. This program takes no crate of the library, so that it is there at once; it has cargo build what a task needs.
 //!
-//! - `cargo xtask list` and `cargo xtask reproduce`: [`reproduce`] runs what [`experiments`] lists, one module per model
-//!   crate; a new table or figure is an `Experiment` in the list of its module.
-//! - `cargo xtask validate`: [`validate`] runs long checks of samplers, listed one file per model crate.
+//! - `cargo xtask list`, `reproduce`, `validate` and `bench` have the [`packages`] of experiments run what they list; a new table or
+//!   figure is an `Experiment` in the list of its package below `xtask/experiments`.
 //! - `cargo xtask mutants`: [`mutants`] plants faults in a copy of the crates and names those that no test sees.
-//! - `cargo xtask bench`: [`mod@bench`] times whole runs beside recorded peers.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
 
@@ -14,27 +12,21 @@
     reason = "a command-line tool talks to its user"
 )]
 
-mod bench;
 mod data;
-mod experiments;
 mod mutants;
-mod processor;
+mod packages;
 mod reproduce;
-#[cfg(test)]
-mod scratch;
 mod tidy;
+mod tour;
 mod validate;
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use data::DataFolder;
-
-/// Any failure of a task; the text is for the person at the keyboard.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-type Result<T> = std::result::Result<T, Failure>;
+use npb_catalogue::data::DataFolder;
+use npb_catalogue::{BenchArgs, ReproduceArgs, Result, ValidateArgs, root};
 
 /// Tasks of the npb workspace.
 #[derive(Parser)]
@@ -53,13 +45,13 @@ enum Task {
         data: Option<PathBuf>,
     },
     /// Run experiments and write tables, figures and `index.html`.
-    Reproduce(reproduce::ReproduceArgs),
+    Reproduce(ReproduceArgs),
     /// Run checks of samplers that are too long for tests: calibration, false alarms.
-    Validate(validate::ValidateArgs),
+    Validate(ValidateArgs),
     /// Plant faults in a copy of the crates, one at a time, and name those that no test sees.
     Mutants(mutants::MutantsArgs),
     /// Time whole runs beside figures recorded for other libraries.
-    Bench(bench::BenchArgs),
+    Bench(BenchArgs),
     /// List, verify and get data sets.
     Data {
         /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
@@ -70,12 +62,6 @@ enum Task {
     },
     /// Check the house rules; name file and line of each one that is broken.
     Tidy,
-}
-
-/// The project's root: the folder above xtask.
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
 }
 
 fn main() -> ExitCode {
@@ -89,13 +75,24 @@ fn run(task: Task) -> Result<ExitCode> {
     let folder = |given| DataFolder::resolve(given, &root());
     match task {
         Task::List { data } => reproduce::list(&folder(data)).map(|()| ExitCode::SUCCESS),
-        Task::Reproduce(arguments) => reproduce::run(arguments, &root()),
-        Task::Validate(arguments) => validate::run(&arguments, &root()),
+        Task::Reproduce(arguments) => reproduce::run(arguments),
+        Task::Validate(arguments) => validate::run(arguments),
         Task::Mutants(arguments) => mutants::run(&arguments, &root()),
-        Task::Bench(arguments) => bench::run(&arguments, &root()),
+        Task::Bench(arguments) => bench(&arguments),
         Task::Data { data, action } => data::run(&action, &folder(data)),
         Task::Tidy => run_tidy(),
     }
+}
+
+/// Has npb-bsvd timed.
+fn bench(arguments: &BenchArgs) -> Result<ExitCode> {
+    let mut call: Vec<OsString> = vec!["bench".into()];
+    if let Some(data) = &arguments.data {
+        call.extend(["--data".into(), data.into()]);
+    }
+    call.extend(["--sweeps".into(), arguments.sweeps.to_string().into()]);
+    call.extend(["--threads".into(), arguments.threads.to_string().into()]);
+    packages::run("npb-experiments-bsvd", &call)
 }
 
 fn run_tidy() -> Result<ExitCode> {

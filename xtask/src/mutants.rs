@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::Result;
 use list::Fault;
+use npb_catalogue::Result;
 use tree::{Suite, Tests, Tree};
 
 #[derive(Args)]

@@ -10,9 +10,9 @@ mod tree;
 use std::fmt;
 use std::path::Path;
 
-use crate::Result;
 use lock::Lock;
 use manifest::Manifest;
+use npb_catalogue::Result;
 use tree::Tree;
 
 /// A broken rule and where.
@@ -115,7 +115,7 @@ mod tests {
         let mut files = vec![
             (
                 "Cargo.toml".into(),
-                "[workspace]\nmembers = [\"crates/*\", \"xtask\"]\n".into(),
+                "[workspace]\nmembers = [\"crates/*\", \"xtask\", \"xtask/kit\"]\n".into(),
             ),
             ("Cargo.lock".into(), lock.into()),
             (
@@ -134,7 +134,16 @@ mod tests {
             ),
             (
                 "xtask/Cargo.toml".into(),
-                package("xtask", "publish = false\n") + "[dependencies]\nnpb-a.workspace = true\n",
+                package("xtask", "publish = false\n") + "[dependencies]\nclap.workspace = true\n",
+            ),
+            (
+                "xtask/kit/Cargo.toml".into(),
+                package("npb-kit", "publish = false\n")
+                    + "[dependencies]\nnpb-linalg.workspace = true\n",
+            ),
+            (
+                "xtask/kit/src/lib.rs".into(),
+                "//! Trials.\nfn f() { println!(\"hello\"); }\n".into(),
             ),
             (
                 "crates/npb-cli/Cargo.toml".into(),
@@ -201,6 +210,7 @@ mod tests {
             "npb-iqgme",
             "npb-baselines",
             "npb-benches",
+            "npb-experiments-iqgme",
             "xtask",
         ] {
             assert!(names.contains(&name), "{names:?}");
@@ -250,6 +260,17 @@ mod tests {
             "crates/npb-a/Cargo.toml:12",
             "must not depend on xtask",
         );
+    }
+
+    #[test]
+    fn tools_that_come_first_take_no_model() {
+        for (path, package) in [
+            ("xtask/Cargo.toml", "npb-linalg"),
+            ("xtask/kit/Cargo.toml", "npb-a"),
+        ] {
+            let broken = append(path, &format!("{package}.workspace = true\n"));
+            assert_one(&broken, &format!("{path}:11"), "below xtask/experiments");
+        }
     }
 
     #[test]

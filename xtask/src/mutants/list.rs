@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::Result;
+use npb_catalogue::Result;
 
 /// One fault.
 #[derive(Debug, Default, Deserialize)]
@@ -110,7 +110,7 @@ fn mistake(fault: &Fault, text: Option<&str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use npb_catalogue::Scratch;
 
     const LIST: &str = "[[fault]]\nid = 7\nfile = \"crates/npb-a/src/x.rs\"\nbefore = '''\n0.5 * n'''\nafter = 'n'\nwhat = \"w\"\nseen_by = \"s\"\n";
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_shipped_lists_hold() {
-        let project = crate::root();
+        let project = npb_catalogue::root();
         let faults = read(&project).unwrap();
         let broken = check(&faults, &project);
         assert!(broken.is_empty(), "{}", broken.join("\n"));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::list::Fault;
-use crate::Result;
+use npb_catalogue::Result;
 
 /// Folders that are not copied.
 const LEFT_OUT: [&str; 2] = ["target", ".git"];
@@ -192,7 +192,7 @@ fn failed(said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use npb_catalogue::Scratch;
 
     #[test]
     fn a_copy_follows_the_project() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
 
-use crate::Result;
+use npb_catalogue::Result;
 
 /// Name and version of a locked package.
 pub(crate) type PackageId = (String, String);

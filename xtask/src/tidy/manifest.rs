@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::Result;
+use npb_catalogue::Result;
 
 /// How a dependency is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

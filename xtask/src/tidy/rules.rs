@@ -8,8 +8,14 @@ use super::tokens::{find, find_inside, tokens};
 use super::tree::Tree;
 use super::{Project, Violation};
 
-/// Members that know several models and may print; everything else below `crates/` obeys the layers.
+/// Members, and folders of members, that may print; everything else below `crates/` obeys the layers.
 const TOOLS: [&str; 3] = ["xtask", "benches", "crates/npb-cli"];
+/// What `cargo xtask` builds before it does anything: none of our crates.
+const AT_ONCE: [&str; 3] = ["xtask", CATALOGUE, "xtask/download"];
+/// What xtask and the experiments both know.
+const CATALOGUE: &str = "xtask/catalogue";
+/// What experiments share: on the base crates only, so that one of them can be built without the other models.
+const KIT: &str = "xtask/kit";
 /// Base crates in order, each with the base crates it may use.
 const BASE: [(&str, &[&str]); 4] = [
     ("npb-linalg", &[]),
@@ -36,8 +42,9 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) type Rule = fn(&Project) -> Vec<Violation>;
 
 /// Every rule, in the order of the report.
-pub(crate) const ALL: [Rule; 17] = [
+pub(crate) const ALL: [Rule; 18] = [
     layers,
+    light_tools,
     fenced_libraries,
     shared_settings,
     one_rand,
@@ -61,7 +68,11 @@ fn is_base(name: &str) -> bool {
 }
 
 fn is_tool(folder: &str) -> bool {
-    TOOLS.contains(&folder)
+    let holds = |tool: &str| {
+        let rest = folder.strip_prefix(tool);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    TOOLS.into_iter().any(holds)
 }
 
 fn is_library(manifest: &Manifest) -> bool {
@@ -100,6 +111,33 @@ fn layers(project: &Project) -> Vec<Violation> {
                         member.name
                     ),
                 ));
+            }
+        }
+    }
+    broken
+}
+
+/// Who asks for one task does not build the library, and who asks for one model does not build the others.
+fn light_tools(project: &Project) -> Vec<Violation> {
+    let mut broken = Vec::new();
+    for member in &project.members {
+        let folder = member.folder.as_str();
+        let inside = |package: &str| {
+            let found = project.members.iter().find(|m| m.name == package);
+            found.is_some_and(|m| m.folder.starts_with("crates/"))
+        };
+        let allowed = |package: &str| match folder {
+            KIT => is_base(package),
+            _ => !AT_ONCE.contains(&folder),
+        };
+        for dependency in &member.dependencies {
+            let package = dependency.package.as_str();
+            if inside(package) && !allowed(package) {
+                let message = format!(
+                    "{} is built before any model: {package} belongs into a package below xtask/experiments",
+                    member.name
+                );
+                broken.push(Violation::new(&member.path, dependency.line, message));
             }
         }
     }
@@ -487,8 +525,9 @@ fn folder_is_crate_name(project: &Project) -> Vec<Violation> {
 /// No two files of a crate import each other, straight or in a round.
 fn imports_run_down(project: &Project) -> Vec<Violation> {
     let mut broken = Vec::new();
-    let crates = |m: &&Manifest| m.folder.starts_with("crates/");
-    for member in project.members.iter().filter(crates) {
+    let concerned =
+        |m: &&Manifest| m.folder.starts_with("crates/") || [CATALOGUE, KIT].contains(&&*m.folder);
+    for member in project.members.iter().filter(concerned) {
         let source = format!("{}/src/", member.folder);
         let files: Vec<(&str, &str)> = project
             .tree

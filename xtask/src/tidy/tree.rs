@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Result;
+use npb_catalogue::Result;
 
 /// One file; `path` is relative to the root and uses `/`.
 pub(crate) struct File {

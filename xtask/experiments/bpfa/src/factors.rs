@@ -1,0 +1,480 @@
+//! Factor analysis of a matrix: dense by Gibbs and variational Bayes against the number of factors, and sparse without one.
+
+use npb_bpfa::{
+    BpfaConfig, BpfaRows, BpfaVb, BpfaVbConfig, Cells, Centring, Factorisation, ScorePrior,
+    fit_ratings,
+};
+use npb_data::{Rating, Ratings, metrics};
+use npb_infer::{SweepPlan, Watch, stream};
+use rand::RngExt;
+use rand_distr::StandardNormal;
+
+use npb_kit::films::{Films, Size};
+use npb_kit::tables::{Target, header, targets};
+use npb_kit::{
+    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Scale, Series, TextTable,
+    Trial, lines, summarise,
+};
+
+pub(super) const FA_GIBBS: Experiment = Experiment {
+    id: "bpfa/fa-gibbs",
+    what: "dense factor analysis by Gibbs: error of held-out ratings against K (movielens-100k, u1)",
+    paper: "homework 2: no printed numbers",
+    data: &["movielens-100k"],
+    run: |context| run(context, Question::Gibbs),
+};
+
+pub(super) const FA_GENERATED: Experiment = Experiment {
+    id: "bpfa/fa-gibbs-generated",
+    what: "the same for held-out cells of a generated matrix, with the sparse factors beside; needs no data",
+    paper: "homework 2: no printed numbers",
+    data: &[],
+    run: |context| run(context, Question::Generated),
+};
+
+pub(super) const FA_VB: Experiment = Experiment {
+    id: "bpfa/fa-vb",
+    what: "the same by variational Bayes, scores of a row together or each by itself; generated data only, with the bound",
+    paper: "homework 6: no printed numbers",
+    data: &[],
+    run: |context| run(context, Question::Variational),
+};
+
+pub(super) const ACTIVE_FACTORS: Experiment = Experiment {
+    id: "bpfa/active-factors",
+    what: "spike-and-slab factors, K = 160, beside the dense ones (movielens-100k, u1): error, number of active factors, time of a sweep",
+    paper: "homework 7: a sparse prior removes the choice of K",
+    data: &["movielens-100k"],
+    run: |context| run(context, Question::Active),
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Gibbs,
+    Generated,
+    Variational,
+    Active,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Films,
+    /// Rank 5, a fifth of the cells observed, noise as large as a factor.
+    Generated,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Model {
+    Dense,
+    Sparse,
+    Vb(Factorisation),
+}
+
+impl Model {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sparse => "npb:bpfa",
+            Self::Dense => "npb:bpfa/dense",
+            Self::Vb(Factorisation::Joint) => "npb:bpfa/vb-joint",
+            Self::Vb(Factorisation::Factorised) => "npb:bpfa/vb-factorised",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    source: Source,
+    model: Model,
+    k: usize,
+}
+
+/// Key of the random stream of the generated matrix.
+const GENERATED: u64 = 1;
+const RANK: usize = 5;
+
+struct Sides {
+    train: Ratings,
+    test: Vec<Rating>,
+}
+
+fn run(context: &Context<'_>, question: Question) -> Result<Report> {
+    let smoke = context.scale == Scale::Smoke;
+    let plan = match context.scale {
+        Scale::Smoke => SweepPlan {
+            burn_in: 4,
+            keep: 4,
+            thin: 1,
+        },
+        Scale::Quick => SweepPlan {
+            burn_in: 150,
+            keep: 150,
+            thin: 1,
+        },
+        Scale::Paper => SweepPlan {
+            burn_in: 1_000,
+            keep: 500,
+            thin: 1,
+        },
+    };
+    let sizes: &[usize] = match (context.scale, question) {
+        (Scale::Smoke, _) => &[5],
+        (_, Question::Active) => &[10, 20, 40, 160],
+        (Scale::Quick, _) => &[2, 5, 10, 20, 40],
+        (Scale::Paper, _) => &[5, 10, 20, 40, 80, 160],
+    };
+    let models: &[Model] = match question {
+        Question::Gibbs | Question::Active => &[Model::Dense],
+        Question::Generated => &[Model::Dense, Model::Sparse],
+        Question::Variational => &[
+            Model::Vb(Factorisation::Joint),
+            Model::Vb(Factorisation::Factorised),
+        ],
+    };
+    let sources: &[Source] = match question {
+        Question::Generated | Question::Variational => &[Source::Generated],
+        Question::Gibbs | Question::Active => &[Source::Films],
+    };
+    let films = match sources.contains(&Source::Films) {
+        true => Some(of_films(context)?),
+        false => None,
+    };
+    let mut works = Vec::new();
+    if question == Question::Active {
+        let k = if smoke { 8 } else { 160 };
+        works.push(Work {
+            source: Source::Films,
+            model: Model::Sparse,
+            k,
+        });
+    }
+    for &source in sources {
+        for &model in models {
+            works.extend(sizes.iter().map(|&k| Work { source, model, k }));
+        }
+    }
+    let trial = |work: Work| Trial {
+        dataset: match work.source {
+            Source::Films => "movielens-100k",
+            Source::Generated => "simulated",
+        }
+        .to_owned(),
+        setting: format!("k={}", work.k),
+        method: work.model.name().to_owned(),
+        trial: 0,
+        config: format!("{:?}\n{plan:?}\n{:?}", BpfaConfig::default(), context.scale),
+        work,
+    };
+    let trials: Vec<Trial<Work>> = works.into_iter().map(trial).collect();
+    let records = context.run_trials(&trials, |trial, seed| {
+        let generated;
+        let sides = match (trial.work.source, &films) {
+            (Source::Films, Some(films)) => films,
+            _ => {
+                let size = if smoke { (40, 30) } else { (400, 200) };
+                generated = generate(size, seed)?;
+                &generated
+            }
+        };
+        measure(&trial.work, sides, plan, seed)
+    })?;
+    report(question, &records)
+}
+
+fn of_films(context: &Context<'_>) -> Result<Sides> {
+    let films = Films::load(context, Size::HundredThousand)?;
+    let split = films.official(context, "u1.test")?;
+    let sides = films.sides(&split)?;
+    Ok(Sides {
+        train: sides.train,
+        test: sides.test,
+    })
+}
+
+/// A matrix of rank 5 with unit noise; a fifth of its cells are for training, a twentieth for testing.
+fn generate((n, p): (usize, usize), seed: u64) -> Result<Sides> {
+    let rng = &mut stream(seed, [0, 0, 0, GENERATED]);
+    let mut normals =
+        |n: usize| -> Vec<f64> { (0..n).map(|_| rng.sample(StandardNormal)).collect() };
+    let (u, v, noise) = (normals(n * RANK), normals(p * RANK), normals(n * p));
+    let (mut train, mut test) = (Vec::new(), Vec::new());
+    for i in 0..n {
+        for j in 0..p {
+            let x: f64 = (0..RANK).map(|k| u[i * RANK + k] * v[j * RANK + k]).sum();
+            let entry = Rating {
+                row: i as u32,
+                column: j as u32,
+                value: x + noise[i * p + j],
+            };
+            match rng.random::<f64>() {
+                u if u < 0.2 => train.push(entry),
+                u if u < 0.25 => test.push(entry),
+                _ => {}
+            }
+        }
+    }
+    Ok(Sides {
+        train: Ratings::new(n, p, &train)?,
+        test,
+    })
+}
+
+fn measure(work: &Work, sides: &Sides, plan: SweepPlan, seed: u64) -> Result<Outcome> {
+    if let Model::Vb(factorisation) = work.model {
+        return variational(work.k, factorisation, sides, seed);
+    }
+    let dense = work.model == Model::Dense;
+    let config = BpfaConfig {
+        atoms: work.k,
+        scores: if dense {
+            ScorePrior::Dense
+        } else {
+            ScorePrior::SpikeSlab
+        },
+        centring: Centring::RowsAndColumns,
+        sweeps: plan,
+        stored_draws: 1,
+        seed,
+        ..BpfaConfig::default()
+    };
+    let cells = Cells {
+        rows: sides.test.iter().map(|e| e.row).collect(),
+        columns: sides.test.iter().map(|e| e.column).collect(),
+    };
+    let clock = std::time::Instant::now();
+    let fit = fit_ratings(&sides.train, &cells, &config, &Watch::none())?;
+    let seconds = clock.elapsed().as_secs_f64();
+    let overall =
+        sides.train.iter().map(|e| e.value).sum::<f64>() / sides.train.n_observed() as f64;
+    // A column without a training rating is not predicted: the mean of all ratings stands in, for all methods alike.
+    let predictions = fit.followed();
+    let predicted: Vec<f64> = predictions
+        .iter()
+        .map(|p| p.map_or(overall, |p| p.mean))
+        .collect();
+    let truth: Vec<f64> = sides.test.iter().map(|e| e.value).collect();
+    let z = -npb_priors::special::normal_quantile(0.05);
+    let inside = predictions
+        .iter()
+        .zip(&truth)
+        .filter(|(p, t)| p.is_some_and(|p| (p.mean - **t).abs() <= z * p.predictive_sd));
+    let covered = inside.count() as f64 / predictions.iter().flatten().count().max(1) as f64;
+    let trace = &fit.traces[0];
+    let used = trace.kept(&plan, 2);
+    let mut outcome = Outcome::metrics([
+        ("rmse", metrics::rmse(&predicted, &truth)?),
+        ("coverage_90", covered),
+        ("seconds_per_sweep", seconds / plan.total() as f64),
+    ]);
+    if !dense {
+        let mean = used.iter().sum::<f64>() / used.len().max(1) as f64;
+        outcome.metrics.insert("active".to_owned(), mean);
+        outcome.series.insert(ACTIVE.to_owned(), used);
+    }
+    Ok(outcome)
+}
+
+const ACTIVE: &str = "active";
+
+/// In units of the generated matrix less its mean.
+fn variational(
+    k: usize,
+    factorisation: Factorisation,
+    sides: &Sides,
+    seed: u64,
+) -> Result<Outcome> {
+    let n = sides.train.n_observed() as f64;
+    let overall = sides.train.iter().map(|e| e.value).sum::<f64>() / n;
+    let centred: Vec<Rating> = sides
+        .train
+        .iter()
+        .map(|e| Rating {
+            value: e.value - overall,
+            ..e
+        })
+        .collect();
+    let ratings = Ratings::new(sides.train.n_rows(), sides.train.n_cols(), &centred)?;
+    let rows = BpfaRows::from_ratings(&ratings)?;
+    let config = BpfaVbConfig {
+        atoms: k,
+        factorisation,
+        seed,
+        ..BpfaVbConfig::default()
+    };
+    let mut vb = BpfaVb::new(&rows, config)?;
+    let outcome = vb.run(|_, _| std::ops::ControlFlow::Continue(()))?;
+    let state = vb.state();
+    let predicted: Vec<f64> = sides
+        .test
+        .iter()
+        .map(|e| overall + state.fitted(e.row as usize, e.column as usize))
+        .collect();
+    let truth: Vec<f64> = sides.test.iter().map(|e| e.value).collect();
+    let bound = outcome.trace.last().map_or(f64::NAN, |r| r.elbo);
+    Ok(Outcome::metrics([
+        ("rmse", metrics::rmse(&predicted, &truth)?),
+        ("elbo", bound),
+        ("iterations", outcome.trace.len() as f64),
+    ]))
+}
+
+fn report(question: Question, records: &[Record]) -> Result<Report> {
+    let results = summarise(records, |_, _, _, _| None);
+    let metric = |record: &Record, name: &str| record.outcome.metrics.get(name).copied();
+    let columns = [
+        "rmse",
+        "coverage_90",
+        "elbo",
+        "active",
+        "iterations",
+        "seconds_per_sweep",
+        "seconds",
+    ];
+    let line = |r: &Record| {
+        let mut row = vec![
+            r.key.dataset.clone(),
+            r.key.setting.clone(),
+            r.key.method.clone(),
+        ];
+        row.extend(columns.map(|c| metric(r, c).map_or(String::new(), |v| format!("{v:.4}"))));
+        row
+    };
+    let mut tables = vec![TextTable {
+        title: "Held-out entries".to_owned(),
+        header: header(&[&["data", "setting", "method"], &columns[..]].concat()),
+        rows: records.iter().map(line).collect(),
+    }];
+    let sparse = records
+        .iter()
+        .find(|r| r.key.method == Model::Sparse.name());
+    if let (Some(sparse), Question::Active) = (sparse, question) {
+        let dense = || {
+            records
+                .iter()
+                .filter(|r| r.key.method == Model::Dense.name())
+        };
+        let best = dense()
+            .filter_map(|r| metric(r, "rmse"))
+            .fold(f64::INFINITY, f64::min);
+        let same = dense().find(|r| r.key.setting == sparse.key.setting);
+        let ratio = same.and_then(|r| {
+            Some(metric(r, "seconds_per_sweep")? / metric(sparse, "seconds_per_sweep")?)
+        });
+        tables.push(targets(&[
+            Target {
+                what: "RMSE of the sparse fit less that of the best dense one".to_owned(),
+                found: metric(sparse, "rmse").map(|r| r - best),
+                low: f64::NEG_INFINITY,
+                high: 0.01,
+            },
+            Target {
+                what: "time of a dense sweep over that of a sparse one, same K".to_owned(),
+                found: ratio,
+                low: 3.0,
+                high: f64::INFINITY,
+            },
+        ]));
+    }
+    let mut figures = Vec::new();
+    let datasets = ["movielens-100k", "simulated"];
+    let panels: Vec<Panel> = datasets
+        .into_iter()
+        .filter(|d| records.iter().any(|r| r.key.dataset == *d))
+        .map(|dataset| Panel {
+            title: dataset.to_owned(),
+            x_label: "K".to_owned(),
+            y_label: "RMSE".to_owned(),
+            series: curves(records, dataset),
+        })
+        .collect();
+    figures.push(lines(
+        "rmse",
+        "Error against the number of factors",
+        "",
+        &panels,
+    )?);
+    if let (Some(sparse), Question::Active) = (sparse, question)
+        && let Some(used) = sparse.outcome.series.get(ACTIVE)
+    {
+        figures.push(posterior(used)?);
+    }
+    let mut notes = vec![
+        "movielens-100k: the given split u1 (80,000 / 20,000), means of users and films (shrunk as by five ratings) taken out; predictions are not clipped. Generated: rank 5, unit noise, a fifth of 400 x 200 cells.".to_owned(),
+    ];
+    if question != Question::Variational {
+        notes.push("Predictions are means over kept sweeps; a film that training does not have gets the mean of all ratings.".to_owned());
+    }
+    Ok(Report {
+        results,
+        tables,
+        figures,
+        notes,
+    })
+}
+
+fn curves(records: &[Record], dataset: &str) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for record in records.iter().filter(|r| r.key.dataset == dataset) {
+        let k = record.key.setting.strip_prefix("k=");
+        let (Some(Ok(k)), Some(&y)) = (k.map(str::parse), record.outcome.metrics.get("rmse"))
+        else {
+            continue;
+        };
+        let point = Point { x: k, y, sd: None };
+        match series.iter_mut().find(|s| s.name == record.key.method) {
+            Some(own) => own.points.push(point),
+            None => series.push(Series {
+                name: record.key.method.clone(),
+                points: vec![point],
+            }),
+        }
+    }
+    series
+}
+
+/// Share of the kept sweeps with each number of active factors.
+fn posterior(used: &[f64]) -> Result<npb_kit::Figure> {
+    let low = used.iter().copied().fold(f64::INFINITY, f64::min) as usize;
+    let high = used.iter().copied().fold(0.0, f64::max) as usize;
+    let share = |k: usize| {
+        let count = used.iter().filter(|&&u| u as usize == k).count();
+        count as f64 / used.len() as f64
+    };
+    let points = (low.saturating_sub(1)..=high + 1).map(|k| Point {
+        x: k as f64,
+        y: share(k),
+        sd: None,
+    });
+    let panel = Panel {
+        title: "K = 160".to_owned(),
+        x_label: "active factors".to_owned(),
+        y_label: "posterior probability".to_owned(),
+        series: vec![Series {
+            name: Model::Sparse.name().to_owned(),
+            points: points.collect(),
+        }],
+    };
+    lines(
+        "active",
+        "Number of factors that some row uses",
+        "Kept sweeps.",
+        &[panel],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_matrix_has_disjoint_sides() {
+        let sides = generate((40, 30), 3).unwrap();
+        let train: Vec<(u32, u32)> = sides.train.iter().map(|e| (e.row, e.column)).collect();
+        assert!(train.len() > 180 && sides.test.len() > 30);
+        assert!(
+            sides
+                .test
+                .iter()
+                .all(|e| !train.contains(&(e.row, e.column)))
+        );
+    }
+}

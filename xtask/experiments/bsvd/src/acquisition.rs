@@ -1,0 +1,349 @@
+//! Figures 5.4 and 5.5: entries of a matrix asked for where the model is least certain, or at random.
+
+use npb_bsvd::{Acquisition, BsvdConfig, Cells, SideInformation, Units, Wanted, fit};
+use npb_infer::{SweepPlan, stream};
+use rand::seq::SliceRandom;
+
+use super::fits::{OURS, config, global_mean};
+use super::generated::{LowRank, SIDE, observe};
+use npb_kit::tables::{self, Target, distinct, find, header};
+use npb_kit::{
+    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, Scale, Series,
+    TextTable, Trial, lines, mean_and_sd, short, summarise,
+};
+
+pub(super) const FIG_5_4: Experiment = Experiment {
+    id: "bsvd/fig-5.4",
+    what: "generated 50 x 50 matrices without noise, ranks 1, 5, 10: relative error as entries are acquired actively or at random",
+    paper: "figures without printed numbers: active acquisition needs fewer entries",
+    data: &[],
+    run: |context| run(context, "fig-5.4", &[(1, None), (5, None), (10, None)]),
+};
+
+pub(super) const FIG_5_5: Experiment = Experiment {
+    id: "bsvd/fig-5.5",
+    what: "generated 50 x 50 matrices with noise (20 and 10 dB), ranks 5 and 10: relative error as entries are acquired actively or at random",
+    paper: "figures without printed numbers: as without noise, but no perfect reconstruction",
+    data: &[],
+    run: |context| {
+        run(
+            context,
+            "fig-5.5",
+            &[
+                (5, Some(20.0)),
+                (10, Some(20.0)),
+                (5, Some(10.0)),
+                (10, Some(10.0)),
+            ],
+        )
+    },
+};
+
+/// Entries at the start, and in each step.
+const STEP: usize = 50;
+const ALL: usize = SIDE * SIDE;
+/// The error at which strategies are compared.
+const GOAL: f64 = 0.05;
+/// Without noise a sequence ends when the matrix is recovered.
+const RECOVERED: f64 = 1e-3;
+/// Keys of the random streams.
+const ORDER: u64 = 4;
+
+/// How the next entries are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strategy {
+    Random,
+    Asked(Acquisition),
+}
+
+const STRATEGIES: [(Strategy, &str); 3] = [
+    (Strategy::Random, "random"),
+    (Strategy::Asked(Acquisition::LargestSd), "largest-sd"),
+    (Strategy::Asked(Acquisition::Uncorrelated), "uncorrelated"),
+];
+
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    rank: usize,
+    decibels: Option<f64>,
+    strategy: Strategy,
+}
+
+fn setting(rank: usize, decibels: Option<f64>) -> String {
+    match decibels {
+        Some(decibels) => format!("k={rank};decibels={decibels}"),
+        None => format!("k={rank}"),
+    }
+}
+
+fn method(name: &str) -> String {
+    format!("{OURS}/{name}")
+}
+
+const KEEP: u64 = 100;
+const FIRST: SweepPlan = SweepPlan {
+    burn_in: 300,
+    keep: KEEP,
+    thin: 1,
+};
+/// Each further step goes on from the last draw, as in the thesis.
+const NEXT: SweepPlan = SweepPlan {
+    burn_in: 150,
+    ..FIRST
+};
+
+/// One global mean, as in the thesis.
+fn configured(unit: f64, seed: u64) -> BsvdConfig {
+    BsvdConfig {
+        units: Units::Given {
+            centre: 0.0,
+            scale: unit,
+        },
+        sweeps: FIRST,
+        stored_draws: KEEP,
+        ..global_mean(config(Scale::Quick, seed))
+    }
+}
+
+fn run(context: &Context<'_>, name: &str, cases: &[(usize, Option<f64>)]) -> Result<Report> {
+    let (cases, n, most) = match context.scale {
+        Scale::Smoke => (&cases[..1], 1, 4 * STEP),
+        Scale::Quick => (cases, 5, ALL),
+        Scale::Paper => (cases, 10, ALL),
+    };
+    let mut trials = Vec::new();
+    for &(rank, decibels) in cases {
+        for (strategy, name) in STRATEGIES {
+            trials.extend((0..n).map(|trial| Trial {
+                dataset: "simulated".to_owned(),
+                setting: setting(rank, decibels),
+                method: method(name),
+                trial,
+                config: format!("{:?}\n{NEXT:?}\nto {most}", configured(1.0, 0)),
+                work: Work {
+                    rank,
+                    decibels,
+                    strategy,
+                },
+            }));
+        }
+    }
+    let records = context.run_trials(&trials, |trial, seed| acquire(&trial.work, most, seed))?;
+    let results = summarise(&records, |_, _, _, _| None);
+    let saved: Vec<(String, &str, Vec<f64>)> = cases
+        .iter()
+        .flat_map(|&(rank, decibels)| {
+            let setting = setting(rank, decibels);
+            ["largest-sd", "uncorrelated"]
+                .map(|name| (setting.clone(), name, savings(&records, &setting, name)))
+        })
+        .collect();
+    let wanted: Vec<Target> = saved
+        .iter()
+        .filter(|(setting, ..)| setting == "k=5" || setting == "k=5;decibels=20")
+        .filter(|(.., values)| !values.is_empty())
+        .map(|(setting, name, values)| Target {
+            what: format!("{setting}: share of entries saved by {name} at relative error {GOAL}"),
+            found: Some(mean_and_sd(values).0),
+            low: 0.15,
+            high: 1.0,
+        })
+        .collect();
+    let needed = |(setting, name): (String, &str)| -> Vec<String> {
+        let row = find(&results, &setting, &method(name), "entries_needed");
+        vec![
+            setting,
+            name.to_owned(),
+            row.map_or(String::new(), tables::with_sd),
+        ]
+    };
+    let lines = cases
+        .iter()
+        .flat_map(|&(rank, decibels)| STRATEGIES.map(|(_, name)| (setting(rank, decibels), name)));
+    let report = Report {
+        figures: vec![figure(name, &records)?],
+        tables: vec![
+            TextTable {
+                title: format!("Entries until the relative error is {GOAL}: mean (standard deviation); {ALL} when it is not within those acquired"),
+                header: header(&["matrix", "strategy", "entries"]),
+                rows: lines.map(needed).collect(),
+            },
+            savings_table(&saved),
+            tables::targets(&wanted),
+        ],
+        notes: vec![
+            format!(
+                "Errors are relative to the matrix without noise, over all cells. The first 50 entries are the same for all strategies. Sweeps: {} + {} at \
+                 first; each further step goes on from the last draw with {} + {}, all candidates on again at its start.",
+                FIRST.burn_in, FIRST.keep, NEXT.burn_in, NEXT.keep
+            ),
+            "Model: npb:bsvd without intercepts (one global mean of zero, as generated). largest-sd is the thesis's rule. uncorrelated chooses one entry after \
+             the other, each with the largest standard deviation given those already chosen under the Gaussian that has the covariance of the draws."
+                .to_owned(),
+        ],
+        results,
+    };
+    Ok(report)
+}
+
+/// One sequence of acquisitions. Series `error`: after each step.
+fn acquire(work: &Work, most: usize, seed: u64) -> Result<Outcome> {
+    let truth = LowRank::draw(work.rank, seed)?;
+    let values = match work.decibels {
+        Some(decibels) => truth.with_noise(decibels)?,
+        None => truth.values.clone(),
+    };
+    let mut order: Vec<usize> = (0..ALL).collect();
+    order.shuffle(&mut stream(seed, [0, 0, 0, ORDER]));
+    let mut seen: Vec<usize> = order[..STEP].to_vec();
+    let unit = mean_and_sd(&seen.iter().map(|&c| values[c]).collect::<Vec<f64>>())
+        .1
+        .unwrap_or(1.0);
+    let mut errors: Vec<f64> = Vec::new();
+    let config = configured(unit, seed);
+    let ratings = observe(&values, &seen)?;
+    let mut fit = fit(&ratings, SideInformation::default(), &all_cells(), &config)?;
+    loop {
+        let error = truth.relative_error(|i, j| fit.moments.mean[i * SIDE + j]);
+        errors.push(error);
+        let done = work.decibels.is_none() && error < RECOVERED;
+        if done || seen.len() + STEP > most {
+            break;
+        }
+        match work.strategy {
+            Strategy::Random => seen.extend_from_slice(&order[seen.len()..seen.len() + STEP]),
+            Strategy::Asked(how) => {
+                let candidates = cells((0..ALL).filter(|c| !seen.contains(c)));
+                let chosen = fit.next_cells(&candidates, STEP, how)?;
+                let place = |cell: &Wanted| cell.row as usize * SIDE + cell.column as usize;
+                seen.extend(chosen.iter().map(place));
+            }
+        }
+        fit = fit.continue_with(&observe(&values, &seen)?, &all_cells(), NEXT)?;
+    }
+    let mut outcome = Outcome::metrics([
+        ("entries_needed", needed(&errors)),
+        ("error", errors[errors.len() - 1]),
+    ]);
+    outcome.series.insert("error".to_owned(), errors);
+    Ok(outcome)
+}
+
+fn all_cells() -> Cells {
+    cells(0..ALL)
+}
+
+fn cells(which: impl Iterator<Item = usize>) -> Cells {
+    let (rows, columns) = which
+        .map(|c| ((c / SIDE) as u32, (c % SIDE) as u32))
+        .unzip();
+    Cells {
+        rows,
+        columns,
+        values: Vec::new(),
+    }
+}
+
+/// Entries at which the error first is at the goal, by linear interpolation; all when it never is.
+fn needed(errors: &[f64]) -> f64 {
+    let entries = |step: f64| STEP as f64 * (step + 1.0);
+    match errors.iter().position(|&e| e <= GOAL) {
+        Some(0) => entries(0.0),
+        Some(step) => {
+            let (before, after) = (errors[step - 1], errors[step]);
+            entries(step as f64 - (GOAL - after) / (before - after))
+        }
+        None => ALL as f64,
+    }
+}
+
+/// Share of the entries of the random sequence that a strategy saves, trial by trial.
+fn savings(records: &[Record], setting: &str, name: &str) -> Vec<f64> {
+    let of = |name: &str, trial: u64| {
+        let wanted = |r: &&Record| {
+            r.key.setting == setting && r.key.method == method(name) && r.key.trial == trial
+        };
+        records
+            .iter()
+            .find(wanted)
+            .map(|r| r.outcome.metrics["entries_needed"])
+    };
+    let trials = distinct(records.iter().map(|r| r.key.trial));
+    let saved = |&trial: &u64| Some(1.0 - of(name, trial)? / of("random", trial)?);
+    trials.iter().filter_map(saved).collect()
+}
+
+fn savings_table(saved: &[(String, &str, Vec<f64>)]) -> TextTable {
+    let line = |(setting, name, values): &(String, &str, Vec<f64>)| {
+        let (mean, sd) = mean_and_sd(values);
+        let error = sd.map_or(String::new(), |sd| short(sd / (values.len() as f64).sqrt()));
+        vec![
+            setting.clone(),
+            (*name).to_owned(),
+            short(mean),
+            error,
+            values.len().to_string(),
+        ]
+    };
+    TextTable {
+        title: format!(
+            "Share of entries saved against random acquisition at relative error {GOAL}, on the same matrices"
+        ),
+        header: header(&["matrix", "strategy", "saved", "standard error", "trials"]),
+        rows: saved.iter().filter(|s| !s.2.is_empty()).map(line).collect(),
+    }
+}
+
+/// Error against entries; sequences that ended early keep their last error.
+fn figure(name: &str, records: &[Record]) -> Result<Figure> {
+    let settings = distinct(records.iter().map(|r| r.key.setting.as_str()));
+    let panel = |setting: &&str| {
+        let curves = STRATEGIES.map(|(_, strategy)| {
+            let wanted = records
+                .iter()
+                .filter(|r| r.key.setting == **setting && r.key.method == method(strategy));
+            let errors: Vec<&[f64]> = wanted.map(|r| &r.outcome.series["error"][..]).collect();
+            let steps = errors.iter().map(|e| e.len()).max().unwrap_or(0);
+            let point = |step: usize| {
+                let at = |e: &&[f64]| e.get(step).or(e.last()).copied();
+                let values: Vec<f64> = errors.iter().filter_map(at).collect();
+                let (mean, sd) = mean_and_sd(&values);
+                Point {
+                    x: (STEP * (step + 1)) as f64,
+                    y: mean,
+                    sd,
+                }
+            };
+            Series {
+                name: strategy.to_owned(),
+                points: (0..steps).map(point).collect(),
+            }
+        });
+        Panel {
+            title: (*setting).to_owned(),
+            x_label: "observed entries".to_owned(),
+            y_label: "relative error".to_owned(),
+            series: curves.into(),
+        }
+    };
+    let panels: Vec<Panel> = settings.iter().map(panel).collect();
+    lines(
+        name,
+        "Relative error as entries are acquired",
+        "Bars: standard deviation over matrices.",
+        &panels,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_needed_are_interpolated() {
+        assert_eq!(needed(&[1.0, 0.15, 0.05, 0.01]), 150.0);
+        assert_eq!(needed(&[1.0, 0.09, 0.01]), 125.0);
+        assert_eq!(needed(&[0.04]), 50.0);
+        assert_eq!(needed(&[1.0, 0.2]), ALL as f64);
+    }
+}

@@ -1,0 +1,102 @@
+//! Figures 5.6 and 5.7: errors and rank against the share of ratings used for training.
+
+use super::{Held, Line, METRICS, Method, SCORES, Variant, run_lines};
+use crate::fits::OURS;
+use npb_kit::films::{Films, Size};
+use npb_kit::tables::{distinct, overview};
+use npb_kit::{
+    Context, Experiment, Figure, Panel, Point, Report, Result, ResultRow, Scale, Series, lines,
+    summarise,
+};
+
+pub(in super::super) const FIG_5_6: Experiment = Experiment {
+    id: "bsvd/fig-5.6",
+    what: "movielens-1m: RMSE, NMAE (figure 5.6) and inferred rank (figure 5.7) against the share of ratings used for training",
+    paper: "figures without printed numbers: better than GP-LVM at every size; the rank grows nearly linearly with the training size",
+    data: &["movielens-1m"],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Result<Report> {
+    let films = Films::load(context, Size::Million)?;
+    let (fractions, trials): (&[f64], u64) = match context.scale {
+        Scale::Smoke => (&[0.1], 1),
+        Scale::Quick => (&[0.1, 0.3, 0.5, 0.7, 0.9], 2),
+        Scale::Paper => (&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5),
+    };
+    let methods = [Method::Biases, Method::Bsvd("0000", Variant::Default)];
+    let rows: Vec<Line> = fractions
+        .iter()
+        .flat_map(|&train| methods.map(|method| Line::new(Held::AllBut(train), method, trials)))
+        .collect();
+    let records = run_lines(context, &films, &rows)?;
+    let results = summarise(&records, |_, _, _, _| None);
+    let notes = [
+        SCORES,
+        super::MEANS,
+        "The thesis compares with GP-LVM figures of others, which are not printed.",
+    ];
+    Ok(Report {
+        figures: vec![errors(&results)?, ranks(&results)?],
+        tables: vec![overview("Held-out ratings", &results, &METRICS)],
+        notes: notes.map(str::to_owned).to_vec(),
+        results,
+    })
+}
+
+/// A curve for each method.
+fn panel(results: &[ResultRow], metric: &str, label: &str, methods: &[&str]) -> Panel {
+    let of = |method: &&str| {
+        let rows = results
+            .iter()
+            .filter(|r| r.method == **method && r.metric == metric);
+        let point = |r: &ResultRow| {
+            let train = r.setting.split("train=").nth(1)?;
+            Some(Point {
+                x: train.parse().ok()?,
+                y: r.mean,
+                sd: r.sd,
+            })
+        };
+        Series {
+            name: (*method).to_owned(),
+            points: rows.filter_map(point).collect(),
+        }
+    };
+    Panel {
+        title: label.to_owned(),
+        x_label: "share of ratings used for training".to_owned(),
+        y_label: label.to_owned(),
+        series: methods.iter().map(of).collect(),
+    }
+}
+
+fn errors(results: &[ResultRow]) -> Result<Figure> {
+    let methods = distinct(results.iter().map(|r| r.method.as_str()));
+    let panels = [
+        panel(results, "rmse", "RMSE", &methods),
+        panel(results, "nmae", "NMAE", &methods),
+        panel(results, "nmae_rounded", "NMAE of whole stars", &methods),
+    ];
+    lines(
+        "fig-5.6",
+        "Errors against training size",
+        "Bars: standard deviation over trials.",
+        &panels,
+    )
+}
+
+fn ranks(results: &[ResultRow]) -> Result<Figure> {
+    let panels = [panel(
+        results,
+        "rank",
+        "posterior mean of the rank",
+        &[OURS],
+    )];
+    lines(
+        "fig-5.7",
+        "Inferred rank against training size",
+        "Bars: standard deviation over trials.",
+        &panels,
+    )
+}

@@ -1,0 +1,271 @@
+//! Figures 8 and 9: sensitivity to alpha, C and the number of training rows, with time.
+
+use npb_regbayes::{Concentration, LabelUpdate, MtIlsvmConfig};
+
+use super::data::{MultiLabel, School};
+use super::labels::{self, OURS};
+use super::school::{self, PROFILED};
+use npb_kit::tables::{find, overview};
+use npb_kit::{
+    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
+    Trial, lines, summarise,
+};
+
+pub(super) const FIG_8: Experiment = Experiment {
+    id: "regbayes/fig-8",
+    what: "yeast (accuracy) and school (explained variance) against alpha and against C",
+    paper: "insensitive to both on yeast; on school insensitive to alpha, stable for C from .3 to 1",
+    data: &["yeast", "school"],
+    run: fig_8,
+};
+
+pub(super) const FIG_9: Experiment = Experiment {
+    id: "regbayes/fig-9",
+    what: "school: explained variance and seconds against the share of training pupils",
+    paper: "both rise; at its best with about 70% of the training pupils",
+    data: &["school"],
+    run: fig_9,
+};
+
+const ALPHAS: [f64; 5] = [0.5, 1.0, 2.0, 5.0, 10.0];
+const COSTS: [f64; 5] = [1e-4, 1e-3, 1e-2, 1e-1, 1.0];
+const MIDDLE: f64 = 1e-2;
+const SHARES: [f64; 6] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+/// alpha (`None`: learned) and C.
+type Case = (Option<f64>, f64);
+
+fn cases(scale: Scale) -> Vec<(String, Case)> {
+    let alphas = ALPHAS.map(|alpha| (format!("alpha={alpha}"), (Some(alpha), MIDDLE)));
+    let costs = COSTS.map(|cost| (format!("c={cost}"), (None, cost)));
+    let all = alphas.into_iter().chain(costs);
+    match scale {
+        Scale::Smoke => all.step_by(5).collect(),
+        Scale::Quick | Scale::Paper => all.collect(),
+    }
+}
+
+fn with_alpha(config: MtIlsvmConfig, alpha: Option<f64>) -> MtIlsvmConfig {
+    let mut config = config;
+    if let Some(alpha) = alpha {
+        config.factors.concentration = Concentration::Fixed(alpha);
+    }
+    config
+}
+
+fn runs(scale: Scale) -> u64 {
+    match scale {
+        Scale::Smoke => 1,
+        Scale::Quick => 2,
+        Scale::Paper => 5,
+    }
+}
+
+fn fig_8(context: &Context<'_>) -> Result<Report> {
+    let scale = context.scale;
+    let yeast = MultiLabel::load(context, "yeast")?;
+    let pupils = School::load(context)?;
+    let ours = labels::ours(LabelUpdate::Profiled, 0.0, false);
+    let mut trials = Vec::new();
+    for (setting, case) in cases(scale) {
+        for (dataset, checksums) in [
+            (yeast.name, &yeast.checksums),
+            ("school", &pupils.checksums),
+        ] {
+            trials.extend((0..runs(scale)).map(|trial| Trial {
+                dataset: dataset.to_owned(),
+                setting: setting.clone(),
+                method: OURS.to_owned(),
+                trial,
+                config: format!(
+                    "{checksums}\n{:?}",
+                    labels::config(scale, ours, labels::equal(0.0), 0)
+                ),
+                work: case,
+            }));
+        }
+    }
+    let records = context.run_trials(&trials, |trial, seed| {
+        let (alpha, cost) = trial.work;
+        if trial.dataset == "school" {
+            let config = with_alpha(school::config(scale, PROFILED, cost, seed), alpha);
+            let split = &pupils.splits[trial.trial as usize % pupils.splits.len()];
+            return of_school(&pupils, &split.train, &split.test, &config);
+        }
+        let config = with_alpha(
+            labels::config(scale, ours, labels::equal(cost), seed),
+            alpha,
+        );
+        let scored = labels::score(
+            ours,
+            &config,
+            &yeast.train,
+            &yeast.train_labels,
+            &yeast.test,
+        )?;
+        let found = labels::decisions(&scored.scores, &vec![0.0; yeast.n_labels]);
+        labels::label_metrics(&found, &yeast.test_labels, yeast.n_labels)
+    })?;
+    let results = summarise(&records, |_, _, _, _| None);
+    let figures = vec![against(&results)?];
+    Ok(Report {
+        tables: vec![overview(
+            "Sensitivity",
+            &results,
+            &["accuracy", "f1_micro", "explained_variance", "seconds"],
+        )],
+        results,
+        figures,
+        notes: vec![format!(
+            "Against alpha with C = {MIDDLE}; against C with alpha learned. Explained variance over all pupils, in percent."
+        )],
+    })
+}
+
+fn of_school(
+    pupils: &School,
+    train: &[usize],
+    test: &[usize],
+    config: &MtIlsvmConfig,
+) -> Result<Outcome> {
+    let (train, test) = (pupils.part(train), pupils.part(test));
+    let (predicted, _) = school::predict(PROFILED, config, &train, &test)?;
+    let all = school::explained(&predicted, &test)?;
+    Ok(Outcome::metrics([(
+        "explained_variance",
+        all.metrics["pooled"],
+    )]))
+}
+
+fn point(x: f64, row: &ResultRow) -> Point {
+    Point {
+        x,
+        y: row.mean,
+        sd: row.sd,
+    }
+}
+
+fn against(results: &[ResultRow]) -> Result<Figure> {
+    let panel = |dataset: &str, key: &str, values: &[f64], metric: &str| {
+        let own: Vec<ResultRow> = results
+            .iter()
+            .filter(|r| r.dataset == dataset)
+            .cloned()
+            .collect();
+        let points = values.iter().filter_map(|&value| {
+            let row = find(&own, &format!("{key}={value}"), OURS, metric)?;
+            Some(point(if key == "c" { value.log10() } else { value }, row))
+        });
+        Panel {
+            title: dataset.to_owned(),
+            x_label: if key == "c" { "log10 C" } else { "alpha" }.to_owned(),
+            y_label: metric.replace('_', " "),
+            series: vec![Series {
+                name: OURS.to_owned(),
+                points: points.collect(),
+            }],
+        }
+    };
+    lines(
+        "sensitivity",
+        "Sensitivity to alpha and C",
+        "Means over runs; bars are standard deviations.",
+        &[
+            panel("yeast", "alpha", &ALPHAS, "accuracy"),
+            panel("yeast", "c", &COSTS, "accuracy"),
+            panel("school", "alpha", &ALPHAS, "explained_variance"),
+            panel("school", "c", &COSTS, "explained_variance"),
+        ],
+    )
+}
+
+fn fig_9(context: &Context<'_>) -> Result<Report> {
+    let pupils = School::load(context)?;
+    let (shares, splits): (&[f64], u64) = match context.scale {
+        Scale::Smoke => (&SHARES[..1], 1),
+        Scale::Quick => (&SHARES, 3),
+        Scale::Paper => (&SHARES, 10),
+    };
+    let mut trials = Vec::new();
+    for &share in shares {
+        trials.extend((0..splits).map(|trial| Trial {
+            dataset: "school".to_owned(),
+            setting: format!("train={share}"),
+            method: OURS.to_owned(),
+            trial,
+            config: format!(
+                "{}\n{:?}",
+                pupils.checksums,
+                school::config(context.scale, PROFILED, MIDDLE, 0)
+            ),
+            work: share,
+        }));
+    }
+    let records = context.run_trials(&trials, |trial, seed| {
+        let split = &pupils.splits[trial.trial as usize];
+        let config = school::config(context.scale, PROFILED, MIDDLE, seed);
+        of_school(
+            &pupils,
+            &first_of_each(&pupils, &split.train, trial.work),
+            &split.test,
+            &config,
+        )
+    })?;
+    let results = summarise(&records, |_, _, _, _| None);
+    let panel = |metric: &str| {
+        let points = shares.iter().filter_map(|&share| {
+            let row = find(&results, &format!("train={share}"), OURS, metric)?;
+            Some(point(100.0 * share, row))
+        });
+        Panel {
+            title: "school".to_owned(),
+            x_label: "training pupils (%)".to_owned(),
+            y_label: metric.replace('_', " "),
+            series: vec![Series {
+                name: OURS.to_owned(),
+                points: points.collect(),
+            }],
+        }
+    };
+    let figure = lines(
+        "training-size",
+        "Explained variance and seconds against training size",
+        "Means over splits; bars are standard deviations.",
+        &[panel("explained_variance"), panel("seconds")],
+    )?;
+    Ok(Report {
+        tables: vec![overview(
+            "Training size",
+            &results,
+            &["explained_variance", "seconds"],
+        )],
+        results,
+        figures: vec![figure],
+        notes: vec![
+            "The first share of the training pupils of each school, in the order of the file."
+                .to_owned(),
+        ],
+    })
+}
+
+/// The first `share` of each school's pupils, at least one.
+fn first_of_each(pupils: &School, train: &[usize], share: f64) -> Vec<usize> {
+    let n_schools = pupils.schools.iter().max().map_or(0, |last| last + 1);
+    let mut sizes = vec![0_usize; n_schools];
+    train.iter().for_each(|&i| sizes[pupils.schools[i]] += 1);
+    let limit = |size: usize| (share * size as f64).ceil() as usize;
+    let mut taken = vec![0_usize; n_schools];
+    let first = |i: &usize| {
+        let school = pupils.schools[*i];
+        taken[school] += 1;
+        taken[school] <= limit(sizes[school])
+    };
+    train
+        .iter()
+        .copied()
+        .filter({
+            let mut first = first;
+            move |i| first(i)
+        })
+        .collect()
+}

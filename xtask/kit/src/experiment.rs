@@ -1,0 +1,94 @@
+//! An experiment, and how one is run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use npb_catalogue::data::{DataFolder, DataSet, sha256_of};
+use npb_catalogue::{Result, Scale, Section};
+
+use crate::cache::TrialCache;
+use crate::context::Context;
+use crate::html::{Run, section};
+use crate::report::Report;
+
+/// One table or figure of the papers.
+pub struct Experiment {
+    /// `crate/figure`.
+    pub id: &'static str,
+    /// What is run.
+    pub what: &'static str,
+    /// What the paper prints or shows.
+    pub paper: &'static str,
+    /// Data sets it needs; none for generated data.
+    pub data: &'static [&'static str],
+    /// Runs it.
+    pub run: fn(&Context<'_>) -> Result<Report>,
+}
+
+/// How experiments are run.
+pub(crate) struct Setting<'a> {
+    pub(crate) scale: Scale,
+    pub(crate) seed: u64,
+    pub(crate) resume: bool,
+    pub(crate) folder: &'a DataFolder,
+    pub(crate) sets: &'a [DataSet],
+    pub(crate) out: &'a Path,
+    /// What one sees there, for the reader of the page.
+    pub(crate) shows: Option<&'a str>,
+}
+
+impl Setting<'_> {
+    /// Runs an experiment, writes its files and returns its section of the page.
+    pub(crate) fn run(&self, experiment: &Experiment) -> Result<Section> {
+        let place = self.out.join(experiment.id);
+        fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+        let cache = TrialCache::open(&place.join("trials.jsonl"), self.resume)?;
+        let context = Context::new(experiment.id, self.scale, self.seed, self.folder, &cache);
+        println!("{}: {}", experiment.id, experiment.what);
+        let clock = Instant::now();
+        let report = (experiment.run)(&context).map_err(|e| e.to_string());
+        let seconds = clock.elapsed().as_secs_f64();
+        match &report {
+            Ok(report) => {
+                report.write(experiment.id, &place)?;
+                println!("{}: done in {seconds:.1} s", experiment.id);
+            }
+            Err(reason) => eprintln!("{}: failed: {reason}", experiment.id),
+        }
+        let what = match self.shows {
+            Some(shows) => format!("{shows}. {}", experiment.what),
+            None => experiment.what.to_owned(),
+        };
+        Ok(section(&Run {
+            id: experiment.id.to_owned(),
+            what,
+            paper: experiment.paper.to_owned(),
+            report,
+            files: self.checksums(&context.files())?,
+            trials: context.counts(),
+            seconds,
+        }))
+    }
+
+    /// Name, checksum and standing of each data file that was read.
+    fn checksums(&self, files: &[PathBuf]) -> Result<Vec<(String, String, &'static str)>> {
+        let mut rows = Vec::new();
+        for path in files.iter().filter(|path| path.is_file()) {
+            let sum = sha256_of(path)?;
+            let known = self.sets.iter();
+            let known = known.flat_map(|set| set.files.iter().map(move |file| (set, file)));
+            let recorded = known
+                .into_iter()
+                .find(|(set, file)| self.folder.path(&set.name, &file.path) == *path);
+            let standing = match recorded {
+                Some((_, file)) if file.sha256 == sum => "as recorded",
+                Some(_) => "differs from the recorded file",
+                None => "no checksum recorded",
+            };
+            let name = path.strip_prefix(self.folder.root()).unwrap_or(path);
+            rows.push((name.display().to_string(), sum, standing));
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,34 @@
+//! What the experiments of this workspace share: trials, reports, pictures, checks of samplers.
+//!
+//! Each `xtask/experiments/MODEL` is a package of its own, so that one of them can be built without the other models. It lists what it
+//! has in a [`Model`] and hands that to [`main`]; `cargo xtask` builds and calls it.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
+
+mod cache;
+mod command;
+mod context;
+pub mod draw;
+mod experiment;
+pub mod films;
+mod html;
+mod number;
+mod plot;
+pub mod processor;
+mod report;
+pub mod tables;
+pub mod testing;
+pub mod validate;
+
+pub use cache::{Outcome, Record, TrialKey};
+pub use command::{Model, main};
+pub use context::{Context, Trial};
+pub use experiment::Experiment;
+pub use npb_catalogue::{BenchArgs, Failure, Result, Scale, data, root};
+pub use number::short;
+pub use plot::{Panel, Point, Series, lines};
+pub use report::{Figure, Report, ResultRow, TextTable, mean_and_sd, summarise};

@@ -1,0 +1,162 @@
+//! False alarms of joint-distribution tests over consecutive seeds.
+
+use npb_infer::testing::{JointModel, JointTest};
+
+use super::{Findings, Plan};
+use crate::{Report, Result, ResultRow, Scale, TextTable, short};
+
+/// Seeds that are tried.
+const SEEDS: u64 = 20;
+/// Share of false alarms at which a single test is run: one of 20 seeds is expected to give one.
+const RATE: f64 = 0.05;
+/// So many alarms or more give an alarm of the check: their probability is at most this for a right sampler.
+const CHECK_RATE: f64 = 0.001;
+
+/// A joint-distribution test at one seed: p-value, and the summary that looks worst.
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The p-value of the whole test.
+    pub p: f64,
+    /// The summary with the smallest p-value.
+    pub worst: String,
+}
+
+/// Tests a model at consecutive seeds.
+pub fn consecutive<M: JointModel>(
+    plan: &Plan,
+    model: &M,
+    chains: usize,
+    length: usize,
+) -> Vec<Outcome> {
+    let seeds = match plan.scale {
+        Scale::Smoke => 2,
+        Scale::Quick | Scale::Paper => SEEDS,
+    };
+    let test = |seed| {
+        let test = JointTest {
+            seed,
+            chains,
+            length,
+            false_alarm: RATE,
+        };
+        let report = test.run(model);
+        let worst = report.checks.iter().min_by(|a, b| a.p.total_cmp(&b.p));
+        Outcome {
+            seed,
+            p: report.p_value(),
+            worst: worst.map_or(String::new(), |c| {
+                format!("{} ({:?})", c.name, c.functional)
+            }),
+        }
+    };
+    (0..seeds).map(|k| test(plan.seed + k)).collect()
+}
+
+/// The report of several models, each with its outcomes.
+pub fn findings(models: Vec<(String, Vec<Outcome>)>, method: &str) -> Result<Findings> {
+    let (mut rows, mut details, mut results) = (Vec::new(), Vec::new(), Vec::new());
+    let mut passed = true;
+    for (name, outcomes) in models {
+        let n = outcomes.len();
+        let alarms = outcomes.iter().filter(|o| o.p <= RATE).count();
+        let tail = upper_tail(alarms, n);
+        passed &= tail > CHECK_RATE;
+        let smallest = outcomes.iter().map(|o| o.p).fold(1.0, f64::min);
+        rows.push(vec![
+            name.clone(),
+            n.to_string(),
+            alarms.to_string(),
+            short(RATE * n as f64),
+            short(tail),
+            short(smallest),
+        ]);
+        results.push(ResultRow {
+            dataset: "simulated".to_owned(),
+            setting: format!("model={}", name.replace([' ', ';', '='], "_")),
+            method: method.to_owned(),
+            metric: "false_alarms".to_owned(),
+            mean: alarms as f64 / n as f64,
+            sd: None,
+            trials: n,
+            paper: None,
+        });
+        let line = |o: &Outcome| {
+            vec![
+                name.clone(),
+                o.seed.to_string(),
+                short(o.p),
+                o.worst.clone(),
+            ]
+        };
+        details.extend(outcomes.iter().map(line));
+    }
+    let header = |columns: &[&str]| columns.iter().map(|&c| c.to_owned()).collect();
+    let report = Report {
+        tables: vec![
+            TextTable {
+                title: format!("Alarms of the joint-distribution test at a rate of {RATE}"),
+                header: header(&[
+                    "model",
+                    "seeds",
+                    "alarms",
+                    "expected",
+                    "probability of so many",
+                    "smallest p",
+                ]),
+                rows,
+            },
+            TextTable {
+                title: "Seed by seed".to_owned(),
+                header: header(&["model", "seed", "p", "worst summary"]),
+                rows: details,
+            },
+        ],
+        results,
+        notes: vec![format!(
+            "The test's p-value is exact up to the bound of Bonferroni, so that a right sampler gives at most {RATE} of false alarms. The \
+             check gives an alarm when so many have a probability of at most {CHECK_RATE}."
+        )],
+        ..Default::default()
+    };
+    Ok(Findings { report, passed })
+}
+
+/// P(X >= alarms) for X binomial of n with the stated rate.
+fn upper_tail(alarms: usize, n: usize) -> f64 {
+    let mut mass = (1.0 - RATE).powi(n as i32);
+    let mut below = 0.0;
+    for k in 0..alarms {
+        below += mass;
+        mass *= (n - k) as f64 / (k + 1) as f64 * RATE / (1.0 - RATE);
+    }
+    1.0 - below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails_are_binomial() {
+        assert_eq!(upper_tail(0, 20), 1.0);
+        assert!((upper_tail(1, 20) - (1.0 - 0.95f64.powi(20))).abs() < 1e-12);
+        assert!((upper_tail(2, 2) - 0.0025).abs() < 1e-12);
+    }
+
+    #[test]
+    fn many_alarms_are_an_alarm() {
+        let outcomes = |bad: u64| -> Vec<Outcome> {
+            (0..20)
+                .map(|seed| Outcome {
+                    seed,
+                    p: if seed < bad { 0.01 } else { 0.5 },
+                    worst: String::new(),
+                })
+                .collect()
+        };
+        let run = |bad| findings(vec![("m".into(), outcomes(bad))], "npb:m").unwrap();
+        assert!(run(0).passed && run(3).passed && !run(7).passed);
+        assert_eq!(run(3).report.results[0].mean, 0.15);
+    }
+}
