@@ -441,15 +441,15 @@ fn an_interrupted_fit_goes_on_to_the_same_bits() {
     });
     noisy.save(folder.path("in.png")).expect("a file");
     // Long enough to be interrupted.
-    let long = "--set limits.tolerance=0 --set limits.max_iterations=120";
+    let long = "--set limits.tolerance=0 --set limits.max_iterations=300";
     let cases = [
-        format!("{RATINGS} --chains 2 --set sweeps.burn_in=150"),
-        "fit table p.csv --id id --set chains=2 --set sweeps.burn_in=250 --set sweeps.keep=50 --set sweeps.thin=1"
+        format!("{RATINGS} --chains 2 --set sweeps.burn_in=400"),
+        "fit table p.csv --id id --set chains=2 --set sweeps.burn_in=600 --set sweeps.keep=100 --set sweeps.thin=1"
             .to_owned(),
-        "fit labels p.csv --labels y.csv --id id --set latent.limits.tolerance=0 --set latent.limits.max_iterations=120".to_owned(),
-        "fit groups r.csv --group user --item film --value stars --liked 4 --set weights.limits.tolerance=0 --set weights.limits.max_iterations=400 --set base.learned.limits.max_iterations=40 --set base.learned.limits.tolerance=0".to_owned(),
+        "fit labels p.csv --labels y.csv --id id --set latent.limits.tolerance=0 --set latent.limits.max_iterations=300".to_owned(),
+        "fit groups r.csv --group user --item film --value stars --liked 4 --set weights.limits.tolerance=0 --set weights.limits.max_iterations=1000 --set base.learned.limits.max_iterations=100 --set base.learned.limits.tolerance=0".to_owned(),
         format!("fit topics d.txt --set topics=4 {long}"),
-        format!("fit classifier p.csv --label ill --id id {SMALL} --set limits.max_iterations=150 --set limits.tolerance=1e-300"),
+        format!("fit classifier p.csv --label ill --id id {SMALL} --set limits.max_iterations=400 --set limits.tolerance=1e-300"),
         "fit tasks p.csv --task town --label ill --id id --set single.restarts=1 --set single.folds=2 --set single.limits.tolerance=1e-300".to_owned(),
     ];
     for fit in &cases {

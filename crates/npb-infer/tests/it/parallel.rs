@@ -1,6 +1,7 @@
 //! Work in parallel gives what a plain loop gives, in the order of the items.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use npb_infer::parallel;
 
@@ -33,6 +34,14 @@ fn the_first_error_in_the_order_of_the_items_is_returned() {
         let right = in_pool(threads, || parallel::try_map(0..20, odd));
         assert_eq!(right, Ok((0..20).collect()));
     }
+    // What comes after it in its piece is not begun: with one thread, all there is.
+    let begun = AtomicUsize::new(0);
+    let counted = |i: usize| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        odd(i)
+    };
+    assert!(in_pool(1, || parallel::try_map(0..500, counted)).is_err());
+    assert_eq!(begun.into_inner(), 22);
 }
 
 #[test]
