@@ -3,7 +3,6 @@
 use npb_infer::parallel;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
 use crate::regression::reduced_len;
 
@@ -198,12 +197,18 @@ impl Board<'_> {
                 m: means[k],
             }
         };
-        let rows = self.reduced.par_chunks_exact(len);
-        let priors = self.means.par_chunks_exact(width).zip(self.weights);
-        rows.zip(priors)
-            .with_min_len(256)
-            .map_init(Vec::new, |factor, row| of_row(row, factor))
-            .collect()
+        let rows = self.reduced.chunks(len * ROWS);
+        let priors = self
+            .means
+            .chunks(width * ROWS)
+            .zip(self.weights.chunks(ROWS));
+        let told = parallel::map(rows.zip(priors), |(reduced, (means, weights))| {
+            let priors = means.chunks_exact(width).zip(weights);
+            let rows = reduced.chunks_exact(len).zip(priors);
+            let mut factor = Vec::new();
+            rows.map(|row| of_row(row, &mut factor)).collect::<Vec<_>>()
+        });
+        told.into_iter().flatten().collect()
     }
 }
 

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use npb_data::Table;
-use npb_infer::{Stop, VbReport, Watch};
+use npb_infer::{Stop, VbReport, Watch, parallel};
 use npb_linalg::dot;
 use npb_linalg::faer::Mat;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::calibration::{Curve, Scored, expected_f1};
@@ -187,11 +186,10 @@ pub fn fit_watched(
     let mut fit = LabelsFit::of_latent(latent, config);
     fit.members = reports(&asked, &blocks, &found, &weights);
     let limits = &config.latent.machine;
-    let terms = (0..data.tasks.len()).into_par_iter().map(|m| {
+    let terms = parallel::try_map(0..data.tasks.len(), |m| {
         let weights = &weights[asked.kind(m)];
         Terms::of(&asked, m, (&blocks, &found, weights), limits)
-    });
-    let terms: Vec<Terms> = terms.collect::<Result<_, RegBayesError>>()?;
+    })?;
     fit.take(data, &prepared, &terms, (&blocks, &inputs, &landmarks));
     let thresholds = thresholds(&asked, &terms, config.decisions);
     fit.latent = fit.latent.with_thresholds(&thresholds)?;

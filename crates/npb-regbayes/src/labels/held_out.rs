@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use rayon::prelude::*;
+use npb_infer::parallel;
 
 use super::calibration::{Curve, Scored, cross_entropy};
 use super::members::Block;
@@ -98,11 +98,9 @@ impl Asked {
     ) -> Result<Vec<f64>, RegBayesError> {
         let rows = self.rows(m, block);
         let machine = Machine::new(Inputs::dense(&rows, block.width)?.with_ones(self.ones)?);
-        let folds = (0..self.n_folds).into_par_iter();
-        let solutions: Result<Vec<Solution>, _> = folds
-            .map(|fold| self.solve(&machine, (m, cost, Some(fold)), warm.get(fold), &IN_FOLDS))
-            .collect();
-        *warm = solutions?;
+        *warm = parallel::try_map(0..self.n_folds, |fold| {
+            self.solve(&machine, (m, cost, Some(fold)), warm.get(fold), &IN_FOLDS)
+        })?;
         let places = self.goals[m].places.iter().enumerate();
         Ok(places
             .map(|(i, &n)| machine.inputs().score(i, &warm[self.folds[n]].weights))
@@ -162,13 +160,12 @@ impl Asked {
         let mut warm = vec![Vec::new(); self.goals.len()];
         let mut all: Vec<Found> = Vec::new();
         for (step, &cost) in costs.iter().enumerate() {
-            let one = |(m, warm): (usize, &mut Vec<Solution>)| {
+            let one = |(m, warm): (usize, &mut Vec<Solution>)| -> Result<_, RegBayesError> {
                 let scores = self.left_out(block, (m, cost), warm)?;
                 Ok(self.calibrate(m, scores))
             };
-            let found: Result<Vec<_>, RegBayesError> =
-                warm.par_iter_mut().enumerate().map(one).collect();
-            let (curves, scores): (Vec<Curve>, Vec<Vec<f64>>) = found?.into_iter().unzip();
+            let found = parallel::try_map(warm.iter_mut().enumerate(), one)?;
+            let (curves, scores): (Vec<Curve>, Vec<Vec<f64>>) = found.into_iter().unzip();
             let mut losses = [0.0; 2];
             for (m, scores) in scores.iter().enumerate() {
                 losses[self.kind(m)] += self.loss(m, scores);
@@ -217,13 +214,12 @@ impl Asked {
             .collect();
         for round in 1..=ROUNDS {
             let loss = |member: &Found| -> f64 {
-                let each = tasks.par_iter().zip(&sums).map(|(&m, sum)| {
+                let each = parallel::map(tasks.iter().zip(&sums), |(&m, sum)| {
                     let mean = |(a, b): (&f64, &f64)| (a + b) / round as f64;
                     let mean: Vec<f64> = sum.iter().zip(&member.scores[m]).map(mean).collect();
                     self.loss(m, &mean)
                 });
-                // Collected first: sums in the order of tasks whatever the threads.
-                each.collect::<Vec<f64>>().into_iter().sum()
+                each.into_iter().sum()
             };
             let losses: Vec<f64> = members.iter().map(loss).collect();
             let best = (1..losses.len())

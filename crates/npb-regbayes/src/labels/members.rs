@@ -1,10 +1,9 @@
 //! What members see of rows, and their weights in the terms of a row's own values.
 
-use npb_infer::stream;
+use npb_infer::{parallel, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, Jitter, dot};
 use rand::seq::index;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::config::{LabelInputs, LabelsConfig};
@@ -75,9 +74,7 @@ impl Block {
             .factor_jittered(between.as_ref(), &jitter)
             .map_err(|e| RegBayesError::numerical(0, "kernel of the landmarks", &e))?;
         let mut rows = kernel.clone();
-        columns_mut(&mut rows)
-            .into_par_iter()
-            .for_each(|row| factor.solve_l(row));
+        parallel::for_each(columns_mut(&mut rows), |row| factor.solve_l(row));
         let n_rows = rows.ncols();
         let rows = (0..n_rows).flat_map(|n| rows.col_as_slice(n)).copied();
         Ok(Self::new(member, rows.collect(), n_rows, Some(factor)))
@@ -150,15 +147,15 @@ pub(super) fn squared_distances(from: &Mat<f64>, to: &Mat<f64>) -> Mat<f64> {
     let norm = |m: &Mat<f64>, j: usize| dot(m.col_as_slice(j), m.col_as_slice(j));
     let norms: Vec<f64> = (0..from.ncols()).map(|k| norm(from, k)).collect();
     let mut out = Mat::zeros(from.ncols(), to.ncols());
-    columns_mut(&mut out)
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(n, column)| {
+    parallel::for_each(
+        columns_mut(&mut out).into_iter().enumerate(),
+        |(n, column)| {
             let (row, own) = (to.col_as_slice(n), norm(to, n));
             for (k, out) in column.iter_mut().enumerate() {
                 *out = (norms[k] + own - 2.0 * dot(from.col_as_slice(k), row)).max(0.0);
             }
-        });
+        },
+    );
     out
 }
 
