@@ -265,3 +265,37 @@ pub(crate) fn quantiles(mut values: Vec<f64>, levels: &[f64]) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
     levels.iter().map(|&p| quantile(&values, p)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_below_are_those_of_the_mixture() {
+        let term = |weight, mean, sd, dof| CellTerm {
+            weight,
+            mean,
+            sd,
+            dof,
+        };
+        let cell = |terms: &[CellTerm]| MissingCell {
+            column: 0,
+            mean: 0.0,
+            sd: 1.0,
+            terms: terms.to_vec(),
+        };
+        let normal = cell(&[term(1.0, 3.0, 2.0, f64::INFINITY)]);
+        assert!((normal.cdf(3.0 + 2.0 * 1.959_964) - 0.975).abs() < 1e-6);
+        assert!((normal.cdf(3.0 - 2.0 * 1.959_964) - 0.025).abs() < 1e-6);
+        // The sd is that of the Student-t, not its scale: with 4 degrees of freedom the scale is 3 and t = 2.776 has 2.5% above it.
+        let heavy = cell(&[term(1.0, 0.0, 3.0 * 2.0_f64.sqrt(), 4.0)]);
+        assert!((heavy.cdf(3.0 * 2.776_445) - 0.975).abs() < 1e-6);
+        // A quarter is far below, so that the rest has a third of its mass below the median of the whole.
+        let two = cell(&[
+            term(0.5, -10.0, 1.0, f64::INFINITY),
+            term(1.5, 10.0, 1.0, f64::INFINITY),
+        ]);
+        assert!((two.cdf(0.0) - 0.25).abs() < 1e-9);
+        assert!((two.quantile(0.5).unwrap() - (10.0 - 0.430_727)).abs() < 1e-5);
+    }
+}
