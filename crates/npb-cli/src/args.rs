@@ -575,7 +575,7 @@ pub(crate) struct DenoiseArgs {
 pub(crate) struct InpaintArgs {
     /// The image: PNG or TIFF, 8 or 16 bit, grey or colour. Transparent pixels are holes.
     pub(crate) image: PathBuf,
-    /// An image of the same size that says what is a hole: what is not black; or, where it has transparent pixels, what is drawn on these, or they themselves.
+    /// An image of the same size: what is not black is a hole; of one with transparent pixels, what is drawn on these.
     #[arg(long, value_name = "FILE")]
     pub(crate) mask: Option<PathBuf>,
     /// Take the noise out of the known pixels as well; otherwise these stay as they are.

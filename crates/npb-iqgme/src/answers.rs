@@ -114,6 +114,15 @@ pub struct MissingCell {
 }
 
 impl MissingCell {
+    /// Widens its distribution about its mean.
+    pub(crate) fn stretch(&mut self, factor: f64) {
+        self.sd *= factor;
+        for term in &mut self.terms {
+            term.mean = self.mean + factor * (term.mean - self.mean);
+            term.sd *= factor;
+        }
+    }
+
     /// The share of its distribution that lies below `x`.
     pub fn cdf(&self, x: f64) -> f64 {
         let (below, total) = self.terms.iter().fold((0.0, 0.0), |(below, total), term| {

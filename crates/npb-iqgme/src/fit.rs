@@ -4,6 +4,7 @@ mod kept;
 mod layout;
 mod posterior;
 mod training;
+mod widths;
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -173,6 +174,8 @@ pub struct IqgmeFit {
     predictors: Vec<Predictor>,
     /// Draws of all parameters, by scale, once they were asked for.
     posterior: [OnceLock<Option<Vec<Predictor>>>; 2],
+    /// By how much laws of missing cells are widened, once it was asked for.
+    stretch: OnceLock<f64>,
 }
 
 impl IqgmeFit {
@@ -209,6 +212,7 @@ impl IqgmeFit {
             rows: None,
             predictors,
             posterior: Default::default(),
+            stretch: OnceLock::new(),
         })
     }
 
@@ -374,6 +378,10 @@ impl Describes for IqgmeFit {
             Some(draws) => Ok(by_draws(draws)),
             None => Ok((Self::GATE, 0.0, self.mixtures(task)?)),
         }
+    }
+
+    fn stretch(&self) -> f64 {
+        self.stretch_of_few()
     }
 
     /// The parameters of a draw: of the chains, far apart in them, or from `q` of a run, by weight.

@@ -110,24 +110,20 @@ pub(crate) trait Describes: Answers {
         Ok(self.units().ln_density(table, sums))
     }
 
+    /// The factor by which laws of missing cells are widened about their means.
+    fn stretch(&self) -> f64 {
+        1.0
+    }
+
     fn cells(&self, task: usize, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
         let rows = Answers::rows(self, task, table)?;
-        let (gate, least, mixtures) = self.completing(task)?;
-        let of = |(weight, predictor): &(f64, Cow<'_, Predictor>)| {
-            let mut cells = predictor.missing_cells(&rows, gate)?;
-            for terms in cells.iter_mut().flatten() {
-                weigh(terms, *weight, least);
-            }
-            Ok::<_, IqgmeError>(cells)
-        };
-        let mut by_mixture = parallel::try_map(&mixtures, of)?.into_iter();
-        let mut all = by_mixture.next().unwrap_or_default();
-        for cells in by_mixture {
-            for (have, more) in all.iter_mut().flatten().zip(cells.into_iter().flatten()) {
-                have.extend(more);
-            }
+        let mut cells = cells_of(self.units(), &rows, table, &self.completing(task)?)?;
+        let stretch = self.stretch();
+        if stretch != 1.0 {
+            let all = cells.iter_mut().flatten();
+            all.for_each(|cell| cell.stretch(stretch));
         }
-        Ok(self.units().cells(table, all))
+        Ok(cells)
     }
 
     fn completed_draws(
@@ -150,6 +146,30 @@ pub(crate) trait Describes: Answers {
             predictor.draw_missing(&rows, gate, |row| self.row_rng(task, draw, row))
         })
     }
+}
+
+/// The missing cells of rows under mixtures.
+pub(crate) fn cells_of(
+    units: &Units,
+    rows: &Rows,
+    table: &Table,
+    (gate, least, mixtures): &Completing<'_>,
+) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+    let of = |(weight, predictor): &(f64, Cow<'_, Predictor>)| {
+        let mut cells = predictor.missing_cells(rows, *gate)?;
+        for terms in cells.iter_mut().flatten() {
+            weigh(terms, *weight, *least);
+        }
+        Ok::<_, IqgmeError>(cells)
+    };
+    let mut by_mixture = parallel::try_map(mixtures, of)?.into_iter();
+    let mut all = by_mixture.next().unwrap_or_default();
+    for cells in by_mixture {
+        for (have, more) in all.iter_mut().flatten().zip(cells.into_iter().flatten()) {
+            have.extend(more);
+        }
+    }
+    Ok(units.cells(table, all))
 }
 
 /// Which of so many stored draws of the parameters makes a draw, one of so many: they take turns, far apart in their chains.

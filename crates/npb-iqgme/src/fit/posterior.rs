@@ -85,18 +85,29 @@ impl IqgmeFit {
         scale: FeatureScale,
     ) -> Result<Vec<Predictor>, IqgmeError> {
         let data = rows.data(&self.stored.units[scale.index()], &self.stored.classes)?;
+        let chain = |chain: usize| {
+            let number = (scale.index() * CHAINS + chain) as u64;
+            self.chain(&data, scale, chain, number)
+        };
+        Ok(parallel::try_map(0..CHAINS, chain)?.concat())
+    }
+
+    /// The draws of the chain of this number, from one of the places where chains start.
+    pub(super) fn chain(
+        &self,
+        data: &IqgmeData,
+        scale: FeatureScale,
+        place: usize,
+        number: u64,
+    ) -> Result<Vec<Predictor>, IqgmeError> {
         let config = GibbsConfig {
             model: self.stored.config.clone(),
             ..GibbsConfig::default()
         };
-        let chain = |chain: usize| {
-            let number = (scale.index() * CHAINS + chain) as u64;
-            let start = self.start(&data, self.begins(scale, chain))?;
-            let sampler =
-                IqgmeSampler::from_responsibilities(&data, config.clone(), number, start)?;
-            draws(sampler)
-        };
-        Ok(parallel::try_map(0..CHAINS, chain)?.concat())
+        let start = self.start(data, self.begins(scale, place % CHAINS))?;
+        draws(IqgmeSampler::from_responsibilities(
+            data, config, number, start,
+        )?)
     }
 
     /// The member from which a chain starts: they are spread over the members by weight.
@@ -180,6 +191,7 @@ mod tests {
         IqgmeFit {
             rows: None,
             posterior: Default::default(),
+            stretch: Default::default(),
             ..fit.clone()
         }
     }

@@ -180,6 +180,7 @@ mod tests {
             let fitted = IqgmeFit {
                 rows: None,
                 posterior: Default::default(),
+                stretch: Default::default(),
                 ..by_chains
             };
             let as_new = fitted.cells_by_row(&table).unwrap();
