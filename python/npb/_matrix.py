@@ -164,8 +164,6 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     """
 
     _native = _native.Bsvd
-    # As the command has it: scalars of components are theirs, and components come and go.
-    _rhat, _judged = 1.1, "noise"
 
     def __init__(
         self,

@@ -6,16 +6,12 @@ from sklearn.utils.validation import check_is_fitted
 class Sampled:
     """An estimator whose fit holds the kept draws of monitored scalars. They do not depend on how clusters or factors are numbered."""
 
-    # Chains have met when R-hat of these scalars is at most this, as the command `npb` has it.
-    _rhat = 1.05
-    _judged = ""
-
     def _trouble(self, fit):
-        rhat = {name: found["rhat"] for name, found in fit.diagnostics().items() if self._judged in name and found["rhat"] is not None}
-        worst = max(rhat, key=rhat.get, default=None)
-        if worst is None or rhat[worst] <= self._rhat:
+        unmet = fit.unmet()
+        if not unmet:
             return None
-        return f"the chains have not met (R-hat of {worst} is {rhat[worst]:.2f}); make more sweeps, or look at plots.trace"
+        more = "" if len(unmet) == 1 else f", and {len(unmet) - 1} more scalars"
+        return f"the chains have not met ({unmet[0]}{more}); raise burn_in and thin of `sweeps`, or look at plots.trace"
 
     def scalars(self):
         """Kept draws of the monitored scalars: dict of name to array of shape (n_chains, n_draws)."""

@@ -101,6 +101,11 @@ impl Bsvd {
         diagnostics(py, &self.0.diagnostics())
     }
 
+    /// What has not settled, in words.
+    fn unmet(&self) -> Vec<String> {
+        self.0.unmet()
+    }
+
     fn scalars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let traces: Vec<&Trace> = self.0.traces().collect();
         scalars(py, &traces, &self.0.config.sweeps)

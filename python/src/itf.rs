@@ -66,6 +66,11 @@ impl Itf {
         diagnostics(py, &self.0.diagnostics())
     }
 
+    /// What has not settled, in words.
+    fn unmet(&self) -> Vec<String> {
+        self.0.unmet()
+    }
+
     fn scalars<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let traces: Vec<&Trace> = self.0.chains().iter().map(|chain| &chain.trace).collect();
         scalars(py, &traces, &self.0.config().sweeps)

@@ -1,6 +1,6 @@
 //! The posterior of rank, noise, singular values and components.
 
-use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::diagnostics::{ChainDiagnostics, summarise, unmet};
 use npb_infer::parallel;
 use npb_infer::{Trace, stream};
 use npb_linalg::faer::Mat;
@@ -178,6 +178,13 @@ impl BsvdFit {
             }
         }
         all
+    }
+
+    /// What has not settled, in words; empty where all has. The noise is judged: predictions are averages that hardly depend on what mixes slowest.
+    pub fn unmet(&self) -> Vec<String> {
+        let mut judged = self.diagnostics();
+        judged.retain(|(name, _)| name.contains("noise"));
+        unmet(&judged)
     }
 
     /// Whether a kept draw of some chain has all of [`max_candidates`](crate::BsvdConfig::max_candidates) active: the limit then has a say in the rank,

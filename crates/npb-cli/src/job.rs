@@ -159,8 +159,8 @@ impl<'a> Job<'a> {
         Err(Failure::new(INTERRUPTED, message))
     }
 
-    /// The model is on file: says so, removes the checkpoints, and whether it has converged.
-    pub(crate) fn done(&self, what: &str, converged: bool, checkpoints: &[PathBuf]) -> Result<()> {
+    /// The model is on file: says so, removes the checkpoints, and what has not converged.
+    pub(crate) fn done(&self, what: &str, unmet: &[String], checkpoints: &[PathBuf]) -> Result<()> {
         let whole = |path: &Path| std::fs::canonicalize(path).ok();
         for path in checkpoints
             .iter()
@@ -173,19 +173,19 @@ impl<'a> Job<'a> {
             self.quiet,
             format_args!("{what}; {spent}; {} written", self.run.out.display()),
         );
-        match (converged, self.run.require_converged) {
-            (true, _) => Ok(()),
-            (false, false) => {
-                note(
-                    self.quiet,
-                    "not converged: the settings ended it first, or the chains differ",
-                );
+        if unmet.is_empty() {
+            return Ok(());
+        }
+        let trouble = format!("not converged: {}", unmet.join("; "));
+        match self.run.require_converged {
+            true => Err(Failure::new(
+                NOT_CONVERGED,
+                format!("{trouble}; the model is written all the same"),
+            )),
+            false => {
+                note(self.quiet, &trouble);
                 Ok(())
             }
-            (false, true) => Err(Failure::new(
-                NOT_CONVERGED,
-                "not converged; the model is written all the same",
-            )),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use npb_infer::Stop;
+use npb_infer::{Stop, SweepPlan};
 use serde_json::{Value, json};
 
 use crate::args::Format;
@@ -13,23 +13,48 @@ use crate::job::Job;
 use crate::model::ModelFile;
 use crate::output;
 
-/// Whether runs that ended so have settled.
-pub(crate) fn settled(stop: &Stop) -> bool {
-    matches!(stop, Stop::Completed | Stop::Converged { .. })
+/// So many scalars of chains are named at most.
+const NAMED: usize = 3;
+
+/// What has not settled of a bound, and the setting that helps.
+pub(crate) fn of_bound(stop: &Stop, setting: &str) -> Vec<String> {
+    match stop {
+        Stop::Completed | Stop::Converged { .. } => Vec::new(),
+        Stop::MaxIterations | Stop::Cancelled => vec![format!(
+            "the bound was still changing at the last iteration; allow more by --set {setting}=N"
+        )],
+    }
 }
 
-/// Writes the model and the record that is asked for, and says so.
-pub(crate) fn keep(job: &Job<'_>, model: &ModelFile, what: &str, converged: bool) -> Result<()> {
+/// What has not settled of chains, and the settings that help.
+pub(crate) fn of_chains(mut unmet: Vec<String>, sweeps: &SweepPlan) -> Vec<String> {
+    if unmet.is_empty() {
+        return unmet;
+    }
+    let more = unmet.len().saturating_sub(NAMED);
+    unmet.truncate(NAMED);
+    if more > 0 {
+        unmet.push(format!("and {more} more, by npb diagnose"));
+    }
+    let (burn_in, thin) = (2 * sweeps.burn_in.max(1), 2 * sweeps.thin.max(1));
+    unmet.push(format!(
+        "longer chains help: --set sweeps.burn_in={burn_in} --set sweeps.thin={thin}"
+    ));
+    unmet
+}
+
+/// Writes the model and the record that is asked for, and says so, and what has not settled.
+pub(crate) fn keep(job: &Job<'_>, model: &ModelFile, what: &str, unmet: &[String]) -> Result<()> {
     model.save(job.out())?;
     if let Some(path) = job.record() {
-        let record = record(job, model, what, converged)?;
+        let record = record(job, model, what, unmet)?;
         output::bytes(format!("{record:#}\n").as_bytes(), Some(path))?;
     }
-    job.done(what, converged, &beside(job.checkpoint()))
+    job.done(what, unmet, &beside(job.checkpoint()))
 }
 
 /// What was run and how it went.
-fn record(job: &Job<'_>, model: &ModelFile, what: &str, converged: bool) -> Result<Value> {
+fn record(job: &Job<'_>, model: &ModelFile, what: &str, unmet: &[String]) -> Result<Value> {
     let of_toml = |text: &str| toml::from_str::<Value>(text).map_err(Failure::failed);
     let settings = of_toml(&model.config)?;
     let seed = settings
@@ -56,7 +81,8 @@ fn record(job: &Job<'_>, model: &ModelFile, what: &str, converged: bool) -> Resu
         "threads": rayon::current_num_threads(),
         "ended_unix": ended,
         "seconds": job.spent(),
-        "converged": converged,
+        "converged": unmet.is_empty(),
+        "not_converged": unmet,
         "settings": settings,
         "schema": of_toml(model.schema_text())?,
         "diagnostics": diagnostics,

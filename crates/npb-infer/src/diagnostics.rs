@@ -81,6 +81,37 @@ pub fn summarise(traces: &[&Trace], plan: &SweepPlan) -> Vec<(String, ChainDiagn
         .collect()
 }
 
+/// R-hat above this: chains, or their halves, can be told apart.
+pub const MOST_RHAT: f64 = 1.05;
+
+/// The scalars whose R-hat is above [`MOST_RHAT`], the worst first, each in words: its R-hat, and how many independent draws all of its draws are worth.
+///
+/// ```
+/// use npb_infer::diagnostics::{ChainDiagnostics, unmet};
+/// let apart = ChainDiagnostics::new(&[[1.0, 2.0, 1.0, 2.0], [5.0, 6.0, 5.0, 6.0]]);
+/// let alike = ChainDiagnostics::new(&[[1.0, 2.0, 1.0, 2.0], [2.0, 1.0, 2.0, 1.0]]);
+/// let found = unmet(&[("noise".to_owned(), apart), ("level".to_owned(), alike)]);
+/// assert!(found.len() == 1 && found[0].starts_with("R-hat of noise is "));
+/// ```
+pub fn unmet(summary: &[(String, ChainDiagnostics)]) -> Vec<String> {
+    let mut found: Vec<(f64, String)> = summary
+        .iter()
+        .filter_map(|(name, of)| {
+            let rhat = of.rhat.filter(|rhat| *rhat > MOST_RHAT)?;
+            let worth = match of.ess_bulk {
+                Some(ess) => format!("; its draws are worth {ess:.0} independent ones"),
+                None => String::new(),
+            };
+            Some((
+                rhat,
+                format!("R-hat of {name} is {rhat:.2}, above {MOST_RHAT}{worth}"),
+            ))
+        })
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().map(|(_, words)| words).collect()
+}
+
 /// Rank-normalised split R-hat: the larger of that of the draws (location) and of the draws folded
 /// at their median (scale).
 ///

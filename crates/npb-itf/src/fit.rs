@@ -1,6 +1,6 @@
 //! The result of a fit.
 
-use npb_infer::diagnostics::{ChainDiagnostics, summarise};
+use npb_infer::diagnostics::{ChainDiagnostics, summarise, unmet};
 use npb_infer::{Saved, Stop, Trace};
 use serde::{Deserialize, Serialize};
 
@@ -221,6 +221,11 @@ impl ItfFit {
     pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
         let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
         summarise(&traces, &self.wire.config.sweeps)
+    }
+
+    /// What has not settled, in words; empty where all has.
+    pub fn unmet(&self) -> Vec<String> {
+        unmet(&self.diagnostics())
     }
 }
 

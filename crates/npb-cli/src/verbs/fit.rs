@@ -11,7 +11,7 @@ use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input::{self, numbers};
 use crate::job::Job;
-use crate::keep::{keep, settled};
+use crate::keep::{keep, of_bound};
 use crate::model::ModelFile;
 use crate::settings;
 
@@ -113,5 +113,10 @@ fn write(
         bytes,
     );
     model.n_rows = data.n_rows as u64;
-    keep(job, &model, what, settled(fit.stop()))
+    keep(
+        job,
+        &model,
+        what,
+        &of_bound(fit.stop(), "limits.max_iterations"),
+    )
 }

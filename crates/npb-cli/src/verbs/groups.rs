@@ -10,7 +10,7 @@ use super::ratings::{features, triplets};
 use crate::args::{GroupsArgs, ModelKind, RecommendArgs};
 use crate::failure::{Failure, Result};
 use crate::job::Job;
-use crate::keep::{keep, settled};
+use crate::keep::{keep, of_bound};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
@@ -62,7 +62,12 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
         entries.row_ids.len(),
         fit.n_items()
     );
-    keep(&job, &model, &what, settled(&fit.stop()))
+    keep(
+        &job,
+        &model,
+        &what,
+        &of_bound(&fit.stop(), "base.learned.limits.max_iterations"),
+    )
 }
 
 /// What a user would like, by what the file of `--exclude` says of that user, who need not have been there at the fit.

@@ -14,7 +14,7 @@ use crate::args::{LabelsArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, Given, numbers};
 use crate::job::Job;
-use crate::keep::{keep, settled};
+use crate::keep::{keep, of_bound};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
@@ -73,7 +73,12 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     );
     model.n_rows = data.n_rows as u64;
     let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
-    keep(&job, &model, &what, settled(&fit.stop()))
+    keep(
+        &job,
+        &model,
+        &what,
+        &of_bound(&fit.stop(), "latent.limits.max_iterations"),
+    )
 }
 
 /// The file of the labels: two levels or numbers in each column; a column of the name of the row ids names the rows.

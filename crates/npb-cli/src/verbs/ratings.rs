@@ -18,14 +18,12 @@ use crate::args::{
 use crate::failure::{Failure, Result};
 use crate::input::{Given, note, unreadable};
 use crate::job::Job;
-use crate::keep::keep;
+use crate::keep::{keep, of_chains};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
 use crate::sheet::{Cell, Sheet};
 
-/// R-hat of the noise above this: the chains have not met.
-const RHAT: f64 = 1.1;
 /// So many open cells are looked at for the next ones to ask.
 const CANDIDATES: usize = 20_000;
 
@@ -84,14 +82,8 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         fit.n_rows(),
         fit.n_cols()
     );
-    keep(&job, &model, &what, settled(&fit))
-}
-
-fn settled(fit: &BsvdFit) -> bool {
-    let met = |(name, scalar): &(String, npb_infer::diagnostics::ChainDiagnostics)| {
-        !name.contains("noise") || scalar.rhat.is_none_or(|rhat| rhat <= RHAT)
-    };
-    fit.stop != Stop::Cancelled && fit.diagnostics().iter().all(met)
+    let unmet = of_chains(fit.unmet(), &config.sweeps);
+    keep(&job, &model, &what, &unmet)
 }
 
 /// Lines of row, column and value.

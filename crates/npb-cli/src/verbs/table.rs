@@ -13,14 +13,11 @@ use crate::args::{DependenceArgs, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input;
 use crate::job::Job;
-use crate::keep::keep;
+use crate::keep::{keep, of_chains};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
 use crate::sheet::{Cell, Sheet};
-
-/// R-hat above this: the chains have not met.
-const RHAT: f64 = 1.05;
 
 pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let job = Job::new(&args.run, quiet)?;
@@ -49,14 +46,8 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
         fit.columns().len(),
         fit.draws().len()
     );
-    keep(&job, &model, &what, settled(&fit))
-}
-
-fn settled(fit: &ItfFit) -> bool {
-    let rhats = fit.diagnostics();
-    !rhats
-        .iter()
-        .any(|(_, scalar)| scalar.rhat.is_some_and(|rhat| rhat > RHAT))
+    let unmet = of_chains(fit.unmet(), &config.sweeps);
+    keep(&job, &model, &what, &unmet)
 }
 
 pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<ItfFit> {

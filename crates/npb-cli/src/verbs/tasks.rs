@@ -12,7 +12,7 @@ use crate::args::{ModelKind, PredictArgs, TasksArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, numbers};
 use crate::job::Job;
-use crate::keep::{keep, settled};
+use crate::keep::{keep, of_bound};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
@@ -87,7 +87,12 @@ pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
         fit.tasks().len(),
         fit.classes().join(", ")
     );
-    keep(&job, &model, &what, settled(fit.stop()))
+    keep(
+        &job,
+        &model,
+        &what,
+        &of_bound(fit.stop(), "single.limits.max_iterations"),
+    )
 }
 
 fn run(

@@ -11,7 +11,7 @@ use crate::args::{ModelKind, PredictArgs, TopicsArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, unreadable};
 use crate::job::Job;
-use crate::keep::{keep, settled};
+use crate::keep::{keep, of_bound};
 use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
@@ -83,7 +83,12 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
         fit.n_words(),
         fit.n_topics()
     );
-    keep(&job, &model, &what, settled(&fit.stop()))
+    keep(
+        &job,
+        &model,
+        &what,
+        &of_bound(&fit.stop(), "limits.max_iterations"),
+    )
 }
 
 /// The first field of every line that is not empty.

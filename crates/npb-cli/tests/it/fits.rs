@@ -483,6 +483,16 @@ fn threads_change_nothing_and_convergence_can_be_required() {
         error.contains("not converged") && folder.exists("m.npb"),
         "{error}"
     );
+    assert!(error.contains("--set limits.max_iterations=N"), "{error}");
+    let short = "--set chains=2 --set sweeps.burn_in=1 --set sweeps.keep=8 --set sweeps.thin=3";
+    let error = folder.fails(
+        &format!("fit table p.csv --id id {short} --require-converged -o t.npb"),
+        4,
+    );
+    assert!(
+        error.contains("R-hat of ") && error.contains("sweeps.burn_in=2 --set sweeps.thin=6"),
+        "{error}"
+    );
 }
 
 #[test]
