@@ -171,7 +171,7 @@ fn restored(
             .map_err(Failure::failed)?;
         output::bytes(&npy, Some(path))?;
     }
-    job.done(&what, true, &crate::keep::beside(job.checkpoint()))
+    job.done(&what, &[], &crate::keep::beside(job.checkpoint()))
 }
 
 fn format_of(out: &Path) -> Result<ImageFormat> {

@@ -10,7 +10,6 @@ use npb_bsvd::{
 use npb_data::Ratings;
 use npb_data::read::{self, Column, RatingFile, ReadingRules};
 use npb_data::schema::{Design, Role, Schema};
-use npb_infer::Stop;
 
 use crate::args::{
     Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
