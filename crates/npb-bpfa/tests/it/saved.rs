@@ -42,12 +42,12 @@ fn damaged_checkpoints_do_no_harm() {
         ..config(1, 0, 1)
     };
     let path = std::env::temp_dir().join(format!("npb-bpfa-damaged-{}", std::process::id()));
-    let watch = || Watch::none().with_checkpoint(&path, Every::sweeps(1));
-    fit_watched(&table, &config, &watch()).unwrap();
+    let watch = |sweeps| Watch::none().with_checkpoint(&path, Every::sweeps(sweeps));
+    fit_watched(&table, &config, &watch(1)).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     let load = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        fit_watched(&table, &config, &watch())
+        fit_watched(&table, &config, &watch(1_000_000))
     };
     let use_it = |model: &BpfaFit| {
         let _ = model.impute(&table);
