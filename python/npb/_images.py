@@ -116,7 +116,7 @@ class BetaProcessDenoiser(Sampled, Base):
             X = np.where(alpha > 0, X[..., :-1].astype(np.float64), np.nan)
         channels = 1 if X.ndim == 2 else X.shape[2]
         flat = np.ascontiguousarray(X, dtype=np.float64).reshape(X.shape[0], -1)
-        settings = self._settings(config=self._native.suited_to(flat, channels))
+        settings = self._settings(("alpha",), self._native.suited_to(flat, channels))
         for name in ("patch", "step"):
             # A number is both height and width.
             if isinstance(settings[name], int):
@@ -225,6 +225,8 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
     def fit(self, X, y=None):
         """Fits the model to X, of shape (n, n_features); y is not used."""
         X = self._table(X, reset=True)
+        if len(X) == 1:
+            raise ValueError("Found array with 1 sample: factors are what rows have in common")
         self._take(self._fit_native(X, self._names()))
         return self
 

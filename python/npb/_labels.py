@@ -133,7 +133,7 @@ class MultiLabelLatentFeatures(TableBase):
             raise text
         Y = np.asarray(Y)
         if Y.ndim > 2:
-            raise ValueError(f"Y: must have one column for each label, found an array of shape {Y.shape}")
+            raise ValueError(f"y: must have one column for each label, found an array of shape {Y.shape}")
         self._flat = Y.ndim == 1
         try:
             Y = check_array(Y.reshape(len(Y), -1), dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="y")
@@ -193,13 +193,13 @@ class MultiLabelLatentFeatures(TableBase):
         found = self._predict(X)[2]
         return np.column_stack([1 - found[:, 0], found[:, 0]]) if self._flat else found
 
-    def score(self, X, Y):
-        """Mean over columns of Y: for labels the share of right decisions, for numbers R^2. What is unknown (NaN) is left out."""
+    def score(self, X, y):
+        """Mean over columns of y: for labels the share of right decisions, for numbers R^2. What is unknown (NaN) is left out."""
         found = self.predict(X)
-        Y = np.asarray(_numbers(Y), dtype=np.float64).reshape(len(found), -1)
+        Y = np.asarray(_numbers(y), dtype=np.float64).reshape(len(found), -1)
         found = found.reshape(len(found), -1)
         if Y.shape != found.shape:
-            raise ValueError(f"Y: must have {found.shape[1]} columns, found {Y.shape[1]}")
+            raise ValueError(f"y: must have {found.shape[1]} columns, found {Y.shape[1]}")
         labels = ~np.isnan(self._predict(X)[1]).all(axis=0)
         each = [_score(y[~np.isnan(y)], f[~np.isnan(y)], label) for y, f, label in zip(Y.T, found.T, labels, strict=True)]
         return float(np.nanmean(each))
