@@ -1,18 +1,20 @@
 //! Files by a schema.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use npb_data::read::{
-    self, DelimitedOptions, Encoding, ImpossibleValues, MissingColumns, ReadError, ReadingReport,
-    ReadingRules, Separator, UnseenLevels,
+    self, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns, ReadError,
+    ReadingReport, ReadingRules, Separator, UnseenLevels,
 };
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
 use npb_data::{RawTable, Table};
 
 use crate::args::{Layout, Rule, Rules, Training};
 use crate::failure::{Failure, Result};
+use crate::model::Origin;
 
 /// With more columns of numbers than this, something is said.
 const MANY_COLUMNS: usize = 200;
@@ -93,17 +95,21 @@ enum Content {
 
 impl Given {
     /// A whole file. Parquet, Arrow and .npy files are recognised by their first bytes.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
-        Self::read_only(path, None)
+    pub(crate) fn read(path: &Path, quiet: bool) -> Result<Self> {
+        Self::read_only(path, None, quiet)
     }
 
     /// The same, of columns that have types only those that a schema names.
-    fn read_only(path: &Path, schema: Option<&Schema>) -> Result<Self> {
+    fn read_only(path: &Path, schema: Option<&Schema>, quiet: bool) -> Result<Self> {
         let bytes = bytes(path)?;
         let name = path.display().to_string();
         let content = if npb_arrow::Format::of(&bytes).is_some() {
-            let only = schema.map(|s| s.columns.iter().map(|c| c.name.clone()).collect());
-            let table = npb_arrow::read(&name, bytes, &npb_arrow::Options { only });
+            let only = match schema {
+                Some(schema) => schema.columns.iter().map(|c| c.name.clone()).collect(),
+                None => readable(&name, &bytes, quiet)?,
+            };
+            let options = npb_arrow::Options { only: Some(only) };
+            let table = npb_arrow::read(&name, bytes, &options);
             Content::Raw(table.map_err(Failure::bad_data)?)
         } else if npb_data::is_npy(&bytes) {
             let table = npb_data::read_npy(bytes.as_slice());
@@ -118,13 +124,67 @@ impl Given {
         })
     }
 
+    /// How it is laid out: as the options say; else as its first lines suggest, or as the file of the fit, or as files of its name usually are. What is not usual is said.
+    pub(crate) fn options(
+        &self,
+        layout: &Layout,
+        of_fit: Option<&DelimitedOptions>,
+        quiet: bool,
+    ) -> Result<DelimitedOptions> {
+        let usual = of_fit.cloned().unwrap_or_else(|| usual(&self.path));
+        let asked = layout.over(&usual)?;
+        let Content::Text(text) = &self.content else {
+            return Ok(asked);
+        };
+        let guess = asked.sniffed(text);
+        let mut options = layout.over(&guess.options)?;
+        if !guess.differs.is_empty() && options != asked {
+            let how = "--separator, --decimal, --quote and --comment say otherwise";
+            note(
+                quiet,
+                format_args!("{}: {} ({how})", self.name, guess.differs.join(", ")),
+            );
+        }
+        match guess.first_lines {
+            FirstLines::AsExpected => {}
+            FirstLines::NoHeader => note(
+                quiet,
+                format_args!(
+                    "{}: the first line is taken for names, and looks like the others; where it is data, say --no-header",
+                    self.name
+                ),
+            ),
+            FirstLines::TwoHeaders => note(
+                quiet,
+                format_args!(
+                    "{}: the second line has texts where the others have numbers; where it is a second line of names, delete it",
+                    self.name
+                ),
+            ),
+            // The file of the fit had none.
+            FirstLines::Header if !layout.no_header => {
+                options.header = true;
+                note(
+                    quiet,
+                    format_args!("{}: the first line is taken for names", self.name),
+                );
+            }
+            FirstLines::Header => {
+                return Err(Failure::usage(format_args!(
+                    "{}: the first line has texts where the others have numbers, so that it holds the names of the columns; leave out --no-header",
+                    self.name
+                )));
+            }
+        }
+        Ok(options)
+    }
+
     /// The schema that it suggests.
-    pub(crate) fn guess(&self, layout: &Layout) -> Result<SchemaGuess> {
+    pub(crate) fn guess(&self, options: &DelimitedOptions) -> Result<SchemaGuess> {
         match &self.content {
             Content::Raw(table) => Ok(Schema::guess_raw(&self.name, table)),
             Content::Text(text) => {
-                let options = layout.options(&self.path)?;
-                Schema::guess(&self.name, text.as_slice(), &options).map_err(|e| unreadable(&e))
+                Schema::guess(&self.name, text.as_slice(), options).map_err(|e| unreadable(&e))
             }
         }
     }
@@ -143,9 +203,15 @@ impl Given {
     }
 
     /// Its text with the layout; that of typed columns is plain.
-    pub(crate) fn into_text(self, layout: &Layout) -> Result<(Vec<u8>, DelimitedOptions)> {
+    pub(crate) fn into_text(
+        self,
+        layout: &Layout,
+        of_fit: Option<&DelimitedOptions>,
+        quiet: bool,
+    ) -> Result<(Vec<u8>, DelimitedOptions)> {
+        let options = self.options(layout, of_fit, quiet)?;
         let table = match self.content {
-            Content::Text(text) => return Ok((text, layout.options(&self.path)?)),
+            Content::Text(text) => return Ok((text, options)),
             Content::Raw(table) => table,
         };
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -164,45 +230,78 @@ impl Given {
     }
 }
 
+/// The columns of a file with types that can be read; the others are said.
+fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<HashSet<String>> {
+    let columns = npb_arrow::columns(name, bytes).map_err(Failure::bad_data)?;
+    for column in columns.iter().filter(|column| !column.readable) {
+        let (of, kind) = (&column.name, &column.kind);
+        note(
+            quiet,
+            format_args!("{name}: column {of:?}: is of type {kind}, which is not read: left out"),
+        );
+    }
+    let readable = columns.into_iter().filter(|column| column.readable);
+    Ok(readable.map(|column| column.name).collect())
+}
+
 /// Everything in a text file.
 pub(crate) fn text(path: &Path) -> Result<String> {
     String::from_utf8(bytes(path)?)
         .map_err(|_| Failure::bad_data(format_args!("{}: is not UTF-8 text", path.display())))
 }
 
-impl Layout {
-    /// The options of the readers.
-    pub(crate) fn options(&self, path: &Path) -> Result<DelimitedOptions> {
-        let usual = DelimitedOptions::default();
-        let name = path.to_string_lossy().to_lowercase();
-        let name = name.trim_end_matches(".gz");
-        let tabs = name.ends_with(".tsv") || name.ends_with(".tab");
-        let separator = match self.separator.as_deref() {
-            None if tabs => Separator::Char('\t'),
-            None => Separator::Char(','),
-            Some("tab" | "\\t") => Separator::Char('\t'),
-            Some("blanks") => Separator::Blanks,
-            Some("") => return Err(Failure::usage("--separator must not be empty")),
-            Some(mark) => match mark.chars().collect::<Vec<_>>().as_slice() {
-                [one] if one.is_ascii() => Separator::Char(*one),
-                _ => Separator::Text(mark.to_owned()),
-            },
-        };
-        let mut missing = usual.missing.clone();
-        missing.extend(self.missing.iter().cloned());
-        let encoding = match self.latin1 {
-            true => Encoding::Latin1,
-            false => Encoding::Utf8,
-        };
-        Ok(DelimitedOptions {
-            separator,
-            header: !self.no_header,
-            missing,
-            decimal: self.decimal,
-            thousands: self.thousands,
-            encoding,
+/// How files of this name are laid out.
+fn usual(path: &Path) -> DelimitedOptions {
+    let usual = DelimitedOptions::default();
+    let name = path.to_string_lossy().to_lowercase();
+    let name = name.trim_end_matches(".gz");
+    match name.ends_with(".tsv") || name.ends_with(".tab") {
+        true => DelimitedOptions {
+            separator: Separator::Char('\t'),
             ..usual
-        })
+        },
+        false => usual,
+    }
+}
+
+impl Layout {
+    /// What is asked for, on top of what else there is.
+    pub(crate) fn over(&self, usual: &DelimitedOptions) -> Result<DelimitedOptions> {
+        let mut options = usual.clone();
+        match self.separator.as_deref() {
+            None => {}
+            Some("tab" | "\\t") => options.separator = Separator::Char('\t'),
+            Some("blanks") => options.separator = Separator::Blanks,
+            Some("") => return Err(Failure::usage("--separator must not be empty")),
+            Some(mark) => {
+                options.separator = match mark.chars().collect::<Vec<_>>().as_slice() {
+                    [one] if one.is_ascii() => Separator::Char(*one),
+                    _ => Separator::Text(mark.to_owned()),
+                }
+            }
+        }
+        match self.quote.as_deref() {
+            None => {}
+            Some("none") => options.quote = None,
+            Some(mark) => match mark.chars().collect::<Vec<_>>().as_slice() {
+                [one] => options.quote = Some(*one),
+                _ => {
+                    let rule = "must be one character, or none";
+                    return Err(Failure::usage(format_args!("--quote {mark}: {rule}")));
+                }
+            },
+        }
+        let more = self.missing.iter();
+        let more = more.filter(|mark| !usual.missing.contains(mark));
+        options.missing.extend(more.cloned());
+        options.header &= !self.no_header;
+        options.decimal = self.decimal.unwrap_or(options.decimal);
+        options.thousands = self.thousands.or(options.thousands);
+        options.comment = self.comment.or(options.comment);
+        if self.latin1 {
+            options.encoding = Encoding::Latin1;
+        }
+        Ok(options)
     }
 }
 
@@ -265,20 +364,16 @@ pub(crate) fn warn(quiet: bool, file: &Path, lines: &str) {
 }
 
 /// The schema that the file of a fit suggests.
-fn schema_of(training: &Training, given: &Given, quiet: bool) -> Result<Schema> {
+fn schema_of(
+    training: &Training,
+    given: &Given,
+    options: &DelimitedOptions,
+    quiet: bool,
+) -> Result<Schema> {
     let file = training.file.display().to_string();
-    let guess = given.guess(&training.layout)?;
-    let is_number = |name: &str| name.parse::<f64>().is_ok();
-    if !training.layout.no_header && guess.schema.columns.iter().all(|c| is_number(&c.name)) {
-        note(
-            quiet,
-            format_args!(
-                "{file}: the first line is taken for names; where it is data, say --no-header"
-            ),
-        );
-    }
+    let guess = given.guess(options)?;
     for (column, guess) in guess.schema.columns.iter().zip(&guess.guesses) {
-        if column.role == Role::Ignored && training.id.as_ref() != Some(&column.name) {
+        if guess.notable && training.id.as_ref() != Some(&column.name) {
             note(
                 quiet,
                 format_args!("{file}: column {:?}: {}", column.name, guess.why),
@@ -294,16 +389,19 @@ pub(crate) fn training(
     label: Option<&str>,
     group: Option<&str>,
     quiet: bool,
-) -> Result<SchemaData> {
-    let (given, mut schema) = match &training.schema {
+) -> Result<(SchemaData, Origin)> {
+    let (given, options, mut schema) = match &training.schema {
         Some(path) => {
             let schema = Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e))?;
-            (Given::read_only(&training.file, Some(&schema))?, schema)
+            let given = Given::read_only(&training.file, Some(&schema), quiet)?;
+            let options = given.options(&training.layout, None, quiet)?;
+            (given, options, schema)
         }
         None => {
-            let given = Given::read(&training.file)?;
-            let schema = schema_of(training, &given, quiet)?;
-            (given, schema)
+            let given = Given::read(&training.file, quiet)?;
+            let options = given.options(&training.layout, None, quiet)?;
+            let schema = schema_of(training, &given, &options, quiet)?;
+            (given, options, schema)
         }
     };
     let in_schema =
@@ -330,7 +428,7 @@ pub(crate) fn training(
         schema.set_role(name, Role::Ignored).map_err(in_schema)?;
     }
     let rules = ReadingRules {
-        layout: training.layout.options(&training.file)?,
+        layout: options,
         ..ReadingRules::default()
     };
     let file = training.file.display().to_string();
@@ -349,21 +447,31 @@ pub(crate) fn training(
             "{file}: there is no row of data"
         )));
     }
-    Ok(data)
+    let origin = Origin {
+        layout: rules.layout,
+        declared: training.schema.is_some(),
+    };
+    Ok((data, origin))
 }
 
-/// Reads a new file by the schema of a fit.
+/// Reads a new file by the schema of a fit, laid out as the file of the fit unless its first lines or the options say otherwise.
 pub(crate) fn like_training(
     path: &Path,
-    schema: &Schema,
+    (schema, origin): (&Schema, &Origin),
     layout: &Layout,
     rules: Rules,
     quiet: bool,
 ) -> Result<SchemaData> {
     let mut schema = schema.clone();
     schema.missing.extend(layout.missing.iter().cloned());
+    let given = Given::read_only(path, Some(&schema), quiet)?;
+    // A guess refuses nothing.
+    let guessed = match origin.declared {
+        true => Rule::Error,
+        false => Rule::Missing,
+    };
     let rules = ReadingRules {
-        layout: layout.options(path)?,
+        layout: given.options(layout, Some(&origin.layout), quiet)?,
         missing_columns: match rules.missing_columns {
             Rule::Error => MissingColumns::Error,
             Rule::Missing => MissingColumns::Missing,
@@ -372,12 +480,12 @@ pub(crate) fn like_training(
             Rule::Error => UnseenLevels::Error,
             Rule::Missing => UnseenLevels::Missing,
         },
-        impossible_values: match rules.impossible_values {
+        impossible_values: match rules.impossible_values.unwrap_or(guessed) {
             Rule::Error => ImpossibleValues::Error,
             Rule::Missing => ImpossibleValues::Missing,
         },
     };
-    let (data, report) = Given::read_only(path, Some(&schema))?.by_schema(&schema, &rules)?;
+    let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, path, &report.to_string());
     Ok(data)
 }

@@ -37,7 +37,7 @@ fn rows(
 ) -> Result<Rows> {
     let fit: IqgmeFit = model.fit(path)?;
     let schema: Schema = model.schema(path)?;
-    let data = input::like_training(file, &schema, layout, rules, quiet)?;
+    let data = input::like_training(file, (&schema, &model.origin), layout, rules, quiet)?;
     let design = Design::new(&data.schema);
     let table = design
         .table(&data.features)
@@ -147,7 +147,13 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
         }
         let fit = table::load(&model, &args.model)?;
         let schema = model.schema(&args.model)?;
-        let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+        let data = input::like_training(
+            &args.file,
+            (&schema, &model.origin),
+            &args.layout,
+            args.rules,
+            quiet,
+        )?;
         let tables = table::completed(&fit, &data, args.draws, args.training)
             .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.file.display())))?;
         (data, tables)

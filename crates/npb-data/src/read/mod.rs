@@ -17,6 +17,7 @@ mod matrix_market;
 mod numbers;
 mod ratings;
 mod rules;
+mod sniff;
 mod survey;
 mod text;
 
@@ -34,4 +35,5 @@ pub use ratings::{MovieLens, RatingFile, movielens, triplets};
 pub use rules::{
     ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
 };
+pub use sniff::{FirstLines, LayoutGuess};
 pub use text::Encoding;
