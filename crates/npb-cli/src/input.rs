@@ -4,17 +4,19 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use npb_data::read::{
     self, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns, ReadError,
     ReadingReport, ReadingRules, Separator, UnseenLevels,
 };
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
-use npb_data::{RawTable, Table};
+use npb_data::{MixedTable, RawColumn, RawTable, Table};
 
 use crate::args::{Layout, Rule, Rules, Training};
 use crate::failure::{Failure, Result};
 use crate::model::Origin;
+use crate::sheet::{Cell, Sheet};
 
 /// With more columns of numbers than this, something is said.
 const MANY_COLUMNS: usize = 200;
@@ -89,7 +91,7 @@ pub(crate) struct Given {
 }
 
 enum Content {
-    Text(Vec<u8>),
+    Text(Arc<Vec<u8>>),
     Raw(RawTable),
 }
 
@@ -115,7 +117,7 @@ impl Given {
             let table = npb_data::read_npy(bytes.as_slice());
             Content::Raw(table.map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?)
         } else {
-            Content::Text(bytes)
+            Content::Text(Arc::new(bytes))
         };
         Ok(Self {
             path: path.to_owned(),
@@ -202,6 +204,40 @@ impl Given {
         read.map_err(|e| unreadable(&e))
     }
 
+    /// The cells of the features as they stand there: all of a text, of a typed file the columns that lose something as numbers.
+    fn originals(&self, schema: &Schema, options: &DelimitedOptions) -> Originals {
+        let features = schema.with_role(Role::Feature);
+        let names: Vec<String> = features.map(|column| column.name.clone()).collect();
+        let content = match &self.content {
+            Content::Text(text) => Content::Text(text.clone()),
+            Content::Raw(table) => {
+                let exact = 1_i64 << 53;
+                let loses = |cells: &RawColumn| match cells {
+                    RawColumn::Whole(cells) => cells
+                        .iter()
+                        .flatten()
+                        .any(|v| !(-exact..=exact).contains(v)),
+                    RawColumn::Times(_) => true,
+                    _ => false,
+                };
+                let kept = table.names().iter().zip(table.columns());
+                let kept = kept.filter(|(name, cells)| names.contains(name) && loses(cells));
+                let (names, columns) = kept.map(|(n, c)| (n.clone(), c.clone())).unzip();
+                Content::Raw(RawTable::new(names, columns).unwrap_or_default())
+            }
+        };
+        Originals {
+            name: self.name.clone(),
+            content,
+            names,
+            options: DelimitedOptions {
+                missing: schema.missing.clone(),
+                skip: Vec::new(),
+                ..options.clone()
+            },
+        }
+    }
+
     /// Its text with the layout; that of typed columns is plain.
     pub(crate) fn into_text(
         self,
@@ -211,7 +247,7 @@ impl Given {
     ) -> Result<(Vec<u8>, DelimitedOptions)> {
         let options = self.options(layout, of_fit, quiet)?;
         let table = match self.content {
-            Content::Text(text) => return Ok((text, options)),
+            Content::Text(text) => return Ok((Arc::unwrap_or_clone(text), options)),
             Content::Raw(table) => table,
         };
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -242,6 +278,62 @@ fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<HashSet<String>> {
     }
     let readable = columns.into_iter().filter(|column| column.readable);
     Ok(readable.map(|column| column.name).collect())
+}
+
+/// The cells of features as they stand in a file.
+pub(crate) struct Originals {
+    name: String,
+    content: Content,
+    /// The features, in the order of the schema.
+    names: Vec<String>,
+    options: DelimitedOptions,
+}
+
+impl Originals {
+    /// Puts the known cells of the features, which begin at a column of a sheet, back as they were.
+    pub(crate) fn put_back(
+        &self,
+        known: &MixedTable,
+        sheet: &mut Sheet,
+        first: usize,
+    ) -> Result<()> {
+        let is_known = |k: usize, row: usize| known.column(k).is_observed(row);
+        match &self.content {
+            Content::Text(text) => {
+                let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+                let visit = |row: usize, k: usize, cell: &str| {
+                    let cell = self.options.with_point(cell);
+                    if is_known(k, row) && sheet.text(first + k, row) != cell {
+                        sheet.set(first + k, row, Cell::AsWritten(cell.into_owned()));
+                    }
+                };
+                let read =
+                    read::for_each_text(&self.name, text.as_slice(), &self.options, &names, visit);
+                read.map_err(|e| unreadable(&e))
+            }
+            Content::Raw(table) => {
+                for (name, cells) in table.names().iter().zip(table.columns()) {
+                    let Some(k) = self.names.iter().position(|own| own == name) else {
+                        continue;
+                    };
+                    for row in (0..cells.len()).filter(|&row| is_known(k, row)) {
+                        match cells {
+                            RawColumn::Whole(cells) => {
+                                let cell = cells[row].map_or(Cell::Missing, Cell::Stored);
+                                sheet.set(first + k, row, cell);
+                            }
+                            RawColumn::Times(cells) => {
+                                let cell = cells[row].map_or(Cell::Missing, Cell::Time);
+                                sheet.set(first + k, row, cell);
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Everything in a text file.
@@ -462,6 +554,17 @@ pub(crate) fn like_training(
     rules: Rules,
     quiet: bool,
 ) -> Result<SchemaData> {
+    with_originals(path, (schema, origin), layout, rules, quiet).map(|(data, _)| data)
+}
+
+/// The same, and the cells as they stand in the file.
+pub(crate) fn with_originals(
+    path: &Path,
+    (schema, origin): (&Schema, &Origin),
+    layout: &Layout,
+    rules: Rules,
+    quiet: bool,
+) -> Result<(SchemaData, Originals)> {
     let mut schema = schema.clone();
     schema.missing.extend(layout.missing.iter().cloned());
     let given = Given::read_only(path, Some(&schema), quiet)?;
@@ -485,7 +588,8 @@ pub(crate) fn like_training(
             Rule::Missing => ImpossibleValues::Missing,
         },
     };
+    let originals = given.originals(&schema, &rules.layout);
     let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, path, &report.to_string());
-    Ok(data)
+    Ok((data, originals))
 }

@@ -240,3 +240,55 @@ fn labels_that_are_measurements_are_refused() {
         "{error}"
     );
 }
+
+/// Known cells come back as the file has them: digits, zeros, zones, fractions of seconds; in Parquet whole numbers of any size.
+#[test]
+fn known_cells_come_back_as_they_were() {
+    let folder = Folder::new("known");
+    let row = |i: usize| {
+        let level = if i % 9 == 4 {
+            String::new()
+        } else {
+            format!("{}.50", i % 7)
+        };
+        format!(
+            "{:02},2024-03-{:02} 00:30:00.25-05:00,{level},{}\n",
+            i % 5,
+            1 + i % 28,
+            9_007_199_254_740_993_u64 + i as u64
+        )
+    };
+    let text = format!(
+        "code,seen,level,big\n{}",
+        (0..60).map(row).collect::<String>()
+    );
+    folder.write("f.csv", &text);
+    let sweeps = "--set sweeps.burn_in=20 --set sweeps.keep=10 --set chains=1";
+    for fit in [
+        format!("fit table f.csv --ignore big {sweeps}"),
+        format!("fit mixture f.csv --ignore big {QUICK}"),
+    ] {
+        said(&folder, &format!("{fit} -o m.npb"));
+        let filled = folder.npb("-q impute m.npb f.csv");
+        for (before, after) in text.lines().zip(filled.lines()).skip(1) {
+            let (before, after): (Vec<&str>, Vec<&str>) =
+                (before.split(',').collect(), after.split(',').collect());
+            assert_eq!(before[..2], after[1..3]);
+            assert!(
+                before[2] == after[3] || (before[2].is_empty() && after[3].parse::<f64>().is_ok()),
+                "{after:?}"
+            );
+        }
+    }
+    // Decimal commas become points.
+    folder.write("c.csv", rows(';', ',', ""));
+    said(
+        &folder,
+        &format!("fit mixture c.csv --ignore y {QUICK} -o m.npb"),
+    );
+    let filled = folder.npb("-q impute m.npb c.csv");
+    assert!(
+        filled.lines().nth(1).is_some_and(|line| line == "1,20,0.1"),
+        "{filled}"
+    );
+}

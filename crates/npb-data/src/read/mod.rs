@@ -24,7 +24,8 @@ mod text;
 pub use arff::{Arff, arff};
 pub use by_schema::{raw_with_schema, with_schema};
 pub use delimited::{
-    Column, DelimitedOptions, Separator, StringTable, delimited_strings, labelled_table, table,
+    Column, DelimitedOptions, Separator, StringTable, delimited_strings, for_each_text,
+    labelled_table, table,
 };
 pub use documents::{BagsOfWords, bags_of_words, tokens};
 pub use error::{ReadError, ReadProblem};
