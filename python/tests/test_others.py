@@ -58,7 +58,7 @@ def test_matrix_errors(low_rank):
     with pytest.raises(ValueError, match="row 3, column 4 is inf"):
         BayesianMatrixCompletion().fit(X)
     with pytest.raises(ValueError, match="row 0, column 1"):
-        BayesianMatrixCompletion().fit(([0, 0], [1, 1], [1.0, 2.0]))
+        BayesianMatrixCompletion().fit(([0, 0], [1, 1], [1.0, 2.0], (1, 2)))
     with pytest.raises(ValueError, match="rows"):
         BayesianMatrixCompletion().fit(([0.5], [1], [1.0]))
     with pytest.raises(ValueError, match="row_features has 2 rows"):
