@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
 from npb._base import Base, _numbers, count, differ, first_text, is_missing, with_running_doc
+from npb._classes import named
 from npb._posterior import Sampled
 
 
@@ -44,7 +45,7 @@ def entries(X):
     """Shape, rows, columns and values of the observed entries.
 
     X: an array or frame with NaN where nothing is known, a SciPy sparse matrix whose stored entries (zeros too) are the observed ones, or a tuple
-    (rows, columns, values) or (rows, columns, values, shape), whose rows and columns may be names.
+    (rows, columns, values), whose rows and columns are names, texts or whole numbers, or (rows, columns, values, shape), whose whole numbers are places from 0.
     """
     return named_entries(X)[0]
 
@@ -53,7 +54,7 @@ def named_entries(X, sides=("rows", "columns")):
     """The entries, and the sides of the matrix, which errors call so."""
     names = (None, None)
     if isinstance(X, tuple) and len(X) in (3, 4):
-        (rows, of_rows), (columns, of_columns) = (_keys(side, keys) for side, keys in zip(sides, X[:2], strict=True))
+        (rows, of_rows), (columns, of_columns) = (_keys(side, keys, len(X) == 4) for side, keys in zip(sides, X[:2], strict=True))
         names = (of_rows, of_columns)
         values = np.ascontiguousarray(X[2], dtype=np.float64)
         if not len(rows) == len(columns) == len(values):
@@ -87,11 +88,14 @@ def named_entries(X, sides=("rows", "columns")):
     return (shape, rows, columns, values), tuple(map(Side, sides, names))
 
 
-def _keys(what, keys):
-    """Places from numbers from 0, or from names, which are then sorted."""
+def _keys(what, keys, places):
+    """Places, which whole numbers may be, or places of names, which are then sorted: as numbers, if they are."""
     array = np.asarray(keys)
     if array.ndim != 1 or array.dtype.kind not in "OUST":
-        return _indices(what, array), None
+        if places or array.ndim != 1 or array.dtype.kind not in "iu":
+            return _indices(what, array), None
+        names, found = np.unique(array, return_inverse=True)
+        return found.astype(np.uint32), names.tolist()
     if array.dtype == object and np.frompyfunc(is_missing, 1, 1)(array).any():
         raise ValueError(f"{what}: entry {[is_missing(key) for key in array].index(True)} has no name")
     names, places = np.unique(array.astype(str), return_inverse=True)
@@ -113,7 +117,7 @@ def _features(features, n, what):
         return None
     features = check_array(features, dtype=np.float64, order="C")
     if len(features) != n:
-        raise ValueError(f"{what} has {len(features)} rows, there are {n}")
+        raise ValueError(f"{what} has {len(features)} rows, there are {n}; where some have no entry, give (rows, columns, values, shape) with places from 0")
     return features
 
 
@@ -214,7 +218,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         Parameters
         ----------
         X : array or frame of shape (n, p) with NaN where nothing is known; or a sparse matrix whose stored entries are the observed ones; or a tuple
-            (rows, columns, values) or (rows, columns, values, shape), where rows and columns are numbers from 0 or names
+            (rows, columns, values), where rows and columns are names, texts or whole numbers; or (rows, columns, values, shape), where whole numbers are places from 0
         row_features, column_features : arrays of shapes (n, q) and (p, r), complete, of like scales
         """
         (shape, *cells), sides = named_entries(X)
@@ -244,7 +248,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         self.n_features_in_ = self.shape_[1]
         self.diagnostics_ = fit.diagnostics()
         self.rank_distribution_ = fit.rank_distribution()
-        self._rows, self._columns = (Side(what, names or None) for what, names in zip(("rows", "columns"), fit.names(), strict=True))
+        self._rows, self._columns = (Side(what, named(names).tolist() if names else None) for what, names in zip(("rows", "columns"), fit.names(), strict=True))
         # A file does not hold the entries.
         self._seen = None
 

@@ -58,7 +58,7 @@ def test_matrix_errors(low_rank):
     with pytest.raises(ValueError, match="row 3, column 4 is inf"):
         BayesianMatrixCompletion().fit(X)
     with pytest.raises(ValueError, match="row 0, column 1"):
-        BayesianMatrixCompletion().fit(([0, 0], [1, 1], [1.0, 2.0]))
+        BayesianMatrixCompletion().fit(([0, 0], [1, 1], [1.0, 2.0], (1, 2)))
     with pytest.raises(ValueError, match="rows"):
         BayesianMatrixCompletion().fit(([0.5], [1], [1.0]))
     with pytest.raises(ValueError, match="row_features has 2 rows"):
@@ -284,3 +284,21 @@ def test_every_parameter_is_a_setting(name):
             assert key in config, f"{parameter} is no setting of {name}"
             config = config[key]
     assert all(f"{parameter} :" in cls.__doc__ or f"{parameter}," in cls.__doc__ or f", {parameter} " in cls.__doc__ for parameter in model.get_params()), name
+
+
+def test_whole_numbers_are_names_unless_the_shape_is_given():
+    users = [u for u in (11, 12, 13, 14, 15, 40_000_000) for _ in range(3)]
+    items = [(101, 205, 999, 1500)[(u + k) % 4] for u in users[::3] for k in range(3)]
+    stars = [5.0 if (u + i) % 2 else 2.0 for u, i in zip(users, items)]
+    sweeps = {"burn_in": 20, "keep": 20, "thin": 1}
+    by_number = BayesianMatrixCompletion(sweeps=sweeps).fit((users, items, stars))
+    assert by_number.shape_ == (6, 4)
+    assert {r["column"] for r in by_number.recommend(11, n=4)} <= {101, 205, 999, 1500}
+    # Places given by hand are the same model, in the same bits.
+    order = {name: k for k, name in enumerate(sorted(set(users)))}, {name: k for k, name in enumerate(sorted(set(items)))}
+    places = [order[0][u] for u in users], [order[1][i] for i in items]
+    by_place = BayesianMatrixCompletion(sweeps=sweeps).fit((*places, stars, (6, 4)))
+    assert by_place.shape_ == (6, 4)
+    np.testing.assert_array_equal(by_number.predict(users, items), by_place.predict(*places))
+    with pytest.raises(ValueError, match="there is no 7"):
+        by_number.predict([7], [101])

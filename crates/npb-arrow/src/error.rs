@@ -16,7 +16,7 @@ pub enum ArrowError {
     },
     /// A column of a type that is no number, text or time.
     #[error(
-        "{file}: column {column:?} is of type {found}; numbers, texts, truth values, dates and timestamps are read: convert the column or leave it out"
+        "{file}: column {column:?} is of type {found}; numbers, texts, truth values, dates, times and durations are read: convert the column or leave it out"
     )]
     Type {
         /// The file.

@@ -15,7 +15,7 @@ use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use crate::from_arrow::{Options, from_batches};
+use crate::from_arrow::{Options, can_be_read, from_batches};
 use crate::{ArrowError, to_batch};
 
 /// Rows that are read at once.
@@ -101,6 +101,53 @@ fn read_unguarded(file: &str, bytes: Vec<u8>, options: &Options) -> Result<RawTa
         Some(Format::Stream) => from_stream(file, Buffer::from(bytes), options),
         None => Err(wrong(&"it does not begin as Parquet or Arrow files do")),
     }
+}
+
+/// A column of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type, as Arrow calls it.
+    pub kind: String,
+    /// Whether [`read`] can make a raw column of it.
+    pub readable: bool,
+}
+
+/// The columns of a file, without its cells.
+///
+/// # Errors
+/// [`ArrowError::File`] for other or broken bytes.
+pub fn columns(file: &str, bytes: &[u8]) -> Result<Vec<StoredColumn>, ArrowError> {
+    let schema = || schema_of(file, bytes);
+    let schema = catch_unwind(AssertUnwindSafe(schema))
+        .unwrap_or_else(|_| Err(ArrowError::file(file, "the file is broken")))?;
+    let column = |field: &arrow_schema::FieldRef| StoredColumn {
+        name: field.name().clone(),
+        kind: field.data_type().to_string(),
+        readable: can_be_read(field.data_type()),
+    };
+    Ok(schema.fields().iter().map(column).collect())
+}
+
+fn schema_of(file: &str, bytes: &[u8]) -> Result<SchemaRef, ArrowError> {
+    let wrong = |e: &dyn std::fmt::Display| ArrowError::file(file, e);
+    let messages = match Format::of(bytes) {
+        Some(Format::Parquet) => {
+            let bytes = Bytes::copy_from_slice(bytes);
+            let builder = ParquetRecordBatchReaderBuilder::try_new(bytes);
+            return Ok(builder.map_err(|e| wrong(&e))?.schema().clone());
+        }
+        Some(Format::Arrow) => messages_of(bytes).ok_or_else(|| wrong(&"the file is cut off"))?,
+        Some(Format::Stream) => 0..bytes.len(),
+        None => return Err(wrong(&"it does not begin as Parquet or Arrow files do")),
+    };
+    let mut decoder = StreamDecoder::new();
+    decoder
+        .decode(&mut Buffer::from(&bytes[messages]))
+        .map_err(|e| wrong(&e))?;
+    let schema = decoder.schema();
+    schema.ok_or_else(|| wrong(&"it says nothing of its columns"))
 }
 
 fn wanted(schema: &SchemaRef, options: &Options) -> Vec<usize> {

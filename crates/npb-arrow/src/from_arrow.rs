@@ -5,9 +5,12 @@ use std::collections::{HashMap, HashSet};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type,
-    Decimal64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Decimal64Type, Decimal128Type, DurationMicrosecondType, DurationMillisecondType,
+    DurationNanosecondType, DurationSecondType, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, SchemaRef, TimeUnit};
@@ -119,7 +122,7 @@ impl Growing {
             found: field.data_type().to_string(),
         };
         let column = match field.data_type() {
-            DataType::Dictionary(_, values) if is_text(values) =>
+            DataType::Dictionary(_, values) if is_of_levels(values) =>
             {
                 #[allow(deprecated, reason = "the only place where the order is said")]
                 texts(field.dict_is_ordered() == Some(true))
@@ -135,16 +138,18 @@ impl Growing {
 
     fn push(&mut self, cells: &dyn Array) -> Result<(), Wrong> {
         match &self.kind {
-            DataType::Dictionary(key, values) if is_text(values) => match key.as_ref() {
-                DataType::Int8 => self.push_dictionary::<Int8Type>(cells),
-                DataType::Int16 => self.push_dictionary::<Int16Type>(cells),
-                DataType::Int32 => self.push_dictionary::<Int32Type>(cells),
-                DataType::Int64 => self.push_dictionary::<Int64Type>(cells),
-                DataType::UInt8 => self.push_dictionary::<UInt8Type>(cells),
-                DataType::UInt16 => self.push_dictionary::<UInt16Type>(cells),
-                DataType::UInt32 => self.push_dictionary::<UInt32Type>(cells),
-                _ => self.push_dictionary::<UInt64Type>(cells),
-            },
+            DataType::Dictionary(key, values) if is_of_levels(values) => {
+                return match key.as_ref() {
+                    DataType::Int8 => self.push_dictionary::<Int8Type>(cells),
+                    DataType::Int16 => self.push_dictionary::<Int16Type>(cells),
+                    DataType::Int32 => self.push_dictionary::<Int32Type>(cells),
+                    DataType::Int64 => self.push_dictionary::<Int64Type>(cells),
+                    DataType::UInt8 => self.push_dictionary::<UInt8Type>(cells),
+                    DataType::UInt16 => self.push_dictionary::<UInt16Type>(cells),
+                    DataType::UInt32 => self.push_dictionary::<UInt32Type>(cells),
+                    _ => self.push_dictionary::<UInt64Type>(cells),
+                };
+            }
             DataType::Utf8 => self.push_texts(cells.as_string::<i32>().iter()),
             DataType::LargeUtf8 => self.push_texts(cells.as_string::<i64>().iter()),
             DataType::Utf8View => self.push_texts(cells.as_string_view().iter()),
@@ -214,6 +219,30 @@ impl Growing {
                     extend::<TimestampNanosecondType, _>(to, cells, |v| time(v, 1_000_000_000))
                 }
             },
+            (RawColumn::Numbers(to), DataType::Duration(unit)) => match unit {
+                TimeUnit::Second => extend::<DurationSecondType, _>(to, cells, |v| seconds(v, 1)),
+                TimeUnit::Millisecond => {
+                    extend::<DurationMillisecondType, _>(to, cells, |v| seconds(v, 1_000))
+                }
+                TimeUnit::Microsecond => {
+                    extend::<DurationMicrosecondType, _>(to, cells, |v| seconds(v, 1_000_000))
+                }
+                TimeUnit::Nanosecond => {
+                    extend::<DurationNanosecondType, _>(to, cells, |v| seconds(v, 1_000_000_000))
+                }
+            },
+            (RawColumn::Numbers(to), DataType::Time32(TimeUnit::Second)) => {
+                extend::<Time32SecondType, _>(to, cells, f64::from)
+            }
+            (RawColumn::Numbers(to), DataType::Time32(_)) => {
+                extend::<Time32MillisecondType, _>(to, cells, |v| seconds(i64::from(v), 1_000))
+            }
+            (RawColumn::Numbers(to), DataType::Time64(TimeUnit::Microsecond)) => {
+                extend::<Time64MicrosecondType, _>(to, cells, |v| seconds(v, 1_000_000))
+            }
+            (RawColumn::Numbers(to), DataType::Time64(_)) => {
+                extend::<Time64NanosecondType, _>(to, cells, |v| seconds(v, 1_000_000_000))
+            }
             // `Growing::new` has refused every other type.
             _ => {}
         }
@@ -228,22 +257,36 @@ impl Growing {
     }
 
     /// Every batch may have a dictionary of its own.
-    fn push_dictionary<K: ArrowDictionaryKeyType>(&mut self, cells: &dyn Array) {
+    fn push_dictionary<K: ArrowDictionaryKeyType>(
+        &mut self,
+        cells: &dyn Array,
+    ) -> Result<(), Wrong> {
         let dictionary = cells.as_dictionary::<K>();
         let values = dictionary.values();
-        let texts: Vec<Option<&str>> = match values.data_type() {
-            DataType::LargeUtf8 => values.as_string::<i64>().iter().collect(),
-            DataType::Utf8View => values.as_string_view().iter().collect(),
-            _ => values.as_string::<i32>().iter().collect(),
+        let texts: Vec<Option<String>> = match values.data_type() {
+            DataType::LargeUtf8 => owned(values.as_string::<i64>().iter()),
+            DataType::Utf8View => owned(values.as_string_view().iter()),
+            DataType::Utf8 => owned(values.as_string::<i32>().iter()),
+            kind => {
+                // Numbers and truth values by the texts that they would have in a file.
+                let mut column = Self {
+                    kind: kind.clone(),
+                    column: raw_of(kind).unwrap_or(RawColumn::Numbers(Vec::new())),
+                    code_of: HashMap::new(),
+                };
+                column.push_values(kind, values)?;
+                (0..values.len()).map(|k| column.column.text(k)).collect()
+            }
         };
         let codes: Vec<Option<u32>> = texts
             .iter()
-            .map(|text| text.map(|text| self.code(text)))
+            .map(|text| text.as_deref().map(|text| self.code(text)))
             .collect();
         for key in 0..dictionary.len() {
             let code = dictionary.key(key).and_then(|k| codes[k]);
             self.push_code(code);
         }
+        Ok(())
     }
 
     fn code(&mut self, text: &str) -> u32 {
@@ -277,6 +320,23 @@ fn is_text(kind: &DataType) -> bool {
     )
 }
 
+fn owned<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Vec<Option<String>> {
+    texts.map(|text| text.map(str::to_owned)).collect()
+}
+
+/// Values of a dictionary that are levels.
+fn is_of_levels(kind: &DataType) -> bool {
+    is_text(kind) || kind.is_integer() || kind.is_floating() || *kind == DataType::Boolean
+}
+
+/// Whether there is a raw column for this type.
+pub(crate) fn can_be_read(kind: &DataType) -> bool {
+    match kind {
+        DataType::Dictionary(_, values) => is_of_levels(values),
+        kind => raw_of(kind).is_some(),
+    }
+}
+
 /// An empty column for cells of this type.
 fn raw_of(kind: &DataType) -> Option<RawColumn> {
     Some(match kind {
@@ -284,6 +344,9 @@ fn raw_of(kind: &DataType) -> Option<RawColumn> {
             RawColumn::Numbers(Vec::new())
         }
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) => {
+            RawColumn::Numbers(Vec::new())
+        }
+        DataType::Duration(_) | DataType::Time32(_) | DataType::Time64(_) => {
             RawColumn::Numbers(Vec::new())
         }
         kind if kind.is_integer() => RawColumn::Whole(Vec::new()),
@@ -324,6 +387,10 @@ fn decimal(digits: i128, scale: i8) -> f64 {
     }
     let text = format!("{digits}e{}", -i32::from(scale));
     text.parse().unwrap_or(f64::NAN)
+}
+
+fn seconds(value: i64, per_second: i64) -> f64 {
+    value as f64 / per_second as f64
 }
 
 fn time(value: i64, per_second: i64) -> f64 {

@@ -11,9 +11,11 @@
 //! | booleans | truth values |
 //! | texts (plain, large, views, dictionaries) | texts; a dictionary with an order keeps it, except in Parquet |
 //! | dates, timestamps (taken to UTC where they have a zone) | times |
+//! | durations, times of day | numbers of seconds |
+//! | dictionaries of numbers or truth values | texts |
 //! | null | a column of missing numbers |
 //!
-//! Lists, structs, maps, binary data, durations and times of day are refused by name; [`Options::only`] leaves their columns out.
+//! Lists, structs, maps and binary data are refused by name; [`columns`] says which columns can be read, [`Options::only`] leaves the others out.
 //!
 //! ```
 //! use npb_arrow::{Format, Options};
@@ -42,6 +44,6 @@ pub use npb_data;
 pub use npb_data::{RawColumn, RawTable};
 
 pub use error::ArrowError;
-pub use files::{Format, read, write};
+pub use files::{Format, StoredColumn, columns, read, write};
 pub use from_arrow::{Options, from_batches};
 pub use to_arrow::to_batch;

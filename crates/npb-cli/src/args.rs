@@ -98,7 +98,7 @@ pub(crate) enum ModelKind {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Layout of the file")]
 pub(crate) struct Layout {
-    /// Between fields: a character, `tab` or `blanks` [default: tab for .tsv, else comma].
+    /// Between fields: a character, `tab` or `blanks` [default: by the first lines].
     #[arg(long, value_name = "MARK")]
     pub(crate) separator: Option<String>,
     /// The first line is data; columns are called x0, x1, ...
@@ -107,12 +107,18 @@ pub(crate) struct Layout {
     /// One more text that means "missing" (may be repeated).
     #[arg(long, value_name = "TEXT")]
     pub(crate) missing: Vec<String>,
-    /// What stands before decimals: `.` or `,`.
-    #[arg(long, value_name = "MARK", default_value_t = '.')]
-    pub(crate) decimal: char,
+    /// What stands before decimals: `.` or `,` [default: by the first lines].
+    #[arg(long, value_name = "MARK")]
+    pub(crate) decimal: Option<char>,
     /// What stands between thousands.
     #[arg(long, value_name = "MARK")]
     pub(crate) thousands: Option<char>,
+    /// What stands around texts, or `none` [default: double quotes, or by the first lines].
+    #[arg(long, value_name = "MARK")]
+    pub(crate) quote: Option<String>,
+    /// Lines that begin with this mark are passed over [default: by the first lines].
+    #[arg(long, value_name = "MARK")]
+    pub(crate) comment: Option<char>,
     /// The text is Latin-1, not UTF-8.
     #[arg(long)]
     pub(crate) latin1: bool,
@@ -128,9 +134,9 @@ pub(crate) struct Rules {
     /// A level never seen.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Missing)]
     pub(crate) unseen_levels: Rule,
-    /// A number that its kind cannot be.
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Error)]
-    pub(crate) impossible_values: Rule,
+    /// A value that its kind cannot be [default: an error where a schema says the kind, missing where it was guessed].
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) impossible_values: Option<Rule>,
 }
 
 /// What to do.

@@ -1,18 +1,22 @@
 //! Files by a schema.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use npb_data::read::{
-    self, DelimitedOptions, Encoding, ImpossibleValues, MissingColumns, ReadError, ReadingReport,
-    ReadingRules, Separator, UnseenLevels,
+    self, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns, ReadError,
+    ReadingReport, ReadingRules, Separator, UnseenLevels,
 };
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
-use npb_data::{RawTable, Table};
+use npb_data::{MixedTable, RawColumn, RawTable, Table};
 
 use crate::args::{Layout, Rule, Rules, Training};
 use crate::failure::{Failure, Result};
+use crate::model::Origin;
+use crate::sheet::{Cell, Sheet};
 
 /// With more columns of numbers than this, something is said.
 const MANY_COLUMNS: usize = 200;
@@ -87,29 +91,33 @@ pub(crate) struct Given {
 }
 
 enum Content {
-    Text(Vec<u8>),
+    Text(Arc<Vec<u8>>),
     Raw(RawTable),
 }
 
 impl Given {
     /// A whole file. Parquet, Arrow and .npy files are recognised by their first bytes.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
-        Self::read_only(path, None)
+    pub(crate) fn read(path: &Path, quiet: bool) -> Result<Self> {
+        Self::read_only(path, None, quiet)
     }
 
     /// The same, of columns that have types only those that a schema names.
-    fn read_only(path: &Path, schema: Option<&Schema>) -> Result<Self> {
+    fn read_only(path: &Path, schema: Option<&Schema>, quiet: bool) -> Result<Self> {
         let bytes = bytes(path)?;
         let name = path.display().to_string();
         let content = if npb_arrow::Format::of(&bytes).is_some() {
-            let only = schema.map(|s| s.columns.iter().map(|c| c.name.clone()).collect());
-            let table = npb_arrow::read(&name, bytes, &npb_arrow::Options { only });
+            let only = match schema {
+                Some(schema) => schema.columns.iter().map(|c| c.name.clone()).collect(),
+                None => readable(&name, &bytes, quiet)?,
+            };
+            let options = npb_arrow::Options { only: Some(only) };
+            let table = npb_arrow::read(&name, bytes, &options);
             Content::Raw(table.map_err(Failure::bad_data)?)
         } else if npb_data::is_npy(&bytes) {
             let table = npb_data::read_npy(bytes.as_slice());
             Content::Raw(table.map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?)
         } else {
-            Content::Text(bytes)
+            Content::Text(Arc::new(bytes))
         };
         Ok(Self {
             path: path.to_owned(),
@@ -118,13 +126,67 @@ impl Given {
         })
     }
 
+    /// How it is laid out: as the options say; else as its first lines suggest, or as the file of the fit, or as files of its name usually are. What is not usual is said.
+    pub(crate) fn options(
+        &self,
+        layout: &Layout,
+        of_fit: Option<&DelimitedOptions>,
+        quiet: bool,
+    ) -> Result<DelimitedOptions> {
+        let usual = of_fit.cloned().unwrap_or_else(|| usual(&self.path));
+        let asked = layout.over(&usual)?;
+        let Content::Text(text) = &self.content else {
+            return Ok(asked);
+        };
+        let guess = asked.sniffed(text);
+        let mut options = layout.over(&guess.options)?;
+        if !guess.differs.is_empty() && options != asked {
+            let how = "--separator, --decimal, --quote and --comment say otherwise";
+            note(
+                quiet,
+                format_args!("{}: {} ({how})", self.name, guess.differs.join(", ")),
+            );
+        }
+        match guess.first_lines {
+            FirstLines::AsExpected => {}
+            FirstLines::NoHeader => note(
+                quiet,
+                format_args!(
+                    "{}: the first line is taken for names, and looks like the others; where it is data, say --no-header",
+                    self.name
+                ),
+            ),
+            FirstLines::TwoHeaders => note(
+                quiet,
+                format_args!(
+                    "{}: the second line has texts where the others have numbers; where it is a second line of names, delete it",
+                    self.name
+                ),
+            ),
+            // The file of the fit had none.
+            FirstLines::Header if !layout.no_header => {
+                options.header = true;
+                note(
+                    quiet,
+                    format_args!("{}: the first line is taken for names", self.name),
+                );
+            }
+            FirstLines::Header => {
+                return Err(Failure::usage(format_args!(
+                    "{}: the first line has texts where the others have numbers, so that it holds the names of the columns; leave out --no-header",
+                    self.name
+                )));
+            }
+        }
+        Ok(options)
+    }
+
     /// The schema that it suggests.
-    pub(crate) fn guess(&self, layout: &Layout) -> Result<SchemaGuess> {
+    pub(crate) fn guess(&self, options: &DelimitedOptions) -> Result<SchemaGuess> {
         match &self.content {
             Content::Raw(table) => Ok(Schema::guess_raw(&self.name, table)),
             Content::Text(text) => {
-                let options = layout.options(&self.path)?;
-                Schema::guess(&self.name, text.as_slice(), &options).map_err(|e| unreadable(&e))
+                Schema::guess(&self.name, text.as_slice(), options).map_err(|e| unreadable(&e))
             }
         }
     }
@@ -142,10 +204,50 @@ impl Given {
         read.map_err(|e| unreadable(&e))
     }
 
+    /// The cells of the features as they stand there: all of a text, of a typed file the columns that lose something as numbers.
+    fn originals(&self, schema: &Schema, options: &DelimitedOptions) -> Originals {
+        let features = schema.with_role(Role::Feature);
+        let names: Vec<String> = features.map(|column| column.name.clone()).collect();
+        let content = match &self.content {
+            Content::Text(text) => Content::Text(text.clone()),
+            Content::Raw(table) => {
+                let exact = 1_i64 << 53;
+                let loses = |cells: &RawColumn| match cells {
+                    RawColumn::Whole(cells) => cells
+                        .iter()
+                        .flatten()
+                        .any(|v| !(-exact..=exact).contains(v)),
+                    RawColumn::Times(_) => true,
+                    _ => false,
+                };
+                let kept = table.names().iter().zip(table.columns());
+                let kept = kept.filter(|(name, cells)| names.contains(name) && loses(cells));
+                let (names, columns) = kept.map(|(n, c)| (n.clone(), c.clone())).unzip();
+                Content::Raw(RawTable::new(names, columns).unwrap_or_default())
+            }
+        };
+        Originals {
+            name: self.name.clone(),
+            content,
+            names,
+            options: DelimitedOptions {
+                missing: schema.missing.clone(),
+                skip: Vec::new(),
+                ..options.clone()
+            },
+        }
+    }
+
     /// Its text with the layout; that of typed columns is plain.
-    pub(crate) fn into_text(self, layout: &Layout) -> Result<(Vec<u8>, DelimitedOptions)> {
+    pub(crate) fn into_text(
+        self,
+        layout: &Layout,
+        of_fit: Option<&DelimitedOptions>,
+        quiet: bool,
+    ) -> Result<(Vec<u8>, DelimitedOptions)> {
+        let options = self.options(layout, of_fit, quiet)?;
         let table = match self.content {
-            Content::Text(text) => return Ok((text, layout.options(&self.path)?)),
+            Content::Text(text) => return Ok((Arc::unwrap_or_clone(text), options)),
             Content::Raw(table) => table,
         };
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -164,45 +266,134 @@ impl Given {
     }
 }
 
+/// The columns of a file with types that can be read; the others are said.
+fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<HashSet<String>> {
+    let columns = npb_arrow::columns(name, bytes).map_err(Failure::bad_data)?;
+    for column in columns.iter().filter(|column| !column.readable) {
+        let (of, kind) = (&column.name, &column.kind);
+        note(
+            quiet,
+            format_args!("{name}: column {of:?}: is of type {kind}, which is not read: left out"),
+        );
+    }
+    let readable = columns.into_iter().filter(|column| column.readable);
+    Ok(readable.map(|column| column.name).collect())
+}
+
+/// The cells of features as they stand in a file.
+pub(crate) struct Originals {
+    name: String,
+    content: Content,
+    /// The features, in the order of the schema.
+    names: Vec<String>,
+    options: DelimitedOptions,
+}
+
+impl Originals {
+    /// Puts the known cells of the features, which begin at a column of a sheet, back as they were.
+    pub(crate) fn put_back(
+        &self,
+        known: &MixedTable,
+        sheet: &mut Sheet,
+        first: usize,
+    ) -> Result<()> {
+        let is_known = |k: usize, row: usize| known.column(k).is_observed(row);
+        match &self.content {
+            Content::Text(text) => {
+                let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+                let visit = |row: usize, k: usize, cell: &str| {
+                    let cell = self.options.with_point(cell);
+                    if is_known(k, row) && sheet.text(first + k, row) != cell {
+                        sheet.set(first + k, row, Cell::AsWritten(cell.into_owned()));
+                    }
+                };
+                let read =
+                    read::for_each_text(&self.name, text.as_slice(), &self.options, &names, visit);
+                read.map_err(|e| unreadable(&e))
+            }
+            Content::Raw(table) => {
+                for (name, cells) in table.names().iter().zip(table.columns()) {
+                    let Some(k) = self.names.iter().position(|own| own == name) else {
+                        continue;
+                    };
+                    for row in (0..cells.len()).filter(|&row| is_known(k, row)) {
+                        match cells {
+                            RawColumn::Whole(cells) => {
+                                let cell = cells[row].map_or(Cell::Missing, Cell::Stored);
+                                sheet.set(first + k, row, cell);
+                            }
+                            RawColumn::Times(cells) => {
+                                let cell = cells[row].map_or(Cell::Missing, Cell::Time);
+                                sheet.set(first + k, row, cell);
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Everything in a text file.
 pub(crate) fn text(path: &Path) -> Result<String> {
     String::from_utf8(bytes(path)?)
         .map_err(|_| Failure::bad_data(format_args!("{}: is not UTF-8 text", path.display())))
 }
 
-impl Layout {
-    /// The options of the readers.
-    pub(crate) fn options(&self, path: &Path) -> Result<DelimitedOptions> {
-        let usual = DelimitedOptions::default();
-        let name = path.to_string_lossy().to_lowercase();
-        let name = name.trim_end_matches(".gz");
-        let tabs = name.ends_with(".tsv") || name.ends_with(".tab");
-        let separator = match self.separator.as_deref() {
-            None if tabs => Separator::Char('\t'),
-            None => Separator::Char(','),
-            Some("tab" | "\\t") => Separator::Char('\t'),
-            Some("blanks") => Separator::Blanks,
-            Some("") => return Err(Failure::usage("--separator must not be empty")),
-            Some(mark) => match mark.chars().collect::<Vec<_>>().as_slice() {
-                [one] if one.is_ascii() => Separator::Char(*one),
-                _ => Separator::Text(mark.to_owned()),
-            },
-        };
-        let mut missing = usual.missing.clone();
-        missing.extend(self.missing.iter().cloned());
-        let encoding = match self.latin1 {
-            true => Encoding::Latin1,
-            false => Encoding::Utf8,
-        };
-        Ok(DelimitedOptions {
-            separator,
-            header: !self.no_header,
-            missing,
-            decimal: self.decimal,
-            thousands: self.thousands,
-            encoding,
+/// How files of this name are laid out.
+fn usual(path: &Path) -> DelimitedOptions {
+    let usual = DelimitedOptions::default();
+    let name = path.to_string_lossy().to_lowercase();
+    let name = name.trim_end_matches(".gz");
+    match name.ends_with(".tsv") || name.ends_with(".tab") {
+        true => DelimitedOptions {
+            separator: Separator::Char('\t'),
             ..usual
-        })
+        },
+        false => usual,
+    }
+}
+
+impl Layout {
+    /// What is asked for, on top of what else there is.
+    pub(crate) fn over(&self, usual: &DelimitedOptions) -> Result<DelimitedOptions> {
+        let mut options = usual.clone();
+        match self.separator.as_deref() {
+            None => {}
+            Some("tab" | "\\t") => options.separator = Separator::Char('\t'),
+            Some("blanks") => options.separator = Separator::Blanks,
+            Some("") => return Err(Failure::usage("--separator must not be empty")),
+            Some(mark) => {
+                options.separator = match mark.chars().collect::<Vec<_>>().as_slice() {
+                    [one] if one.is_ascii() => Separator::Char(*one),
+                    _ => Separator::Text(mark.to_owned()),
+                }
+            }
+        }
+        match self.quote.as_deref() {
+            None => {}
+            Some("none") => options.quote = None,
+            Some(mark) => match mark.chars().collect::<Vec<_>>().as_slice() {
+                [one] => options.quote = Some(*one),
+                _ => {
+                    let rule = "must be one character, or none";
+                    return Err(Failure::usage(format_args!("--quote {mark}: {rule}")));
+                }
+            },
+        }
+        let more = self.missing.iter();
+        let more = more.filter(|mark| !usual.missing.contains(mark));
+        options.missing.extend(more.cloned());
+        options.header &= !self.no_header;
+        options.decimal = self.decimal.unwrap_or(options.decimal);
+        options.thousands = self.thousands.or(options.thousands);
+        options.comment = self.comment.or(options.comment);
+        if self.latin1 {
+            options.encoding = Encoding::Latin1;
+        }
+        Ok(options)
     }
 }
 
@@ -265,20 +456,16 @@ pub(crate) fn warn(quiet: bool, file: &Path, lines: &str) {
 }
 
 /// The schema that the file of a fit suggests.
-fn schema_of(training: &Training, given: &Given, quiet: bool) -> Result<Schema> {
+fn schema_of(
+    training: &Training,
+    given: &Given,
+    options: &DelimitedOptions,
+    quiet: bool,
+) -> Result<Schema> {
     let file = training.file.display().to_string();
-    let guess = given.guess(&training.layout)?;
-    let is_number = |name: &str| name.parse::<f64>().is_ok();
-    if !training.layout.no_header && guess.schema.columns.iter().all(|c| is_number(&c.name)) {
-        note(
-            quiet,
-            format_args!(
-                "{file}: the first line is taken for names; where it is data, say --no-header"
-            ),
-        );
-    }
+    let guess = given.guess(options)?;
     for (column, guess) in guess.schema.columns.iter().zip(&guess.guesses) {
-        if column.role == Role::Ignored && training.id.as_ref() != Some(&column.name) {
+        if guess.notable && training.id.as_ref() != Some(&column.name) {
             note(
                 quiet,
                 format_args!("{file}: column {:?}: {}", column.name, guess.why),
@@ -294,16 +481,19 @@ pub(crate) fn training(
     label: Option<&str>,
     group: Option<&str>,
     quiet: bool,
-) -> Result<SchemaData> {
-    let (given, mut schema) = match &training.schema {
+) -> Result<(SchemaData, Origin)> {
+    let (given, options, mut schema) = match &training.schema {
         Some(path) => {
             let schema = Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e))?;
-            (Given::read_only(&training.file, Some(&schema))?, schema)
+            let given = Given::read_only(&training.file, Some(&schema), quiet)?;
+            let options = given.options(&training.layout, None, quiet)?;
+            (given, options, schema)
         }
         None => {
-            let given = Given::read(&training.file)?;
-            let schema = schema_of(training, &given, quiet)?;
-            (given, schema)
+            let given = Given::read(&training.file, quiet)?;
+            let options = given.options(&training.layout, None, quiet)?;
+            let schema = schema_of(training, &given, &options, quiet)?;
+            (given, options, schema)
         }
     };
     let in_schema =
@@ -330,7 +520,7 @@ pub(crate) fn training(
         schema.set_role(name, Role::Ignored).map_err(in_schema)?;
     }
     let rules = ReadingRules {
-        layout: training.layout.options(&training.file)?,
+        layout: options,
         ..ReadingRules::default()
     };
     let file = training.file.display().to_string();
@@ -349,21 +539,42 @@ pub(crate) fn training(
             "{file}: there is no row of data"
         )));
     }
-    Ok(data)
+    let origin = Origin {
+        layout: rules.layout,
+        declared: training.schema.is_some(),
+    };
+    Ok((data, origin))
 }
 
-/// Reads a new file by the schema of a fit.
+/// Reads a new file by the schema of a fit, laid out as the file of the fit unless its first lines or the options say otherwise.
 pub(crate) fn like_training(
     path: &Path,
-    schema: &Schema,
+    (schema, origin): (&Schema, &Origin),
     layout: &Layout,
     rules: Rules,
     quiet: bool,
 ) -> Result<SchemaData> {
+    with_originals(path, (schema, origin), layout, rules, quiet).map(|(data, _)| data)
+}
+
+/// The same, and the cells as they stand in the file.
+pub(crate) fn with_originals(
+    path: &Path,
+    (schema, origin): (&Schema, &Origin),
+    layout: &Layout,
+    rules: Rules,
+    quiet: bool,
+) -> Result<(SchemaData, Originals)> {
     let mut schema = schema.clone();
     schema.missing.extend(layout.missing.iter().cloned());
+    let given = Given::read_only(path, Some(&schema), quiet)?;
+    // A guess refuses nothing.
+    let guessed = match origin.declared {
+        true => Rule::Error,
+        false => Rule::Missing,
+    };
     let rules = ReadingRules {
-        layout: layout.options(path)?,
+        layout: given.options(layout, Some(&origin.layout), quiet)?,
         missing_columns: match rules.missing_columns {
             Rule::Error => MissingColumns::Error,
             Rule::Missing => MissingColumns::Missing,
@@ -372,12 +583,13 @@ pub(crate) fn like_training(
             Rule::Error => UnseenLevels::Error,
             Rule::Missing => UnseenLevels::Missing,
         },
-        impossible_values: match rules.impossible_values {
+        impossible_values: match rules.impossible_values.unwrap_or(guessed) {
             Rule::Error => ImpossibleValues::Error,
             Rule::Missing => ImpossibleValues::Missing,
         },
     };
-    let (data, report) = Given::read_only(path, Some(&schema))?.by_schema(&schema, &rules)?;
+    let originals = given.originals(&schema, &rules.layout);
+    let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, path, &report.to_string());
-    Ok(data)
+    Ok((data, originals))
 }

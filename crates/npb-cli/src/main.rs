@@ -1,6 +1,6 @@
 //! The command `npb`: classify, fill, complete and recommend from files with holes, without writing a program.
 //!
-//! One file for each verb in `verbs`; what they share is above them: options (`args`), readers of files by a schema (`input`), tables written (`sheet`,
+//! One file for each verb in `verbs`; what they share is above them: options (`args`), readers of files by a schema (`input`), joins by names (`join`), tables written (`sheet`,
 //! `output`), settings of models (`settings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`).
 
 mod args;
@@ -8,6 +8,7 @@ mod diagnostics;
 mod failure;
 mod input;
 mod job;
+mod join;
 mod keep;
 mod model;
 mod output;

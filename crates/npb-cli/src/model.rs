@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use npb_data::read::DelimitedOptions;
 use npb_data::schema::Schema;
 use npb_infer::Saved;
 use npb_infer::storage::{self, FormatError, StorageError};
@@ -10,7 +11,18 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Result};
 
 /// Name in the header of the file.
-const MODEL: &str = "npb-cli/model";
+const MODEL: &str = "npb-cli/model.2";
+/// That of files that do not say how the file of the fit was written.
+const OLD_MODEL: &str = "npb-cli/model";
+
+/// How the file of the fit was written, and whether a schema said what its columns are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Origin {
+    pub(crate) layout: DelimitedOptions,
+    /// The schema was given, not guessed.
+    pub(crate) declared: bool,
+}
 
 /// A fit with what is needed to ask it about new files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +45,42 @@ pub(crate) struct ModelFile {
     pub(crate) liked: f64,
     /// The fit: bytes of `npb_infer::Saved::to_bytes`.
     pub(crate) fit: Vec<u8>,
+    pub(crate) origin: Origin,
+}
+
+/// The layout of files under [`OLD_MODEL`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OldModelFile {
+    kind: String,
+    schema: String,
+    config: String,
+    file: String,
+    n_rows: u64,
+    places: Vec<String>,
+    names: Vec<String>,
+    liked: f64,
+    fit: Vec<u8>,
+}
+
+impl From<OldModelFile> for ModelFile {
+    fn from(old: OldModelFile) -> Self {
+        Self {
+            kind: old.kind,
+            schema: old.schema,
+            config: old.config,
+            file: old.file,
+            n_rows: old.n_rows,
+            places: old.places,
+            names: old.names,
+            liked: old.liked,
+            fit: old.fit,
+            origin: Origin {
+                declared: true,
+                ..Origin::default()
+            },
+        }
+    }
 }
 
 impl ModelFile {
@@ -53,6 +101,7 @@ impl ModelFile {
             names: Vec::new(),
             liked: 0.0,
             fit,
+            origin: Origin::default(),
         }
     }
 
@@ -62,7 +111,16 @@ impl ModelFile {
     }
 
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        storage::load(path, MODEL).map_err(|error| match error {
+        let loaded = match storage::load(path, MODEL) {
+            Err(StorageError::Format {
+                source: FormatError::OtherModel { found, .. },
+                ..
+            }) if found == OLD_MODEL => {
+                storage::load(path, OLD_MODEL).map(|old: OldModelFile| old.into())
+            }
+            loaded => loaded,
+        };
+        loaded.map_err(|error| match error {
             StorageError::Format { source: FormatError::OtherModel { found, .. }, .. } if found != MODEL => {
                 let path = path.display();
                 Failure::bad_data(format_args!(
@@ -76,8 +134,8 @@ impl ModelFile {
     /// What model the library has saved in these bytes.
     pub(crate) fn library_model(path: &Path, bytes: &[u8]) -> Result<String> {
         match storage::from_bytes::<Self>(MODEL, bytes) {
-            Err(FormatError::OtherModel { found, .. }) => Ok(found),
-            Ok(_) => Err(Failure::usage(format_args!(
+            Err(FormatError::OtherModel { found, .. }) if found != OLD_MODEL => Ok(found),
+            Ok(_) | Err(FormatError::OtherModel { .. }) => Err(Failure::usage(format_args!(
                 "{}: is a model file already",
                 path.display()
             ))),

@@ -15,6 +15,10 @@ pub(crate) enum Cell {
     Whole(u64),
     /// Seconds since 1970.
     Time(f64),
+    /// A known cell as its file of text has it, with a decimal point.
+    AsWritten(String),
+    /// A known whole number as its typed file has it.
+    Stored(i64),
 }
 
 /// A table with named columns.
@@ -43,6 +47,8 @@ impl Cell {
             Cell::Text(text) => text.clone(),
             Cell::Number(value) => number_text(*value),
             Cell::Whole(value) => value.to_string(),
+            Cell::AsWritten(text) => text.clone(),
+            Cell::Stored(value) => value.to_string(),
             Cell::Time(seconds) => RawColumn::Times(vec![Some(*seconds)])
                 .text(0)
                 .unwrap_or_default(),
@@ -53,9 +59,13 @@ impl Cell {
         match self {
             Cell::Text(text) => json_text(text),
             Cell::Time(_) => json_text(&self.text()),
+            Cell::AsWritten(text) => match serde_json::from_str::<serde_json::Number>(text) {
+                Ok(_) => text.clone(),
+                Err(_) => json_text(text),
+            },
             Cell::Missing => "null".to_owned(),
             Cell::Number(value) if !value.is_finite() => "null".to_owned(),
-            Cell::Number(_) | Cell::Whole(_) => self.text(),
+            Cell::Number(_) | Cell::Whole(_) | Cell::Stored(_) => self.text(),
         }
     }
 
@@ -63,6 +73,8 @@ impl Cell {
         match self {
             Cell::Number(value) => Some(*value),
             Cell::Whole(value) => Some(*value as f64),
+            Cell::Stored(value) => Some(*value as f64),
+            Cell::AsWritten(text) => text.parse().ok(),
             _ => None,
         }
     }
@@ -131,6 +143,21 @@ impl Sheet {
 
     fn row(&self, row: usize) -> impl Iterator<Item = &Cell> {
         self.columns.iter().map(move |column| &column[row])
+    }
+
+    /// Number of columns so far.
+    pub(crate) fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Puts a cell in the place of another.
+    pub(crate) fn set(&mut self, column: usize, row: usize, cell: Cell) {
+        self.columns[column][row] = cell;
+    }
+
+    /// The text of a cell.
+    pub(crate) fn text(&self, column: usize, row: usize) -> String {
+        self.columns[column][row].text()
     }
 
     /// Adds the features of a schema, as a file would have them.
@@ -233,11 +260,18 @@ impl Sheet {
 /// The type of a column is that of its cells.
 fn raw(cells: &[Cell]) -> RawColumn {
     let all = |is: fn(&Cell) -> bool| cells.iter().all(|cell| *cell == Cell::Missing || is(cell));
-    if all(|cell| matches!(cell, Cell::Whole(_))) && cells.iter().any(|c| *c != Cell::Missing) {
-        let whole = |cell: &Cell| match cell {
-            Cell::Whole(value) => i64::try_from(*value).ok(),
-            _ => None,
-        };
+    let whole = |cell: &Cell| match cell {
+        Cell::Whole(value) => i64::try_from(*value).ok(),
+        Cell::Stored(value) => Some(*value),
+        Cell::Number(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
+        _ => None,
+    };
+    let stored = |cell: &Cell| matches!(cell, Cell::Whole(_) | Cell::Stored(_));
+    // A column of whole numbers in which some were filled stays one where these are whole, too.
+    let all_whole = cells
+        .iter()
+        .all(|cell| *cell == Cell::Missing || whole(cell).is_some());
+    if all_whole && cells.iter().any(stored) {
         return RawColumn::Whole(cells.iter().map(whole).collect());
     }
     if all(|cell| cell.number().is_some()) {

@@ -10,6 +10,22 @@ pub(crate) fn missing_marks() -> Vec<String> {
         .to_vec()
 }
 
+/// Texts that stand for nothing among numbers or dates; among other texts they may be levels.
+const STRAY_MARKS: [&str; 26] = [
+    ".", "..", "...", "-", "--", "---", "*", "/", "_", "#", "<NA>", "#N/A", "#NA", "#NULL!",
+    "#DIV/0!", "#VALUE!", "n/a", "na", "n.a.", "N.A.", "None", "none", "NONE", "NAN", "missing",
+    "NaT",
+];
+
+/// Whether a text is one of them.
+pub(crate) fn is_stray_mark(text: &str) -> bool {
+    // Most cells are numbers, and there are many.
+    match text.as_bytes() {
+        [] | [b'0'..=b'9', ..] | [b'-' | b'.', b'0'..=b'9', ..] => false,
+        bytes => bytes.len() <= 8 && STRAY_MARKS.contains(&text),
+    }
+}
+
 /// `x0`, `x1`, ...
 pub(crate) fn default_names(n: usize) -> Vec<String> {
     (0..n).map(|j| format!("x{j}")).collect()

@@ -1,8 +1,15 @@
 //! Classes of rows with their probabilities, as columns of a table.
 
+use std::path::Path;
+
+use npb_data::Labels;
 use npb_iqgme::ProbabilityInterval;
 
+use crate::failure::{Failure, Result};
 use crate::sheet::{Cell, Sheet};
+
+/// With more classes than this that are numbers, a label is no class.
+const MANY_NUMBERS: usize = 50;
 
 /// Draws of the parameters behind an interval of a probability.
 pub(crate) const DRAWS: usize = 200;
@@ -28,5 +35,27 @@ pub(crate) fn push_classes(
             let upper = intervals.iter().map(|row| Cell::Number(row[k].upper));
             sheet.push_column(format!("upper({class})"), upper);
         }
+    }
+}
+
+/// Refuses a label that is a measurement.
+pub(crate) fn check_classes(labels: &Labels, file: &Path) -> Result<()> {
+    let classes = labels.classes();
+    let numbers: Option<Vec<f64>> = classes.iter().map(|name| name.parse().ok()).collect();
+    let Some(numbers) = numbers else {
+        return Ok(());
+    };
+    let n_rows = labels.codes().iter().flatten().count();
+    let fractions = numbers.iter().any(|value| value.fract() != 0.0);
+    let many = numbers.len() > MANY_NUMBERS || (fractions && 2 * numbers.len() > n_rows.max(4));
+    match many {
+        false => Ok(()),
+        true => Err(Failure::bad_data(format_args!(
+            "{}: the label has {} different numbers, from {} to {}; a classifier predicts classes: cut it into some, or fill it as a column of numbers (npb fit table, npb impute)",
+            file.display(),
+            numbers.len(),
+            numbers.iter().copied().fold(f64::INFINITY, f64::min),
+            numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ))),
     }
 }

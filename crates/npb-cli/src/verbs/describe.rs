@@ -15,7 +15,8 @@ use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn schema(args: &SchemaArgs) -> Result<()> {
     let file = args.file.display().to_string();
-    let mut guess = Given::read(&args.file)?.guess(&args.layout)?;
+    let given = Given::read(&args.file, false)?;
+    let mut guess = given.guess(&given.options(&args.layout, None, false)?)?;
     let in_file = |e| Failure::usage(format_args!("{file}: {e}"));
     for (column, role) in [(&args.label, Role::Label), (&args.id, Role::RowId)] {
         if let Some(column) = column {

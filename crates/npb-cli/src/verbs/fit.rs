@@ -6,13 +6,14 @@ use npb_data::schema::SchemaData;
 use npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
+use super::classes::check_classes;
 use super::{groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input::{self, numbers};
 use crate::job::Job;
 use crate::keep::{keep, of_bound};
-use crate::model::ModelFile;
+use crate::model::{ModelFile, Origin};
 use crate::settings;
 
 pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
@@ -33,7 +34,7 @@ fn classifier(args: &ClassifierArgs, quiet: bool) -> Result<()> {
     let config: IqgmeConfig = args.settings.read(ModelKind::Classifier)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(&args.training, args.label.as_deref(), None, quiet)?;
+    let (data, origin) = input::training(&args.training, args.label.as_deref(), None, quiet)?;
     if data.labels.n_cols() != 1 {
         return Err(Failure::usage(format_args!(
             "{}: name the column to be predicted by --label, or give one column the role \"label\" in the schema",
@@ -44,6 +45,7 @@ fn classifier(args: &ClassifierArgs, quiet: bool) -> Result<()> {
         Failure::bad_data(format_args!("{}: {message}", file.display()))
     };
     let labels = data.labels.labels(0).map_err(|e| in_file(&e))?;
+    check_classes(&labels, file)?;
     let table = numbers(&data, file, quiet)?;
     let fit = run(&table, &labels, &config, &job).map_err(|e| in_file(&e))?;
     job.finished()?;
@@ -56,7 +58,7 @@ fn classifier(args: &ClassifierArgs, quiet: bool) -> Result<()> {
     write(
         ModelKind::Classifier,
         &fit,
-        &data,
+        (&data, origin),
         file,
         &config,
         &job,
@@ -69,7 +71,7 @@ fn mixture(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let config: IqgmeConfig = args.settings.read(ModelKind::Mixture)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(&args.training, None, None, quiet)?;
+    let (data, origin) = input::training(&args.training, None, None, quiet)?;
     let table = numbers(&data, file, quiet)?;
     let none: Vec<Option<&str>> = vec![None; table.n_rows()];
     let fit = run(&table, &Labels::from_strings(&none), &config, &job)
@@ -81,7 +83,15 @@ fn mixture(args: &MixtureArgs, quiet: bool) -> Result<()> {
         table.n_cols(),
         fit.n_clusters()
     );
-    write(ModelKind::Mixture, &fit, &data, file, &config, &job, &what)
+    write(
+        ModelKind::Mixture,
+        &fit,
+        (&data, origin),
+        file,
+        &config,
+        &job,
+        &what,
+    )
 }
 
 fn run(
@@ -98,7 +108,7 @@ fn run(
 fn write(
     kind: ModelKind,
     fit: &IqgmeFit,
-    data: &SchemaData,
+    (data, origin): (&SchemaData, Origin),
     file: &Path,
     config: &IqgmeConfig,
     job: &Job<'_>,
@@ -112,7 +122,7 @@ fn write(
         file,
         bytes,
     );
-    model.n_rows = data.n_rows as u64;
+    (model.n_rows, model.origin) = (data.n_rows as u64, origin);
     keep(
         job,
         &model,

@@ -21,7 +21,7 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
     let config: HbrecConfig = args.settings.read(ModelKind::Groups)?;
     config.validate().map_err(Failure::usage)?;
     let places = [&args.group, &args.item, &args.value].map(String::clone);
-    let entries = triplets(&args.file, &places, &args.layout)?;
+    let (entries, layout) = triplets(&args.file, &places, &args.layout, None, quiet)?;
     let in_file =
         |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
     let ratings: Ratings = entries.ratings().map_err(|e| in_file(&e))?;
@@ -55,7 +55,7 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
         places.to_vec(),
         entries.column_ids.clone(),
     );
-    model.liked = args.liked;
+    (model.liked, model.origin.layout) = (args.liked, layout);
     let what = format!(
         "{} ratings, {} users, {} items",
         entries.entries.len(),
@@ -81,7 +81,8 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
         Failure::usage("--exclude: name the file that says what this user has rated; models of kind groups learn from it who the user is")
     })?;
     let fit: HbrecFit = model.fit(&args.model)?;
-    let file = triplets(path, &model.places, &args.layout)?;
+    let of_fit = Some(&model.origin.layout);
+    let (file, _) = triplets(path, &model.places, &args.layout, of_fit, true)?;
     let row = file
         .row_ids
         .iter()

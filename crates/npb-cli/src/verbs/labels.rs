@@ -1,6 +1,5 @@
 //! Many labels of a row at once, over one projection of the features.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use npb_data::MixedColumn;
@@ -14,6 +13,7 @@ use crate::args::{LabelsArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, Given, numbers};
 use crate::job::Job;
+use crate::join;
 use crate::keep::{keep, of_bound};
 use crate::model::ModelFile;
 use crate::output;
@@ -25,12 +25,12 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     let config: LabelsConfig = args.settings.read(ModelKind::Labels)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(&args.training, None, None, quiet)?;
-    let labels = read_labels(args, &data)?;
+    let (data, origin) = input::training(&args.training, None, None, quiet)?;
+    let labels = read_labels(args, &data, quiet)?;
     let inputs = numbers(&data, file, quiet)?;
     let in_file =
         |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.labels.display()));
-    let rows = rows_of_labels(args, &data, &labels)?;
+    let rows = rows_of_labels(args, &data, &labels, quiet)?;
     let columns = labels
         .features
         .columns()
@@ -71,7 +71,7 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
         file,
         bytes,
     );
-    model.n_rows = data.n_rows as u64;
+    (model.n_rows, model.origin) = (data.n_rows as u64, origin);
     let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
     keep(
         &job,
@@ -82,20 +82,23 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
 }
 
 /// The file of the labels: two levels or numbers in each column; a column of the name of the row ids names the rows.
-fn read_labels(args: &LabelsArgs, data: &SchemaData) -> Result<SchemaData> {
+fn read_labels(args: &LabelsArgs, data: &SchemaData, quiet: bool) -> Result<SchemaData> {
     let path = &args.labels;
     let name = path.display().to_string();
-    let given = Given::read(path)?;
-    let mut schema = given.guess(&args.training.layout)?.schema;
+    let given = Given::read(path, quiet)?;
+    let options = given.options(&args.training.layout, None, quiet)?;
+    let mut schema = given.guess(&options)?.schema;
     let id = data
         .schema
         .with_role(Role::RowId)
         .next()
         .map(|c| c.name.clone());
     for column in &mut schema.columns {
-        column.role = match id.as_ref() == Some(&column.name) {
-            true => Role::RowId,
-            false => Role::Feature,
+        column.role = match column.role {
+            _ if id.as_ref() == Some(&column.name) => Role::RowId,
+            // Names or numbers of the rows.
+            Role::Ignored if column.kind == Kind::Identifier => continue,
+            _ => Role::Feature,
         };
         match column.kind {
             Kind::Binary => {}
@@ -112,7 +115,7 @@ fn read_labels(args: &LabelsArgs, data: &SchemaData) -> Result<SchemaData> {
         }
     }
     let rules = ReadingRules {
-        layout: args.training.layout.options(path)?,
+        layout: options,
         ..ReadingRules::default()
     };
     Ok(given.by_schema(&schema, &rules)?.0)
@@ -123,13 +126,12 @@ fn rows_of_labels(
     args: &LabelsArgs,
     data: &SchemaData,
     labels: &SchemaData,
+    quiet: bool,
 ) -> Result<Vec<Option<usize>>> {
     if let (Some(ids), Some(labelled)) = (&data.row_ids, &labels.row_ids) {
-        let at: HashMap<&Option<String>, usize> = labelled.iter().zip(0..).collect();
-        return Ok(ids
-            .iter()
-            .map(|id| at.get(id).copied().filter(|_| id.is_some()))
-            .collect());
+        let file = args.labels.display().to_string();
+        let at = join::places(&file, labelled)?;
+        return join::joined(&file, ids, &at, quiet);
     }
     match data.n_rows == labels.n_rows {
         true => Ok((0..data.n_rows).map(Some).collect()),
@@ -168,7 +170,13 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
     }
     let fit = load(model, &args.model)?;
     let schema = model.schema(&args.model)?;
-    let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+    let data = input::like_training(
+        &args.file,
+        (&schema, &model.origin),
+        &args.layout,
+        args.rules,
+        quiet,
+    )?;
     let inputs = Design::new(&data.schema)
         .table(&data.features)
         .map_err(Failure::bad_data)?;

@@ -10,7 +10,7 @@ use super::classes::{DRAWS, push_classes};
 use super::{groups, labels, ratings, table, tasks, topics};
 use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, RecommendArgs, Rules, ScoreArgs};
 use crate::failure::{Failure, Result};
-use crate::input;
+use crate::input::{self, Originals};
 use crate::model::ModelFile;
 use crate::output;
 use crate::sheet::{Cell, Sheet};
@@ -19,6 +19,7 @@ use crate::sheet::{Cell, Sheet};
 struct Rows {
     fit: IqgmeFit,
     data: SchemaData,
+    originals: Originals,
     design: Design,
     table: Table,
 }
@@ -37,7 +38,8 @@ fn rows(
 ) -> Result<Rows> {
     let fit: IqgmeFit = model.fit(path)?;
     let schema: Schema = model.schema(path)?;
-    let data = input::like_training(file, &schema, layout, rules, quiet)?;
+    let (data, originals) =
+        input::with_originals(file, (&schema, &model.origin), layout, rules, quiet)?;
     let design = Design::new(&data.schema);
     let table = design
         .table(&data.features)
@@ -45,6 +47,7 @@ fn rows(
     Ok(Rows {
         fit,
         data,
+        originals,
         design,
         table,
     })
@@ -140,17 +143,23 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
     let level = level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
     let mut spreads = Vec::new();
-    let (data, tables) = if is(&model, ModelKind::Table) {
+    let (data, originals, tables) = if is(&model, ModelKind::Table) {
         if args.sd || level.is_some() || args.seed.is_some() {
             let what = "--sd, --interval, --seed: of models of kind classifier or mixture";
             return Err(Failure::usage(what));
         }
         let fit = table::load(&model, &args.model)?;
         let schema = model.schema(&args.model)?;
-        let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+        let (data, originals) = input::with_originals(
+            &args.file,
+            (&schema, &model.origin),
+            &args.layout,
+            args.rules,
+            quiet,
+        )?;
         let tables = table::completed(&fit, &data, args.draws, args.training)
             .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.file.display())))?;
-        (data, tables)
+        (data, originals, tables)
     } else if is(&model, ModelKind::Classifier) || is(&model, ModelKind::Mixture) {
         let mut rows = rows(
             &model,
@@ -178,7 +187,7 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             .map(back)
             .collect::<std::result::Result<Vec<_>, _>>();
         let tables = tables.map_err(Failure::failed)?;
-        (rows.data, tables)
+        (rows.data, rows.originals, tables)
     } else {
         return Err(model.cannot(&args.model, "impute", "classifier, mixture or table"));
     };
@@ -189,7 +198,9 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             let number = Cell::Number((draw + 1) as f64);
             sheet.push_column("draw", vec![number; data.n_rows]);
         }
+        let first = sheet.width();
         sheet.push_features(&data.schema, table);
+        originals.put_back(&data.features, &mut sheet, first)?;
         for (name, cells) in spreads.drain(..) {
             sheet.push_column(name, cells);
         }

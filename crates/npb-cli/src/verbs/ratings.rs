@@ -1,6 +1,5 @@
 //! Models of matrices most of whose entries are missing.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use npb_bsvd::{
@@ -8,7 +7,7 @@ use npb_bsvd::{
     SideInformation, fit_watched,
 };
 use npb_data::Ratings;
-use npb_data::read::{self, Column, RatingFile, ReadingRules};
+use npb_data::read::{self, Column, DelimitedOptions, RatingFile, ReadingRules};
 use npb_data::schema::{Design, Role, Schema};
 
 use crate::args::{
@@ -17,6 +16,7 @@ use crate::args::{
 use crate::failure::{Failure, Result};
 use crate::input::{Given, note, unreadable};
 use crate::job::Job;
+use crate::join;
 use crate::keep::{keep, of_chains};
 use crate::model::ModelFile;
 use crate::output;
@@ -31,7 +31,7 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
     let mut config: BsvdConfig = args.settings.read(ModelKind::Ratings)?;
     config.chains = args.chains.unwrap_or(config.chains);
     let places = [&args.row, &args.column, &args.value].map(String::clone);
-    let entries = triplets(&args.file, &places, &args.layout)?;
+    let (entries, layout) = triplets(&args.file, &places, &args.layout, None, quiet)?;
     let in_file =
         |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
     let ratings = entries.ratings().map_err(|e| in_file(&e))?;
@@ -75,6 +75,7 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         bytes,
     );
     (model.n_rows, model.places) = (entries.entries.len() as u64, places.to_vec());
+    model.origin.layout = layout;
     let what = format!(
         "{} ratings, {} rows, {} columns",
         entries.entries.len(),
@@ -86,23 +87,30 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
 }
 
 /// Lines of row, column and value.
-pub(crate) fn triplets(file: &Path, places: &[String], layout: &Layout) -> Result<RatingFile> {
+pub(crate) fn triplets(
+    file: &Path,
+    places: &[String],
+    layout: &Layout,
+    of_fit: Option<&DelimitedOptions>,
+    quiet: bool,
+) -> Result<(RatingFile, DelimitedOptions)> {
     let [row, column, value] = places else {
         return Err(Failure::bad_data(
             "the model file does not say which columns hold row, column and value",
         ));
     };
-    let columns = [row, column, value].map(|name| place(name, layout));
-    let (text, options) = Given::read(file)?.into_text(layout)?;
+    let (text, options) = Given::read(file, quiet)?.into_text(layout, of_fit, quiet)?;
+    let columns = [row, column, value].map(|name| place(name, &options));
     let name = file.display().to_string();
-    read::triplets(&name, text.as_slice(), columns.each_ref(), &options).map_err(|e| unreadable(&e))
+    let entries = read::triplets(&name, text.as_slice(), columns.each_ref(), &options);
+    Ok((entries.map_err(|e| unreadable(&e))?, options))
 }
 
 /// A column by name; without a header `x0`, `x1`, ... or 0, 1, ...
-fn place(name: &str, layout: &Layout) -> Column {
+fn place(name: &str, options: &DelimitedOptions) -> Column {
     let number = name.strip_prefix('x').unwrap_or(name).parse();
-    match (layout.no_header, number) {
-        (true, Ok(index)) => Column::Index(index),
+    match (options.header, number) {
+        (false, Ok(index)) => Column::Index(index),
         _ => Column::from(name),
     }
 }
@@ -135,8 +143,9 @@ pub(crate) fn features(
 ) -> Result<Option<Features>> {
     let Some(path) = file else { return Ok(None) };
     let name = path.display().to_string();
-    let given = Given::read(path)?;
-    let mut schema = given.guess(layout)?.schema;
+    let given = Given::read(path, quiet)?;
+    let options = given.options(layout, None, quiet)?;
+    let mut schema = given.guess(&options)?.schema;
     let Some(id) = schema.columns.first().map(|column| column.name.clone()) else {
         return Err(Failure::bad_data(format_args!(
             "{name}: has no column; the first one must name what the features are of"
@@ -144,7 +153,7 @@ pub(crate) fn features(
     };
     schema.set_role(&id, Role::RowId).map_err(Failure::failed)?;
     let rules = ReadingRules {
-        layout: layout.options(path)?,
+        layout: options,
         ..ReadingRules::default()
     };
     let (data, _) = given.by_schema(&schema, &rules)?;
@@ -152,29 +161,14 @@ pub(crate) fn features(
         .table(&data.features)
         .map_err(Failure::failed)?;
     let ids = data.row_ids.unwrap_or_default();
-    let at: HashMap<&str, usize> = ids
-        .iter()
-        .enumerate()
-        .filter_map(|(i, id)| Some((id.as_deref()?, i)))
-        .collect();
-    let unknown = names
-        .iter()
-        .filter(|name| !at.contains_key(name.as_str()))
-        .count();
-    if unknown > 0 {
-        note(
-            quiet,
-            format_args!(
-                "{name}: nothing about {unknown} of {} names; means stand in",
-                names.len()
-            ),
-        );
-    }
+    let at = join::places(&name, &ids)?;
+    let wanted: Vec<Option<String>> = names.iter().cloned().map(Some).collect();
+    let at = join::joined(&name, &wanted, &at, quiet)?;
     let stats = npb_data::Standardiser::fit(&table);
     let mut values = Vec::with_capacity(names.len() * table.n_cols());
-    for row in names {
+    for row in at {
         for j in 0..table.n_cols() {
-            let value = at.get(row.as_str()).and_then(|&i| table.get(i, j));
+            let value = row.and_then(|i| table.get(i, j));
             values.push(value.map_or(0.0, |v| (v - stats.mean()[j]) / stats.sd()[j]));
         }
     }
@@ -198,7 +192,11 @@ pub(crate) fn predict(
     quiet: bool,
 ) -> Result<()> {
     let fit = load(model, &args.model, "predict")?;
-    let (text, options) = Given::read(&args.file)?.into_text(&args.layout)?;
+    let (text, options) = Given::read(&args.file, quiet)?.into_text(
+        &args.layout,
+        Some(&model.origin.layout),
+        quiet,
+    )?;
     let name = args.file.display().to_string();
     let lines =
         read::delimited_strings(&name, text.as_slice(), &options).map_err(|e| unreadable(&e))?;
@@ -209,7 +207,7 @@ pub(crate) fn predict(
         )));
     };
     let find = |wanted: &String| {
-        let position = match place(wanted, &args.layout) {
+        let position = match place(wanted, &options) {
             Column::Index(index) => Some(index).filter(|&j| j < lines.column_names.len()),
             Column::Name(wanted) => lines.column_names.iter().position(|name| *name == wanted),
         };
@@ -306,7 +304,13 @@ fn known(
     let Some(path) = exclude else {
         return Ok(Vec::new());
     };
-    let file = triplets(path, &model.places, layout)?;
+    let (file, _) = triplets(
+        path,
+        &model.places,
+        layout,
+        Some(&model.origin.layout),
+        true,
+    )?;
     let place = |ids: &[String], k: u32| ids[k as usize].clone();
     let known = file.entries.iter().filter_map(|entry| {
         let row = fit.row(&place(&file.row_ids, entry.row)).ok()?;

@@ -24,7 +24,7 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let config: ItfConfig = args.settings.read(ModelKind::Table)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let read = input::training(&args.training, None, None, quiet)?;
+    let (read, origin) = input::training(&args.training, None, None, quiet)?;
     let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", file.display()));
     let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file)?;
     job.listen()?;
@@ -39,7 +39,7 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
         file,
         bytes,
     );
-    model.n_rows = read.n_rows as u64;
+    (model.n_rows, model.origin) = (read.n_rows as u64, origin);
     let what = format!(
         "{} rows, {} columns, {} draws",
         read.n_rows,
@@ -80,7 +80,13 @@ pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
     }
     let fit = load(&model, &args.model)?;
     let schema: Schema = model.schema(&args.model)?;
-    let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+    let data = input::like_training(
+        &args.file,
+        (&schema, &model.origin),
+        &args.layout,
+        args.rules,
+        quiet,
+    )?;
     let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
     let training = data.n_rows as u64 == model.n_rows;
     let rows = fit

@@ -7,7 +7,7 @@ use npb_data::Table;
 use npb_data::schema::{Design, SchemaData};
 use npb_iqgme::{IqgmeError, MultiTaskFit, Saved, Task, TasksConfig};
 
-use super::classes::{DRAWS, push_classes};
+use super::classes::{DRAWS, check_classes, push_classes};
 use crate::args::{ModelKind, PredictArgs, TasksArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, numbers};
@@ -42,7 +42,7 @@ pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
     let config: TasksConfig = args.settings.read(ModelKind::Tasks)?;
     config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let data = input::training(
+    let (data, origin) = input::training(
         &args.training,
         args.label.as_deref(),
         Some(&args.task),
@@ -57,6 +57,7 @@ pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
     let in_file =
         |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", file.display()));
     let labels = data.labels.labels(0).map_err(|e| in_file(&e))?;
+    check_classes(&labels, file)?;
     let table = numbers(&data, file, quiet)?;
     let parts: Vec<_> = rows_of_tasks(&data, file)?
         .into_iter()
@@ -80,7 +81,7 @@ pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
         file,
         bytes,
     );
-    model.n_rows = data.n_rows as u64;
+    (model.n_rows, model.origin) = (data.n_rows as u64, origin);
     let what = format!(
         "{} rows, {} tasks, classes {}",
         data.n_rows,
@@ -118,7 +119,13 @@ pub(crate) fn predict(
 ) -> Result<()> {
     let fit = load(model, &args.model)?;
     let schema = model.schema(&args.model)?;
-    let data = input::like_training(&args.file, &schema, &args.layout, args.rules, quiet)?;
+    let data = input::like_training(
+        &args.file,
+        (&schema, &model.origin),
+        &args.layout,
+        args.rules,
+        quiet,
+    )?;
     let table = Design::new(&data.schema)
         .table(&data.features)
         .map_err(Failure::bad_data)?;

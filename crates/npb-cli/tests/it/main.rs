@@ -4,6 +4,8 @@ mod exchange;
 mod files;
 mod fits;
 mod guide;
+mod kept;
+mod layouts;
 mod typed;
 
 use std::fs;

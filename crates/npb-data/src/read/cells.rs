@@ -186,6 +186,7 @@ struct Filler<'a> {
     impossible: Option<(String, u64, usize)>,
 }
 
+const NOT_NUMBER: &str = "a number or a date, as the schema says";
 const NOT_POSITIVE: &str = "above 0, as a positive column is; correct it, make the column real in the schema, or let the option impossible_values be \"missing\"";
 const NOT_COUNT: &str = "a count (a whole number from 0 to 2^53); correct it, make the column real in the schema, or let the option impossible_values be \"missing\"";
 
@@ -395,14 +396,21 @@ impl<'a> Filler<'a> {
             return Ok(());
         };
         let numbers = self.numbers;
+        let missing = self.on_impossible == ImpossibleValues::Missing;
         let number = || numbers.parse(cell).map(|v| Some(v).filter(|v| !v.is_nan()));
         match &mut self.values {
-            Values::Reals(values) => values.push(number()?),
-            Values::Positives(values) => match number()? {
-                Some(value) if value <= 0.0 => {
+            Values::Reals(values) => match number() {
+                Ok(value) => values.push(value),
+                Err(_) if missing => return self.push_impossible(cell, line, NOT_NUMBER),
+                Err(problem) => return Err(problem),
+            },
+            Values::Positives(values) => match number() {
+                Ok(Some(value)) if value <= 0.0 => {
                     return self.push_impossible(cell, line, NOT_POSITIVE);
                 }
-                value => values.push(value),
+                Ok(value) => values.push(value),
+                Err(_) if missing => return self.push_impossible(cell, line, NOT_NUMBER),
+                Err(problem) => return Err(problem),
             },
             Values::Weights(values) => match number()? {
                 Some(value) if value >= 0.0 => values.push(Some(value)),
@@ -410,6 +418,7 @@ impl<'a> Filler<'a> {
             },
             Values::Dates(scale, values) => match scale.number(cell) {
                 Some(value) => values.push(Some(value)),
+                None if missing => return self.push_impossible(cell, line, NOT_NUMBER),
                 None => {
                     return Err(ReadProblem::cell(
                         cell,
@@ -419,7 +428,7 @@ impl<'a> Filler<'a> {
             },
             Values::Counts(values) => match numbers.parse_count(cell) {
                 Ok(count) => values.push(Some(count)),
-                Err(_) if number()?.is_some() => {
+                Err(_) if missing || number()?.is_some() => {
                     return self.push_impossible(cell, line, NOT_COUNT);
                 }
                 Err(problem) => return Err(problem),

@@ -6,6 +6,7 @@ use super::{ReadError, ReadProblem};
 use crate::names::{check_distinct, default_names, missing_marks};
 use crate::{DataError, Labels, Table};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Read;
 
@@ -123,6 +124,19 @@ impl DelimitedOptions {
                 )
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A field that is a number with a decimal point and nothing between thousands; every other as it is.
+    pub fn with_point<'a>(&self, field: &'a str) -> Cow<'a, str> {
+        let numbers = self.numbers();
+        match numbers == Numbers::PLAIN {
+            true => Cow::Borrowed(field),
+            false => {
+                let plain = numbers.with_point(field);
+                let number = plain.filter(|text| text.parse::<f64>().is_ok());
+                number.unwrap_or(Cow::Borrowed(field))
+            }
         }
     }
 
@@ -248,6 +262,37 @@ pub fn delimited_strings(
         column_names: layout.kept_names(),
         rows,
     })
+}
+
+/// Calls `visit` with the row (from 0), the place in `columns` and the text of every cell of these columns that is no missing mark, as the file has it. Columns that the
+/// file lacks are passed over.
+///
+/// # Errors
+/// As [`table()`], except that any text is a valid field.
+pub fn for_each_text(
+    file: &str,
+    input: impl Read,
+    options: &DelimitedOptions,
+    columns: &[&str],
+    mut visit: impl FnMut(usize, usize, &str),
+) -> Result<(), ReadError> {
+    let text = Text::read(file, input, options.encoding)?;
+    let (mut row, mut places) = (0, None);
+    for_each_row(&text, options, &[], |cells| {
+        let names = &cells.layout.names;
+        let places = places.get_or_insert_with(|| {
+            let find = |wanted: &&str| names.iter().position(|name| name == wanted);
+            columns.iter().map(find).collect::<Vec<_>>()
+        });
+        for (k, at) in places.iter().enumerate() {
+            if let Some(cell) = at.and_then(|at| cells.cell(at)) {
+                visit(row, k, cell);
+            }
+        }
+        row += 1;
+        Ok(())
+    })?;
+    Ok(())
 }
 
 /// Delimited text before any interpretation.

@@ -140,9 +140,9 @@ fn read_singles(
     let (layout, _, surveys) = survey(text, options)?;
     let names = layout.kept_names();
     let guesses = surveys
-        .iter()
+        .into_iter()
         .zip(&names)
-        .map(|(survey, name)| survey.guess(name));
+        .map(|(survey, name)| survey.with_marks_as_texts().guess(name));
     let guesses: Vec<FieldGuess> = guesses.collect();
     let mut columns: Vec<ColumnSchema> = guesses
         .iter()

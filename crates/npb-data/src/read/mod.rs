@@ -17,13 +17,15 @@ mod matrix_market;
 mod numbers;
 mod ratings;
 mod rules;
+mod sniff;
 mod survey;
 mod text;
 
 pub use arff::{Arff, arff};
 pub use by_schema::{raw_with_schema, with_schema};
 pub use delimited::{
-    Column, DelimitedOptions, Separator, StringTable, delimited_strings, labelled_table, table,
+    Column, DelimitedOptions, Separator, StringTable, delimited_strings, for_each_text,
+    labelled_table, table,
 };
 pub use documents::{BagsOfWords, bags_of_words, tokens};
 pub use error::{ReadError, ReadProblem};
@@ -34,4 +36,5 @@ pub use ratings::{MovieLens, RatingFile, movielens, triplets};
 pub use rules::{
     ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
 };
+pub use sniff::{FirstLines, LayoutGuess};
 pub use text::Encoding;

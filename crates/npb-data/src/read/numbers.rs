@@ -50,7 +50,7 @@ impl Numbers {
     }
 
     /// The same number with a decimal point and nothing between thousands.
-    fn with_point(self, text: &str) -> Option<Cow<'_, str>> {
+    pub(super) fn with_point(self, text: &str) -> Option<Cow<'_, str>> {
         let mut text = Cow::Borrowed(text);
         if let Some(mark) = self.thousands
             && text.contains(mark)

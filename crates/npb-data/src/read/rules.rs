@@ -14,7 +14,7 @@ pub struct ReadingRules {
     pub missing_columns: MissingColumns,
     /// A level that the schema does not list.
     pub unseen_levels: UnseenLevels,
-    /// A number that its kind cannot be: 0 in a positive column, 2.5 in one of counts.
+    /// A value that its kind cannot be: 0 in a positive column, 2.5 in one of counts, a text in one of numbers or dates.
     pub impossible_values: ImpossibleValues,
 }
 
@@ -40,11 +40,11 @@ pub enum UnseenLevels {
     Error,
 }
 
-/// What to do about a number that its kind cannot be.
+/// What to do about a value that its kind cannot be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImpossibleValues {
-    /// An error that names line, column and number.
+    /// An error that names line, column and value.
     #[default]
     Error,
     /// The value is missing, and the report says so.
@@ -60,7 +60,7 @@ pub struct ReadingReport {
     pub absent: Vec<String>,
     /// Levels that the schema does not list, read as missing.
     pub unseen: Vec<UnseenLevel>,
-    /// Columns with numbers that their kinds cannot be, read as missing; the first of each.
+    /// Columns with values that their kinds cannot be, read as missing; the first of each.
     pub impossible: Vec<UnseenLevel>,
 }
 

@@ -1,21 +1,36 @@
 //! What the text of columns looks like, and the schema that it suggests.
 
-use super::ReadError;
 use super::delimited::{DelimitedOptions, Layout, Row, for_each_row};
 use super::numbers::Numbers;
 use super::text::Text;
+use super::{ReadError, ReadProblem};
 use crate::fields::guess::{FieldGuess, of_counts, of_levels, of_pair, of_reals};
 use crate::mixed::MAX_COUNT;
+use crate::names::is_stray_mark;
 use crate::raw::time_text;
 use crate::schema::{
     ColumnGuess, ColumnSchema, DateOrder, DateScale, Kind, Role, Schema, SchemaGuess,
 };
 use crate::{Measure, RawColumn, RawTable, number_text};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 
 /// So many distinct texts of a column of numbers are kept: no column of numbers with more is taken for one of levels.
 const MANY_TEXTS: usize = 1000;
+/// So many distinct texts among numbers are remembered.
+const FEW_TEXTS: usize = 4;
+const CENSORED: &str = "a number; what is known only to lie below or above one is not modelled: add it to the missing marks, or say in a schema that the column is categorical";
+/// Names that programs give to the names or numbers of rows when they write a table, whatever these look like; the first is that of a column without a name.
+const NAMES_OF_ROWS: [&str; 3] = ["", "Unnamed: 0", "__index_level_0__"];
+/// Names that they give as well, and people to other things.
+const PERHAPS_NAMES_OF_ROWS: [&str; 6] = [
+    "X",
+    "rownames",
+    "row.names",
+    "rowname",
+    "row_names",
+    "index",
+];
 
 impl Schema {
     /// The schema that a file suggests, and why: kinds from the texts of the columns, identifiers and empty columns left out.
@@ -46,7 +61,8 @@ impl Schema {
         let (columns, guesses) = surveys
             .into_iter()
             .zip(names)
-            .map(|(survey, name)| survey.column(name))
+            .enumerate()
+            .map(|(at, (survey, name))| survey.column(at, name))
             .unzip();
         Ok(SchemaGuess {
             schema: Schema {
@@ -64,9 +80,9 @@ impl Schema {
     /// whatever occurs.
     pub fn guess_raw(file: &str, table: &RawTable) -> SchemaGuess {
         let missing = crate::names::missing_marks();
-        let columns = table.names().iter().zip(table.columns());
+        let columns = table.names().iter().zip(table.columns()).enumerate();
         let (columns, guesses) = columns
-            .map(|(name, cells)| guess_raw(name, cells, &missing))
+            .map(|(at, (name, cells))| guess_raw((at, name), cells, &missing))
             .unzip();
         SchemaGuess {
             schema: Schema {
@@ -81,7 +97,11 @@ impl Schema {
     }
 }
 
-fn guess_raw(name: &str, cells: &RawColumn, missing: &[String]) -> (ColumnSchema, ColumnGuess) {
+fn guess_raw(
+    (at, name): (usize, &str),
+    cells: &RawColumn,
+    missing: &[String],
+) -> (ColumnSchema, ColumnGuess) {
     let mut survey = Survey::new();
     let is_mark = |text: &str| missing.iter().any(|mark| mark == text);
     match cells {
@@ -104,7 +124,7 @@ fn guess_raw(name: &str, cells: &RawColumn, missing: &[String]) -> (ColumnSchema
             let cells = codes.iter().flatten().map(|&code| texts[code as usize]);
             let cells = || cells.clone().filter(|text| !is_mark(text));
             cells().for_each(|text| survey.see(text, Numbers::PLAIN));
-            if survey.many && survey.numbers.is_none() {
+            if survey.wants_texts() {
                 cells().for_each(|text| survey.keep(text));
             }
         }
@@ -128,7 +148,7 @@ fn guess_raw(name: &str, cells: &RawColumn, missing: &[String]) -> (ColumnSchema
         _ => None,
     };
     let nothing = survey.n_observed == 0;
-    let (column, guess) = survey.column(name);
+    let (column, guess) = survey.column(at, name);
     match listed {
         Some((measure, levels, why)) if !nothing => {
             let column = ColumnSchema {
@@ -163,6 +183,11 @@ pub(super) struct Survey {
     counts: bool,
     /// Orders in which all cells are dates.
     orders: Vec<DateOrder>,
+    /// Texts that stand for nothing where all else is a number or a date, with how many cells have each. Not counted above.
+    stray: BTreeMap<String, usize>,
+    /// Texts that are no numbers, no more than [`FEW_TEXTS`] of them, with how many cells have each, and how many cells are numbers.
+    odd: BTreeMap<String, usize>,
+    n_numbers: usize,
 }
 
 /// Looks at every cell: the columns, the number of rows, and what the kept columns look like.
@@ -184,11 +209,18 @@ pub(super) fn survey(
         Ok(())
     })?;
     surveys.resize_with(layout.kept.len(), Survey::new);
+    for (survey, &j) in surveys.iter().zip(&layout.kept) {
+        if let Some(cell) = survey.censored() {
+            let name = layout.header.then_some(layout.names[j].as_str());
+            let problem = ReadProblem::cell(cell, CENSORED);
+            return Err(text.error(problem).named(name).at_column(j));
+        }
+    }
     // Texts that were given up before the first cell that is no number are needed after all.
-    if surveys.iter().any(|s| s.many && s.numbers.is_none()) {
+    if surveys.iter().any(Survey::wants_texts) {
         for_each_row(text, options, &[], |row: &Row<'_>| {
             for (&j, survey) in row.layout.kept.iter().zip(&mut surveys) {
-                if survey.many && survey.numbers.is_none() {
+                if survey.wants_texts() {
                     row.cell(j).into_iter().for_each(|cell| survey.keep(cell));
                 }
             }
@@ -208,15 +240,30 @@ impl Survey {
             whole: true,
             counts: true,
             orders: DateOrder::ALL.to_vec(),
+            stray: BTreeMap::new(),
+            odd: BTreeMap::new(),
+            n_numbers: 0,
         }
     }
 
     fn see(&mut self, cell: &str, how: Numbers) {
+        if is_stray_mark(cell) {
+            *self.stray.entry(cell.to_owned()).or_insert(0) += 1;
+            return;
+        }
         self.n_observed += 1;
-        if self.numbers.is_some() {
-            match how.value(cell).filter(|v| v.is_finite()) {
-                Some(value) => self.count(value),
-                None => self.numbers = None,
+        match how.value(cell).filter(|v| v.is_finite()) {
+            // Zeros in front are part of a name, such as a postal code.
+            Some(_) if leads_with_zero(cell) => self.numbers = None,
+            Some(value) => {
+                self.n_numbers += 1;
+                self.count(value);
+            }
+            None => {
+                self.numbers = None;
+                if self.odd.contains_key(cell) || self.odd.len() < FEW_TEXTS {
+                    *self.odd.entry(cell.to_owned()).or_insert(0) += 1;
+                }
             }
         }
         if !self.has_given_up() {
@@ -227,6 +274,7 @@ impl Survey {
     /// The same for a finite number that is no text yet.
     fn see_number(&mut self, value: f64, text: impl FnOnce() -> String) {
         self.n_observed += 1;
+        self.n_numbers += 1;
         self.count(value);
         if !self.has_given_up() {
             self.see_text(&text());
@@ -301,9 +349,94 @@ impl Survey {
         sorted_levels(self.distinct.iter().cloned().collect())
     }
 
+    /// Texts were given up before the first cell that is no number.
+    fn wants_texts(&self) -> bool {
+        self.many && self.numbers.is_none()
+    }
+
+    /// Marks among texts are texts.
+    fn settle_marks(&mut self) {
+        let numbers = self.numbers.as_ref().is_some_and(|all| !all.is_empty());
+        let dates = self.n_observed > 0 && !self.orders.is_empty();
+        if !numbers && !dates {
+            self.take_marks();
+        }
+    }
+
+    fn take_marks(&mut self) {
+        for (text, n) in std::mem::take(&mut self.stray) {
+            self.n_observed += n;
+            self.numbers = None;
+            self.orders.clear();
+            self.keep(&text);
+        }
+    }
+
+    /// Where a column has no marks of its own.
+    pub(super) fn with_marks_as_texts(mut self) -> Self {
+        self.take_marks();
+        self
+    }
+
+    /// A text such as `<0.5` where all else is a number.
+    fn censored(&self) -> Option<&str> {
+        let below = |text: &&String| {
+            let rest = text.trim_start_matches(['<', '>', '≤', '≥', '=', ' ']);
+            rest.len() < text.len() && rest.replacen(',', ".", 1).parse::<f64>().is_ok()
+        };
+        let all = self.n_numbers + self.odd.values().sum::<usize>() == self.n_observed;
+        let found =
+            all && 2 * self.n_numbers > self.n_observed && self.odd.keys().all(|text| below(&text));
+        if found {
+            self.odd.keys().next().map(String::as_str)
+        } else {
+            None
+        }
+    }
+
+    /// What a person should know of a column that nearly is one of numbers.
+    fn odd_among_numbers(&self) -> Option<String> {
+        let n: usize = self.odd.values().sum();
+        let few = n > 0 && 10 * n <= self.n_numbers && self.n_numbers + n == self.n_observed;
+        few.then(|| {
+            let cells = self
+                .odd
+                .iter()
+                .map(|(text, n)| format!("{text:?} ({})", cells(*n)));
+            let cells: Vec<String> = cells.collect();
+            format!(
+                "numbers but for {}: correct them, or name them as missing marks",
+                cells.join(", ")
+            )
+        })
+    }
+
+    /// Names or numbers of the rows, as programs write them beside a table.
+    fn names_rows(&self, at: usize, name: &str, n_distinct: usize) -> bool {
+        let distinct = self.n_observed > 2 && n_distinct == self.n_observed;
+        let texts_or_whole = self.numbers.is_none() || self.whole;
+        match name {
+            "" => at == 0,
+            _ if NAMES_OF_ROWS.contains(&name) => true,
+            _ => at == 0 && PERHAPS_NAMES_OF_ROWS.contains(&name) && distinct && texts_or_whole,
+        }
+    }
+
     /// The column of a schema, and why.
-    fn column(self, name: &str) -> (ColumnSchema, ColumnGuess) {
-        let guess = self.guess(name);
+    fn column(mut self, at: usize, name: &str) -> (ColumnSchema, ColumnGuess) {
+        self.settle_marks();
+        let mut guess = self.guess(name);
+        let mut notable = !self.stray.is_empty() || self.n_observed == 0;
+        if self.names_rows(at, name, guess.n_distinct) && self.n_observed > 0 {
+            guess.identifier = true;
+            guess.why =
+                "names or numbers of the rows, as they are written beside a table".to_owned();
+            self.orders.clear();
+        } else if let Some(odd) = self.odd_among_numbers() {
+            guess.why = format!("{}; {odd}", guess.why);
+            notable = true;
+        }
+        notable |= guess.identifier;
         let measured = ColumnSchema::measuring(name, guess.measure);
         let mut others: Vec<ColumnSchema> = guess
             .others
@@ -340,6 +473,20 @@ impl Survey {
             [] => measured,
         };
         let (n_observed, n_distinct) = (guess.n_observed, guess.n_distinct);
+        let column = ColumnSchema {
+            missing: self.stray.keys().cloned().collect(),
+            ..column
+        };
+        if !self.stray.is_empty() {
+            let marks = self
+                .stray
+                .iter()
+                .map(|(text, &n)| format!("{text:?}, {}", cells(n)));
+            why = format!(
+                "{why}; but for {}: missing",
+                marks.collect::<Vec<_>>().join("; ")
+            );
+        }
         (
             column,
             ColumnGuess {
@@ -347,6 +494,7 @@ impl Survey {
                 others,
                 n_observed,
                 n_distinct,
+                notable,
             },
         )
     }
@@ -360,6 +508,18 @@ impl Survey {
         });
         let text = |day: f64| scale.text(day.floor()).unwrap_or_default();
         format!("dates from {} to {}", text(first), text(last))
+    }
+}
+
+/// `02139`, not `0.5` nor `0`.
+fn leads_with_zero(cell: &str) -> bool {
+    cell.len() > 1 && cell.starts_with('0') && cell.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn cells(n: usize) -> String {
+    match n {
+        1 => "1 cell".to_owned(),
+        n => format!("{n} cells"),
     }
 }
 

@@ -37,7 +37,7 @@ impl Text {
             .map_err(|e| ReadError::new(file, ReadProblem::Io(e)))?;
         if bytes.starts_with(&GZIP) {
             let mut plain = Vec::new();
-            MultiGzDecoder::new(bytes.as_slice())
+            plain_bytes(&bytes)
                 .read_to_end(&mut plain)
                 .map_err(|e| ReadError::new(file, ReadProblem::Io(e)))?;
             bytes = plain;
@@ -76,6 +76,14 @@ impl Text {
         self.lines()
             .map(|(number, line)| (number, line.trim()))
             .filter(|(_, line)| !line.is_empty())
+    }
+}
+
+/// The bytes, without compression.
+pub(super) fn plain_bytes<'a>(bytes: &'a [u8]) -> Box<dyn Read + 'a> {
+    match bytes.starts_with(&GZIP) {
+        true => Box::new(MultiGzDecoder::new(bytes)),
+        false => Box::new(bytes),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct ColumnGuess {
     pub n_observed: usize,
     /// Number of distinct values among them.
     pub n_distinct: usize,
+    /// Something that a person should hear of: the column is left out, or some of its cells are.
+    pub notable: bool,
 }
 
 /// What a person who edits the text needs to know.
@@ -102,7 +104,7 @@ impl SchemaGuess {
         let reasons = schema.written(|k| {
             self.guesses
                 .get(k)
-                .map_or(String::new(), ColumnGuess::comment)
+                .map_or(String::new(), |guess| guess.comment(self.n_rows))
         });
         format!(
             "# {}: {} rows, {} columns, {left_out} of them left out\n{LEGEND}\n{reasons}",
@@ -114,14 +116,24 @@ impl SchemaGuess {
 }
 
 impl ColumnGuess {
-    fn comment(&self) -> String {
+    fn comment(&self, n_rows: usize) -> String {
         let others: Vec<String> = self
             .others
             .iter()
             .map(|other| settings(other).join(", "))
             .collect();
         let or = if others.is_empty() { "" } else { "; or " };
-        one_line(&format!("{}{or}{}", self.why, others.join("; or ")))
+        let missing = n_rows - self.n_observed.min(n_rows);
+        let missing = match missing {
+            0 => String::new(),
+            1 => "; 1 cell missing".to_owned(),
+            n => format!("; {n} cells missing"),
+        };
+        one_line(&format!(
+            "{}{missing}{or}{}",
+            self.why,
+            others.join("; or ")
+        ))
     }
 }
 

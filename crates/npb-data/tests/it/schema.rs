@@ -7,7 +7,7 @@ use npb_data::read::{
 use npb_data::schema::{
     ColumnSchema, DateOrder, DateScale, Design, Kind, Role, Schema, SchemaData,
 };
-use npb_data::{Field, Measure, MixedColumn};
+use npb_data::{Field, Measure, MixedColumn, RawColumn, RawTable};
 use proptest::prelude::*;
 use std::io::Write;
 
@@ -265,8 +265,138 @@ fn numbers_that_their_kind_cannot_be_may_be_missing() {
             ("c", "2.5", 1, Place::Line(3))
         ]
     );
-    let error = read_by("p,c\n1,many\n", &schema, &rules).expect_err("no number");
+    // A text where a number should be is no number either.
+    let (data, report) = read_by("p,c\n1,many\n", &schema, &rules).expect("valid");
+    assert_eq!(data.features.columns()[1], MixedColumn::Count(vec![None]));
+    assert_eq!(report.impossible[0].level, "many");
+    let error = read_by("p,c\n1,many\n", &schema, &ReadingRules::default()).expect_err("a text");
     assert!(error.contains("\"many\" is not a number"), "{error}");
+}
+
+/// One text among numbers is a mark where it is one of those that people use for nothing, and a level where all are texts.
+#[test]
+fn stray_marks_among_numbers_are_missing() {
+    for mark in [".", "-", "None", "n/a", "#N/A", "<NA>", "--", "*"] {
+        let rows: String = (0..40)
+            .map(|i| match i % 10 {
+                0 => format!("{mark},{mark},x\n"),
+                _ => format!("{}.5,2024-03-{:02},y\n", i, 1 + i % 28),
+            })
+            .collect();
+        let found = guess(&format!("level,day,kind\n{rows}"));
+        let column = &found.schema.columns[0];
+        assert_eq!(
+            (column.kind, column.missing.as_slice()),
+            (Kind::Real, &[mark.to_owned()][..])
+        );
+        let why = &found.guesses[0].why;
+        assert!(
+            why.contains(&format!("but for {mark:?}, 4 cells: missing")),
+            "{why}"
+        );
+        assert!(found.guesses[0].notable && !found.guesses[2].notable);
+        assert_eq!(found.schema.columns[1].kind, Kind::Date);
+        let text = format!("level,day,kind\n{rows}");
+        let (data, _) = read_by(&text, &found.schema, &ReadingRules::default()).expect("valid");
+        assert_eq!(data.features.n_missing(), 8);
+    }
+    let levels = guess("a\nNone\nsome\nNone\nall\n").schema.columns[0]
+        .levels
+        .clone();
+    assert_eq!(levels.expect("levels"), ["None", "all", "some"]);
+    // All marks: nothing is left of a column of numbers.
+    let marks = guess("a,b\n.,1\n-,2\n.,3\n").schema.columns[0].clone();
+    assert_eq!((marks.kind, marks.missing.len()), (Kind::Binary, 0));
+}
+
+#[test]
+fn numbers_known_to_lie_below_one_are_refused_by_name() {
+    let error = Schema::guess(
+        "f.csv",
+        "a,level\n1,0.7\n2,<0.5\n3,1.5\n4,2.5\n".as_bytes(),
+        &DelimitedOptions::default(),
+    );
+    let error = error.expect_err("below a limit").to_string();
+    assert!(error.contains("column 2 (\"level\"): \"<0.5\""), "{error}");
+    assert!(error.contains("missing marks"), "{error}");
+    // Bands of ages are levels.
+    let bands = guess("age\n<30\n30-50\n>50\n<30\n");
+    assert_eq!(bands.schema.columns[0].kind, Kind::Categorical);
+}
+
+/// Zeros in front make texts of numbers; a zero alone, or before a point, does not.
+#[test]
+fn postal_codes_keep_their_zeros() {
+    let rows: String = (0..60).map(|i| format!("0{}139,0,0.5\n", i % 5)).collect();
+    let found = guess(&format!("zip,none,half\n{rows}"));
+    let kinds: Vec<Kind> = found.schema.columns.iter().map(|c| c.kind).collect();
+    assert_eq!(kinds, [Kind::Categorical, Kind::Count, Kind::Real]);
+    assert_eq!(
+        found.schema.columns[0].levels.as_ref().expect("levels")[0],
+        "00139"
+    );
+}
+
+/// Names of rows as pandas and R write them are left out, whatever their order; other columns of those names are not.
+#[test]
+fn names_of_rows_are_left_out() {
+    for name in ["", "Unnamed: 0", "X", "rownames", "index"] {
+        // Neither consecutive nor sorted.
+        let rows: String = (0..30)
+            .map(|i| format!("{},{}.5\n", (i * 37) % 101, i % 7))
+            .collect();
+        let found = guess(&format!("{name},a\n{rows}"));
+        assert_eq!(found.schema.columns[0].role, Role::Ignored, "{name}");
+        assert!(
+            found.guesses[0].why.contains("beside a table"),
+            "{}",
+            found.guesses[0].why
+        );
+        assert_eq!(found.schema.columns[1].role, Role::Feature);
+    }
+    let rows: String = (0..30)
+        .map(|i| format!("{}.5,{}\n", i % 7, i % 9))
+        .collect();
+    // Coordinates; and a column of that name that is not the first.
+    for header in ["X,a", "a,X", "a,index"] {
+        let found = guess(&format!("{header}\n{rows}"));
+        assert!(
+            found.schema.columns.iter().all(|c| c.role == Role::Feature),
+            "{header}"
+        );
+    }
+    let raw = RawTable::new(
+        vec!["a".into(), "__index_level_0__".into()],
+        vec![
+            RawColumn::Numbers(vec![Some(0.5), Some(1.5), Some(2.5)]),
+            RawColumn::Whole(vec![Some(3), Some(9), Some(4)]),
+        ],
+    );
+    let found = Schema::guess_raw("f.parquet", &raw.expect("a table"));
+    assert_eq!(found.schema.columns[1].role, Role::Ignored);
+}
+
+/// What nearly is a column of numbers is said.
+#[test]
+fn a_text_among_many_numbers_is_said() {
+    let rows: String = (0..40)
+        .map(|i| {
+            if i == 7 {
+                "twelve\n".to_owned()
+            } else {
+                format!("{i}\n")
+            }
+        })
+        .collect();
+    let found = guess(&format!("a\n{rows}"));
+    assert!(
+        found.guesses[0]
+            .why
+            .contains("numbers but for \"twelve\" (1 cell)"),
+        "{}",
+        found.guesses[0].why
+    );
+    assert!(found.guesses[0].notable);
 }
 
 #[test]
@@ -450,7 +580,7 @@ fn guesses_say_why_and_what_else() {
 #[test]
 fn many_numbers_before_a_text_are_levels_all_the_same() {
     let mut text: String = (0..3000).map(|i| format!("{}\n", i % 1500)).collect();
-    text += "none\n";
+    text += "nothing\n";
     let guess = guess(&format!("x\n{text}"));
     assert_eq!(
         guess.schema.columns[0].levels.as_ref().map(Vec::len),
