@@ -81,10 +81,7 @@ impl ItfData {
                     law if is_number(law) => numbers.push(j),
                     Column::Categorical(_) => levels.push(j),
                     _ => {
-                        return bad(
-                            name,
-                            "columns of single numbers or levels",
-                        );
+                        return bad(name, "columns of single numbers or levels");
                     }
                 }
             }

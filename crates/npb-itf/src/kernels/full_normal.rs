@@ -39,6 +39,8 @@ const STRENGTH: (f64, f64) = (1.0, 2.0);
 const EFFECT_STRENGTH: (f64, f64) = (1.0, 0.25);
 /// B ~ W(d + 2, I) over this: its prior pulls large variances, those along a line, down by that over the number of rows.
 const SCALE_PRECISION: f64 = 1.0;
+/// Of the covariance of all rows, the share that clusters are looked for with at the start.
+const NARROW: f64 = 0.1;
 /// Prior precision of m_a.
 const EFFECT_PRECISION: f64 = 0.25;
 /// Positions of the grid of e.
@@ -51,6 +53,12 @@ const LIMIT: f64 = 1e100;
 const LN_LIMIT: f64 = 700.0;
 /// Ways to choose all levels of a cell.
 const MAX_WAYS: usize = 4096;
+
+/// Prior weight of a position of the grid, its logarithm: clusters are alike before data say that they are not. Else a cluster of few complete rows has a
+/// covariance of its own.
+fn ln_alike(g: usize) -> f64 {
+    alike(g).ln()
+}
 
 /// e at a position of its grid.
 fn alike(g: usize) -> f64 {
@@ -126,7 +134,11 @@ impl FullNormal {
                 _ => {}
             }
         }
-        let ways = self.levels.iter().map(|of| of.size() as f64).product::<f64>();
+        let ways = self
+            .levels
+            .iter()
+            .map(|of| of.size() as f64)
+            .product::<f64>();
         let rule = "at most 4,096 ways to choose all levels, spikes among them";
         setting("levels", ways, ways <= MAX_WAYS as f64, rule)?;
         self.numbers = numbers.to_vec();
@@ -520,8 +532,9 @@ impl FullNormal {
         for a in 0..n {
             for b in 0..a {
                 let told_by = |spiked: usize, other: usize| {
-                    self.spike(spiked)
-                        .map_or(0.0, |(_, l)| of_squared(between(other, l) / variances[other]))
+                    self.spike(spiked).map_or(0.0, |(_, l)| {
+                        of_squared(between(other, l) / variances[other])
+                    })
                 };
                 let information = match (a.checked_sub(d), b.checked_sub(d)) {
                     (None, _) => {
@@ -837,6 +850,13 @@ impl FullNormalParams {
         Rows { d, effects }
     }
 
+    /// Lets clusters be narrow and unlike each other: with the covariance of all rows none is found.
+    pub(crate) fn loosen(&mut self) {
+        self.alike = 0;
+        self.ln_det_scale += self.d() as f64 * NARROW.ln();
+        self.scale.iter_mut().for_each(|x| *x *= NARROW);
+    }
+
     /// Mean of a cluster, in units of the scales about the centres: without the effects of levels.
     pub fn mean(&self, cluster: usize) -> Vec<f64> {
         (0..self.d()).map(|j| self.table[cluster][j]).collect()
@@ -968,7 +988,7 @@ impl Kernel for FullNormal {
             mean,
             strength: positive_gamma(STRENGTH.0, STRENGTH.1, rng),
             effect_strength,
-            alike: pick_ln(&mut [0.0; ALIKE], rng),
+            alike: pick_ln(&mut std::array::from_fn::<f64, ALIKE, _>(ln_alike), rng),
             scale,
             ln_det_scale,
             concentrations: (self.levels.iter())
@@ -1386,8 +1406,7 @@ impl Kernel for FullNormal {
         let n_visible = self.levels.len().saturating_sub(n_spikes);
         let visible = self.levels[..n_visible].iter();
         let sizes: Vec<usize> = visible.map(Categorical::size).collect();
-        let same =
-            Self::with_levels(&coordinates, &sizes).and_then(|k| k.measured(&self.numbers));
+        let same = Self::with_levels(&coordinates, &sizes).and_then(|k| k.measured(&self.numbers));
         if same.as_ref() != Ok(self) || self.scales.len() != self.d() {
             return Err("vector: centres, scales or levels".to_owned());
         }
@@ -1622,7 +1641,8 @@ impl FullNormal {
         let mut weights: [f64; ALIKE] = std::array::from_fn(|g| {
             let (e, df) = (alike(g), (d + 1) as f64 + alike(g));
             let of_scale = d as f64 * (0.5 * e).ln() + params.ln_det_scale;
-            n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
+            ln_alike(g)
+                + n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
                 + 0.5 * e * (ln_dets - trace)
         });
         params.alike = pick_ln(&mut weights, rng);

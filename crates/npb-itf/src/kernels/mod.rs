@@ -394,6 +394,13 @@ impl Column {
         matches!(self, Column::FullNormal(_))
     }
 
+    /// Lets clusters of vectors be unlike each other, for a start.
+    pub(crate) fn loosen(&mut self) {
+        if let Column::FullNormal(of) = self {
+            of.params.loosen();
+        }
+    }
+
     /// Whether point predictions of a part are geometric means.
     pub fn is_geometric(&self, part: usize) -> bool {
         for_column!(self, |k, p| k.is_geometric(part))
@@ -716,7 +723,9 @@ fn real_column(values: &[Option<f64>], rng: &mut Xoshiro256PlusPlus) -> Result<C
 }
 
 /// A normal kernel with centre and scale from the observed values; a column without spread gets a scale of its size.
-pub(crate) fn normal_like(values: impl Iterator<Item = Option<f64>> + Clone) -> Result<Normal, String> {
+pub(crate) fn normal_like(
+    values: impl Iterator<Item = Option<f64>> + Clone,
+) -> Result<Normal, String> {
     let observed = || values.clone().flatten();
     let n = observed().count().max(1) as f64;
     // Divided before they are summed, so that large values stay in range.

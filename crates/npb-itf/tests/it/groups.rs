@@ -352,7 +352,12 @@ fn of_other_kinds(n: usize) -> (MixedTable, MixedTable, [Field; 4]) {
                 false => 0.0,
             };
             let marks = (2.5 + x + 0.3 * z[4]).floor().clamp(0.0, 4.0);
-            [x, rain, (12.0 + 3.0 * x + 0.3 * z[3]).floor().max(0.0), marks]
+            [
+                x,
+                rain,
+                (12.0 + 3.0 * x + 0.3 * z[3]).floor().max(0.0),
+                marks,
+            ]
         })
         .collect();
     let mut made = |hide: f64| {
@@ -428,7 +433,10 @@ fn columns_of_other_kinds_join_a_group() {
     // 0.09 of e and 1/12 of rounding, and what is not known of the line.
     assert!(with[1] < 0.35, "{with:?}");
     // Draws are cells: on the spike or not, whole, levels.
-    for table in grouped.impute_field_draws(&shown, &fields, 3, true).unwrap() {
+    for table in grouped
+        .impute_field_draws(&shown, &fields, 3, true)
+        .unwrap()
+    {
         let rain = (0..200).filter_map(|i| table.column(1).number(i));
         let share = rain.filter(|&x| x == 0.0).count() as f64 / 200.0;
         assert!((share - 0.34).abs() < 0.1, "{share}");

@@ -474,16 +474,33 @@ fn numbers_measured_in_different_ways() {
     }
     expected_is_the_mean_of_draws(&kernel, &data, 2, true, RowLabels::NONE);
     stays_finite(&kernel, &data);
-    assert_eq!([0, 1, 2, 3, 4].map(|part| kernel.n_levels(part)), [None, None, None, Some(4), Some(2)]);
-    for (part, value) in [(1, f64::NAN), (2, -1.0), (2, 0.5), (3, 4.0), (3, 0.5), (4, 2.0)] {
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(|part| kernel.n_levels(part)),
+        [None, None, None, Some(4), Some(2)]
+    );
+    for (part, value) in [
+        (1, f64::NAN),
+        (2, -1.0),
+        (2, 0.5),
+        (3, 4.0),
+        (3, 0.5),
+        (4, 2.0),
+    ] {
         let mut row = vec![M; 5];
         row[part] = Some(value);
         let error = FullNormalData::new(&kernel, &[row]).expect_err("bad");
-        assert!(matches!(error, CellError::Value { part: at, .. } if at == part), "{error}");
+        assert!(
+            matches!(error, CellError::Value { part: at, .. } if at == part),
+            "{error}"
+        );
     }
     let many = FullNormal::new(&[(0.0, 1.0); 13]).expect("valid");
     assert!(many.clone().measured(&[Number::Spiked(0.0); 13]).is_err());
-    assert!(many.clone().measured(&[Number::Spiked(f64::NAN); 13]).is_err());
+    assert!(
+        many.clone()
+            .measured(&[Number::Spiked(f64::NAN); 13])
+            .is_err()
+    );
     assert!(many.measured(&[Number::Ordinal(0); 13]).is_err());
 }
 
@@ -503,7 +520,10 @@ fn a_spike_and_the_density_beside_it_add_up() {
     let (on, all) = (p(8000), p(8001));
     for k in 0..CLUSTERS {
         let off: f64 = (0..8000).map(|row| p(row)[k]).sum::<f64>() * 0.0201;
-        assert!(((on[k] + off) / all[k] - 1.0).abs() < 1e-3, "{on:?} {off} {all:?}");
+        assert!(
+            ((on[k] + off) / all[k] - 1.0).abs() < 1e-3,
+            "{on:?} {off} {all:?}"
+        );
     }
 }
 
