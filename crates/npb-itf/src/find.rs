@@ -404,7 +404,7 @@ fn correlations(scores: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
 /// As many columns of a group as a joint law takes, those with the largest correlations with others first; in their order.
 fn most_correlated(
     alike: &[Vec<f64>],
-    mut group: Vec<usize>,
+    group: Vec<usize>,
     is_spiked: impl Fn(&usize) -> bool,
 ) -> Vec<usize> {
     let squares = |a: &usize| -> f64 {
@@ -422,8 +422,7 @@ fn most_correlated(
     });
     order.truncate(MAX_NUMBERS);
     order.sort_unstable();
-    group = order.into_iter().map(|at| group[at]).collect();
-    group
+    order.into_iter().map(|at| group[at]).collect()
 }
 
 /// Clusters of columns by average linkage of absolute correlations.
