@@ -384,5 +384,8 @@ mod tests {
         // Not normalised: the same.
         let double = mutual_information(&[1.0, 0.0, 0.0, 1.0], 2);
         assert!((double - whole).abs() < 1e-15);
+        // Clusters that no row will ever be in.
+        let rare = mutual_information(&[0.5, 0.0, 1e-320, 0.0, 0.5, 0.0, 0.0, 0.0, 5e-324], 3);
+        assert!((rare - whole).abs() < 1e-15);
     }
 }

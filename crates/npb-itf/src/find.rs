@@ -10,13 +10,16 @@ use rand::RngExt;
 
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
+use crate::groups::is_number;
 use crate::kernels::{Cells, Column};
 use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfRun};
 
 /// Numbers in a group, at most: the cost of a sweep grows with their cube.
 pub(crate) const MAX_NUMBERS: usize = 32;
-/// Ways to choose the levels of a group, at most.
-const MAX_WAYS: usize = 256;
+/// Ways to choose the levels of a group, at most, spikes of its numbers among them.
+const MAX_WAYS: usize = 1024;
+/// Numbers with a spike in a group, at most.
+const MAX_SPIKES: usize = 6;
 /// Groups of numbers are merged while their correlations are above this on average.
 const ALIKE: f64 = 0.5;
 /// A column of levels joins a group when the F statistic of one of its numbers is at least this.
@@ -27,8 +30,10 @@ const FOLDS: usize = 10;
 const ENOUGH: usize = 1000;
 /// Rows that are looked at, at most.
 const MAX_ROWS: usize = 1000;
-/// By how many standard errors a candidate may be behind the best.
+/// By how many standard errors a candidate may be behind the best, ...
 const MARGIN: f64 = 1.0;
+/// ... and by how many nats in all: what a line that was not seen would cost in a small table, and little in a large one.
+const MOST_BEHIND: f64 = 10.0;
 /// The most that one cell counts, in nats.
 const MOST: f64 = 3.0;
 /// Key of the random streams of a search.
@@ -36,12 +41,13 @@ const SEARCH: u64 = u64::MAX - 2;
 
 impl ItfData {
     /// Groups of columns that share a joint law ([`with_groups`](Self::with_groups)): of a few candidates, no groups among them, by the log density in all of
-    /// cells that were hidden from short fits, the one with most columns together that is not one standard error over rows behind the best. Cells are
+    /// cells that were hidden from short fits, the one with most columns together that is not one standard error over rows, or ten nats, behind the best. Cells are
     /// hidden tenth by tenth until a thousand have been, or all. A cell counts 3 nats at most, either way. Densities are those of all kinds of columns, in
     /// the user's units, levels included.
     ///
-    /// Candidates: all columns of numbers without a spike together (up to 32; positive ones by their logarithm), and clusters of them by the correlations of their normal scores; each without
-    /// levels, and with those columns of levels that a number of the group depends on.
+    /// Candidates: all columns of numbers together (positive ones by their logarithm, counts and ordered levels as numbers; the 32 most correlated with
+    /// others when there are more, six of them with a spike), and clusters of them by the correlations of their normal scores; each without levels, and
+    /// with those columns of unordered levels that a number of the group depends on.
     ///
     /// Cost: a fit of one chain of 100 sweeps for every candidate and tenth, on at most 1,000 rows, in parallel. The result depends on
     /// the seed of the configuration, not on the number of threads.
@@ -56,20 +62,22 @@ impl ItfData {
     /// The groups to compare with none.
     fn candidates(&self) -> Vec<Vec<Vec<String>>> {
         let numbers: Vec<usize> = (0..self.infos().len())
-            .filter(|&j| matches!(self.law_of(j), Column::Normal(_) | Column::LogNormal(_)))
+            .filter(|&j| is_number(self.law_of(j)))
             .filter(|&j| self.varies(j))
             .collect();
         let scores: Vec<Vec<Option<f64>>> = numbers.iter().map(|&j| self.scores(j)).collect();
-        let together: Vec<usize> = (0..numbers.len()).collect();
+        let alike = correlations(&scores);
+        let is_spiked = |&g: &usize| matches!(self.law_of(numbers[g]), Column::SpikedNormal(_));
+        let fits = |group: Vec<usize>| most_correlated(&alike, group, is_spiked);
         // Most columns together first.
-        let mut partitions = Vec::new();
-        if (1..=MAX_NUMBERS).contains(&numbers.len()) {
-            partitions.push(vec![together]);
-        }
-        partitions.push(clusters(&scores));
+        let together = fits((0..numbers.len()).collect());
+        let apart = clusters(&alike).into_iter().map(fits).collect();
+        let partitions = [vec![together], apart];
         let mut candidates: Vec<Vec<Vec<usize>>> = Vec::new();
         for partition in partitions {
-            let with_levels = self.with_levels(&partition, &scores);
+            let ways = |group: &Vec<usize>| 1 << group.iter().filter(|g| is_spiked(g)).count();
+            let with_levels =
+                self.with_levels(&partition, &scores, partition.iter().map(ways).collect());
             for levels in [with_levels, vec![Vec::new(); partition.len()]] {
                 let groups = partition.iter().zip(levels).map(|(group, levels)| {
                     let members = group.iter().map(|&g| numbers[g]).chain(levels);
@@ -109,11 +117,12 @@ impl ItfData {
         scores.map(|([z, ..], value)| value.map(|_| z)).collect()
     }
 
-    /// Columns of levels for every group of numbers, each where it tells most, those that tell most first.
+    /// Columns of levels for every group of numbers, whose spikes can be chosen in so many ways: each where it tells most, those that tell most first.
     fn with_levels(
         &self,
         partition: &[Vec<usize>],
         scores: &[Vec<Option<f64>>],
+        mut ways: Vec<usize>,
     ) -> Vec<Vec<usize>> {
         let mut found = Vec::new();
         for j in 0..self.infos().len() {
@@ -135,7 +144,6 @@ impl ItfData {
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut levels = vec![Vec::new(); partition.len()];
-        let mut ways = vec![1; partition.len()];
         for (_, j, group, n) in found {
             if ways[group] * n <= MAX_WAYS {
                 ways[group] *= n;
@@ -299,7 +307,7 @@ impl Search<'_, '_, '_> {
                 });
         let is_as_good = |of: &Vec<f64>| {
             let (behind, error) = gain(&rows, best, of);
-            behind <= MARGIN * error
+            behind <= (MARGIN * error).min(MOST_BEHIND)
         };
         candidates.iter().position(is_as_good)
     }
@@ -383,14 +391,43 @@ fn f_statistic(codes: &[Option<u32>], x: &[Option<f64>]) -> f64 {
     between / of_between / (within / of_within)
 }
 
-/// Clusters of columns by average linkage.
-fn clusters(scores: &[Vec<Option<f64>>]) -> Vec<Vec<usize>> {
+/// Absolute correlations of columns.
+fn correlations(scores: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
     let n = scores.len();
     let entry = |a: usize| -> Vec<f64> {
         let of_pair = |b: usize| correlation(&scores[a], &scores[b]).abs();
         (0..n).map(of_pair).collect()
     };
-    let alike: Vec<Vec<f64>> = parallel::map(0..n, entry);
+    parallel::map(0..n, entry)
+}
+
+/// As many columns of a group as a joint law takes, those with the largest correlations with others first; in their order.
+fn most_correlated(
+    alike: &[Vec<f64>],
+    group: Vec<usize>,
+    is_spiked: impl Fn(&usize) -> bool,
+) -> Vec<usize> {
+    let squares = |a: &usize| -> f64 {
+        let others = group.iter().filter(|b| *b != a);
+        others.map(|&b| alike[*a][b].powi(2)).sum()
+    };
+    let told: Vec<f64> = group.iter().map(squares).collect();
+    let mut order: Vec<usize> = (0..group.len()).collect();
+    order.sort_by(|&a, &b| told[b].total_cmp(&told[a]));
+    let mut spikes = 0;
+    order.retain(|&at| {
+        let spiked = is_spiked(&group[at]);
+        spikes += usize::from(spiked);
+        !spiked || spikes <= MAX_SPIKES
+    });
+    order.truncate(MAX_NUMBERS);
+    order.sort_unstable();
+    order.into_iter().map(|at| group[at]).collect()
+}
+
+/// Clusters of columns by average linkage of absolute correlations.
+fn clusters(alike: &[Vec<f64>]) -> Vec<Vec<usize>> {
+    let n = alike.len();
     let mut clusters: Vec<Vec<usize>> = (0..n).map(|j| vec![j]).collect();
     loop {
         let mut best = (ALIKE, None);

@@ -6,7 +6,10 @@
 use npb_data::MixedColumn;
 
 use crate::columns::{codes, prototype_stream};
-use crate::kernels::{Categorical, Cells, Column, FullNormal, FullNormalData, LogNormal, Normal};
+use crate::kernels::{
+    Categorical, Cells, Column, FullNormal, FullNormalData, LogNormal, NegativeBinomial, Normal,
+    Number, SpikedNormal, normal_like,
+};
 use crate::place::{Place, members};
 use crate::{ItfData, ItfError};
 
@@ -28,8 +31,9 @@ pub(crate) fn are_places(places: &[Place], laws: &[&Column]) -> bool {
 
 impl ItfData {
     /// The same data with groups of columns that share a joint law: a multivariate normal law in each cluster, whose mean the levels move
-    /// ([`FullNormal`]). `groups`: names, no column twice; numbers of the kernels [`Normal`] and [`LogNormal`] (of these the logarithm), two at least or
-    /// one with levels, and unordered categories.
+    /// ([`FullNormal`]). `groups`: names, no column twice; columns of numbers ([`Normal`], [`SpikedNormal`], [`NegativeBinomial`], of [`LogNormal`] the
+    /// logarithm) and ordered levels (by their places), two at least or one with unordered categories, and these. Counts and ordered levels are spread over
+    /// the units around them, by fixed random numbers: see [`Number`].
     ///
     /// ```
     /// use npb_itf::npb_data::{MixedColumn, MixedTable};
@@ -74,13 +78,10 @@ impl ItfData {
                     return bad(name, "each column once");
                 }
                 match self.law_of(j) {
-                    Column::Normal(_) | Column::LogNormal(_) => numbers.push(j),
+                    law if is_number(law) => numbers.push(j),
                     Column::Categorical(_) => levels.push(j),
                     _ => {
-                        return bad(
-                            name,
-                            "columns of numbers without a spike, positive numbers or unordered levels",
-                        );
+                        return bad(name, "columns of single numbers or levels");
                     }
                 }
             }
@@ -122,39 +123,63 @@ impl ItfData {
 
     /// Law and cells of a group.
     fn joined(&self, members: &[usize]) -> Result<(Column, Cells), ItfError> {
-        let (mut coordinates, mut logs, mut levels) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut coordinates, mut numbers, mut levels) = (Vec::new(), Vec::new(), Vec::new());
         let mut rows = vec![Vec::with_capacity(members.len()); self.n_rows()];
-        for &j in members {
-            match (self.law_of(j), self.cells_of(j)) {
-                (Column::Normal(law), Cells::Normal(data)) => {
-                    coordinates.push(law.kernel.coordinate());
-                    let cells = rows.iter_mut().enumerate();
-                    cells.for_each(|(i, row)| row.push(data.value(i)));
-                }
-                (Column::LogNormal(law), Cells::LogNormal(data)) => {
-                    logs.push(coordinates.len());
-                    coordinates.push(law.kernel.coordinate());
-                    let cells = rows.iter_mut().enumerate();
-                    cells.for_each(|(i, row)| row.push(data.value(i)));
-                }
-                (Column::Categorical(law), Cells::Categorical(data)) => {
-                    levels.push(law.kernel.size());
-                    let cells = rows.iter_mut().enumerate();
-                    cells.for_each(|(i, row)| row.push(data.code(i).map(f64::from)));
-                }
-                _ => unreachable!("numbers and levels: checked before"),
-            }
-        }
-        let bad = |e: crate::kernels::CellError| ItfError::Column {
+        let bad = |what: String| ItfError::Column {
             name: self.infos()[members[0]].name.clone(),
-            what: e.to_string(),
+            what,
         };
+        for &j in members {
+            let (law, cells) = (self.law_of(j), self.cells_of(j));
+            let values = || (0..self.n_rows()).map(|row| law.part(cells, row, 0).value());
+            let spread = || normal_like(values().collect::<Vec<_>>().into_iter());
+            let number = match law {
+                Column::Normal(law) => Some((law.kernel.coordinate(), Number::Real)),
+                Column::LogNormal(law) => Some((law.kernel.coordinate(), Number::Logarithm)),
+                Column::SpikedNormal(law) => {
+                    let at = Number::Spiked(law.kernel.at());
+                    Some((law.kernel.coordinate(), at))
+                }
+                Column::NegativeBinomial(_) => {
+                    Some((spread().map_err(bad)?.coordinate(), Number::Count))
+                }
+                Column::Ordinal(_) => {
+                    let n = law.n_levels(0).unwrap_or(1);
+                    Some((spread().map_err(bad)?.coordinate(), Number::Ordinal(n)))
+                }
+                _ => None,
+            };
+            match number {
+                Some((coordinate, number)) => {
+                    coordinates.push(coordinate);
+                    numbers.push(number);
+                }
+                None => levels.push(law.n_levels(0).unwrap_or(1)),
+            }
+            rows.iter_mut()
+                .zip(values())
+                .for_each(|(row, x)| row.push(x));
+        }
+        let bad = |e: crate::kernels::CellError| bad(e.to_string());
         let kernel = FullNormal::with_levels(&coordinates, &levels);
-        let kernel = kernel.and_then(|k| k.of_logarithms(&logs)).map_err(bad)?;
-        let cells = FullNormalData::new(&kernel, &rows).map_err(bad)?;
+        let kernel = kernel.and_then(|k| k.measured(&numbers)).map_err(bad)?;
+        let mut cells = FullNormalData::new(&kernel, &rows).map_err(bad)?;
+        cells.spread(&kernel, &mut prototype_stream());
         let law = kernel.column(&mut prototype_stream());
         Ok((law, Cells::FullNormal(cells)))
     }
+}
+
+/// Whether cells of a law enter a group as numbers.
+pub(crate) fn is_number(law: &Column) -> bool {
+    matches!(
+        law,
+        Column::Normal(_)
+            | Column::LogNormal(_)
+            | Column::SpikedNormal(_)
+            | Column::NegativeBinomial(_)
+            | Column::Ordinal(_)
+    )
 }
 
 /// The cells of a column of the model, read from the columns of a table that are its parts.
@@ -199,12 +224,19 @@ pub(crate) fn alone(law: &Column, cells: &Cells, part: usize) -> Option<(Column,
         return None;
     };
     let rng = &mut prototype_stream();
-    let single = match of.kernel.coordinate(part) {
-        Some((centre, scale)) if of.kernel.is_logarithm(part) => {
+    let levels = |n: usize| Some(Categorical::new(n)?.column(&mut prototype_stream()));
+    let single = match of.kernel.number(part).zip(of.kernel.coordinate(part)) {
+        Some((Number::Logarithm, (centre, scale))) => {
             LogNormal::new(centre, scale).ok()?.column(rng)
         }
-        Some((centre, scale)) => Normal::new(centre, scale)?.column(rng),
-        None => Categorical::new(law.n_levels(part)?)?.column(rng),
+        Some((Number::Real, (centre, scale))) => Normal::new(centre, scale)?.column(rng),
+        Some((Number::Spiked(at), (centre, scale))) => {
+            SpikedNormal::new(at, Normal::new(centre, scale)?)?.column(rng)
+        }
+        Some((Number::Count, _)) => NegativeBinomial.column(rng),
+        // As scores ordered levels are levels.
+        Some((Number::Ordinal(n), _)) => levels(n)?,
+        None => levels(law.n_levels(part)?)?,
     };
     let value = |row| vec![law.part(cells, row, part).value()];
     let rows: Vec<Vec<Option<f64>>> = (0..law.n_rows(cells)).map(value).collect();

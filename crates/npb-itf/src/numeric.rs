@@ -201,7 +201,8 @@ pub(crate) fn mutual_information(joint: &[f64], n: usize) -> f64 {
     for row in joint.chunks_exact(n) {
         let of_row: f64 = row.iter().sum();
         for (&p, of_column) in row.iter().zip(&columns) {
-            if p > 0.0 {
+            // Less than that adds nothing, and its column may be too small to divide by.
+            if p > 1e-200 * total {
                 information += p * (p / of_row * (total / of_column)).ln();
             }
         }

@@ -148,8 +148,11 @@ fn allocate_cells(
     if !is_collapsed && law.completed(cells, &labels, &[], rng).is_none() {
         return labels;
     }
-    for _ in 0..START_ROUNDS {
+    for round in 0..START_ROUNDS {
         adapt(law, cells, &labels, rng);
+        if round == 0 {
+            law.loosen();
+        }
         let clusters: Vec<usize> = (0..collapsed::n_labels(&labels)).collect();
         let completed = match is_collapsed {
             true => None,

@@ -9,7 +9,10 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::Wishart;
-use npb_priors::special::{LN_SQRT_2PI, ln_multivariate_gamma, ln_normalize, log_sum_exp};
+use npb_priors::special::{
+    LN_SQRT_2PI, ln_multivariate_gamma, ln_normalize, log_sum_exp, normal_cdf,
+};
+use rand::RngExt;
 
 use super::Categorical;
 use super::banded_cholesky::BandedCholesky;
@@ -19,7 +22,7 @@ use super::support::{
 };
 use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 use densities::Densities;
-pub use parts::{FullNormal, FullNormalData, FullNormalParams};
+pub use parts::{FullNormal, FullNormalData, FullNormalParams, Number};
 use parts::{Rows, Ways, packed};
 
 /// How many cells, their sum and the sum of their products: indicators of levels first, then numbers.
@@ -34,6 +37,10 @@ pub struct FullNormalStats {
 
 const STRENGTH: (f64, f64) = (1.0, 2.0);
 const EFFECT_STRENGTH: (f64, f64) = (1.0, 0.25);
+/// B ~ W(d + 2, I) over this: its prior pulls large variances, those along a line, down by that over the number of rows.
+const SCALE_PRECISION: f64 = 1.0;
+/// Of the covariance of all rows, the share that clusters are looked for with at the start.
+const NARROW: f64 = 0.1;
 /// Prior precision of m_a.
 const EFFECT_PRECISION: f64 = 0.25;
 /// Positions of the grid of e.
@@ -48,7 +55,7 @@ const LN_LIMIT: f64 = 700.0;
 const MAX_WAYS: usize = 4096;
 
 /// Prior weight of a position of the grid, its logarithm: clusters are alike before data say that they are not. Else a cluster of few complete rows has a
-/// covariance of its own, and lines stop where cells begin to be missing.
+/// covariance of its own.
 fn ln_alike(g: usize) -> f64 {
     alike(g).ln()
 }
@@ -101,35 +108,67 @@ impl FullNormal {
         setting("levels", ways, fits && laws.is_some(), rule)?;
         let (centres, scales) = coordinates.iter().copied().unzip();
         Ok(Self {
-            logs: vec![false; n],
+            numbers: vec![Number::Real; n],
             centres,
             scales,
             levels: laws.unwrap_or_default(),
         })
     }
 
-    /// The same law of the logarithms of some numbers, which must be above 0; their centres and scales are those of the logarithms. Densities are of the
-    /// numbers, what is expected of one is its median, and predictions are geometric means of it, as with [`LogNormal`](super::LogNormal).
+    /// The same law, with numbers measured in these ways, one for each. Centres and scales are those of z: of the logarithms, of the values off the spike.
+    /// Densities are of the numbers, those of whole numbers and ordered levels per unit.
     ///
     /// # Errors
-    /// [`CellError::Setting`] for a part that is no number.
-    pub fn of_logarithms(mut self, parts: &[usize]) -> Result<Self, CellError> {
-        for &part in parts {
-            let d = self.d();
-            setting("part", part as f64, part < d, "a number")?;
-            self.logs[part] = true;
+    /// [`CellError::Setting`] for another number of ways, a spike that is not finite, no level, or too many ways to choose all levels, spikes among them.
+    pub fn measured(mut self, numbers: &[Number]) -> Result<Self, CellError> {
+        let (d, n) = (self.d(), numbers.len());
+        setting("numbers", n as f64, n == d, "one for each coordinate")?;
+        self.levels.truncate(self.n_visible());
+        for number in numbers {
+            match *number {
+                Number::Spiked(at) => {
+                    setting("spike", at, at.is_finite(), "finite")?;
+                    self.levels.extend(Categorical::new(2));
+                }
+                Number::Ordinal(n) => setting("levels", n as f64, n >= 1, "at least 1")?,
+                _ => {}
+            }
         }
+        let ways = self
+            .levels
+            .iter()
+            .map(|of| of.size() as f64)
+            .product::<f64>();
+        let rule = "at most 4,096 ways to choose all levels, spikes among them";
+        setting("levels", ways, ways <= MAX_WAYS as f64, rule)?;
+        self.numbers = numbers.to_vec();
         Ok(self)
     }
 
-    /// Whether the law is of the logarithm of a part.
-    pub fn is_logarithm(&self, part: usize) -> bool {
-        self.logs.get(part).copied().unwrap_or(false)
+    /// How a number is measured; `None` of a level.
+    pub fn number(&self, part: usize) -> Option<Number> {
+        self.numbers.get(part).copied()
+    }
+
+    /// Number of columns of levels, without those of spikes.
+    fn n_visible(&self) -> usize {
+        let is_spiked = |number: &&Number| matches!(number, Number::Spiked(_));
+        self.levels.len() - self.numbers.iter().filter(is_spiked).count()
+    }
+
+    /// The spike of a number, and which of the levels says whether a cell is on it.
+    fn spike(&self, j: usize) -> Option<(f64, usize)> {
+        let Number::Spiked(at) = self.numbers[j] else {
+            return None;
+        };
+        let is_spiked = |number: &&Number| matches!(number, Number::Spiked(_));
+        let before = self.numbers[..j].iter().filter(is_spiked).count();
+        Some((at, self.n_visible() + before))
     }
 
     /// Number of parts of a cell.
     pub fn size(&self) -> usize {
-        self.d() + self.levels.len()
+        self.d() + self.n_visible()
     }
 
     /// Centre and scale of a number (or its logarithm); `None` of a level.
@@ -163,18 +202,53 @@ impl FullNormal {
 
     fn in_units(&self, j: usize, z: f64) -> f64 {
         let x = self.centres[j] + self.scales[j] * z;
-        match self.logs[j] {
-            true => x.clamp(-LN_LIMIT, LN_LIMIT).exp(),
-            false => x,
+        match self.numbers[j] {
+            Number::Logarithm => x.clamp(-LN_LIMIT, LN_LIMIT).exp(),
+            Number::Count => x.max(0.0),
+            _ => x,
+        }
+    }
+
+    /// By how much z of a whole number is nearer to its mean before it is rounded and spread, each of which adds the variance of a unit.
+    fn unspread(&self, j: usize, sd: f64) -> f64 {
+        let added = 2.0 / 12.0 / (self.scales[j] * sd).powi(2);
+        (1.0 - added).max(0.25).sqrt()
+    }
+
+    fn is_spread(&self, j: usize) -> bool {
+        matches!(self.numbers[j], Number::Count | Number::Ordinal(_))
+    }
+
+    /// The cell of a number that was drawn.
+    fn drawn(&self, j: usize, z: f64) -> f64 {
+        let x = self.in_units(j, z);
+        match self.numbers[j] {
+            Number::Count => x.round(),
+            Number::Ordinal(n) => x.round().clamp(0.0, (n - 1) as f64),
+            _ => x,
+        }
+    }
+
+    /// Adds the probabilities of a number's levels, or of the levels up to each but the last, when z is normal.
+    fn add_levels(&self, j: usize, n: usize, mean: f64, sd: f64, p: f64, out: &mut [f64]) {
+        let (centre, scale) = (self.centres[j], self.scales[j]);
+        let up_to = |level: usize| match level + 1 == n {
+            true => 1.0,
+            false => normal_cdf((((level as f64 + 0.5) - centre) / scale - mean) / sd),
+        };
+        let mut below = 0.0;
+        for (level, out) in out[..n].iter_mut().enumerate() {
+            let above = up_to(level);
+            *out += p * (above - below);
+            below = above;
         }
     }
 
     /// z, and ln |dx/dz|.
     fn standardised(&self, j: usize, x: f64) -> (f64, f64) {
-        let (y, ln_slope) = if self.logs[j] {
-            (x.ln(), x.ln())
-        } else {
-            (x, 0.0)
+        let (y, ln_slope) = match self.numbers[j] {
+            Number::Logarithm => (x.ln(), x.ln()),
+            _ => (x, 0.0),
         };
         (
             (y - self.centres[j]) / self.scales[j],
@@ -385,11 +459,29 @@ impl FullNormal {
         };
         let m = missing.len();
         let pull = &mut work.pulls[way * m..][..m];
+        work.mean.clear();
+        work.mean.extend_from_slice(pull);
         work.band.finish(pull, Some(rng));
         for (&j, x) in missing.iter().zip(pull) {
             work.z[j] = (work.z[j] + *x).clamp(-LIMIT, LIMIT);
         }
         way
+    }
+
+    /// Takes out of drawn numbers that are whole what spreading added to their variance.
+    fn take_spread_out(&self, missing: &[usize], way: usize, work: &mut Work) {
+        if !missing.iter().any(|&j| self.is_spread(j)) {
+            return;
+        }
+        let m = missing.len();
+        work.band.solve_upper(&mut work.mean);
+        let drawn = &work.pulls[way * m..][..m];
+        for (at, &j) in missing.iter().enumerate() {
+            if self.is_spread(j) {
+                let by = self.unspread(j, sd_of(&work.band, at, m));
+                work.z[j] += (by - 1.0) * (drawn[at] - work.mean[at]);
+            }
+        }
     }
 }
 
@@ -439,9 +531,19 @@ impl FullNormal {
         let mut matrix = vec![0.0; n * n];
         for a in 0..n {
             for b in 0..a {
+                let told_by = |spiked: usize, other: usize| {
+                    self.spike(spiked).map_or(0.0, |(_, l)| {
+                        of_squared(between(other, l) / variances[other])
+                    })
+                };
                 let information = match (a.checked_sub(d), b.checked_sub(d)) {
                     (None, _) => {
+                        let both = self.spike(a).zip(self.spike(b));
+                        let both = both.map_or(0.0, |((_, l), (_, m))| of_levels(l, m));
                         of_squared(covariance(a, b).powi(2) / (variances[a] * variances[b]))
+                            .max(told_by(a, b))
+                            .max(told_by(b, a))
+                            .max(both)
                     }
                     (Some(l), None) => of_squared(between(b, l) / variances[b]),
                     (Some(l), Some(m)) => of_levels(l, m),
@@ -550,6 +652,8 @@ struct Work {
     d: Vec<f64>,
     entries: Vec<f64>,
     pulls: Vec<f64>,
+    /// What `fill` added noise to: solved, the mean.
+    mean: Vec<f64>,
     logs: Vec<f64>,
 }
 
@@ -560,7 +664,7 @@ impl FullNormalData {
     /// # Errors
     /// [`CellError::Parts`] and [`CellError::Value`] naming the row.
     pub fn new(kernel: &FullNormal, rows: &[Vec<Option<f64>>]) -> Result<Self, CellError> {
-        let (d, n_levels) = (kernel.d(), kernel.levels.len());
+        let (d, n_levels) = (kernel.d(), kernel.n_visible());
         let mut data = Self {
             d,
             given: Vec::with_capacity(rows.len() * d),
@@ -599,17 +703,38 @@ impl FullNormalData {
                 needed,
             })
         };
-        let (d, n_levels) = (kernel.d(), kernel.levels.len());
+        let (d, n_levels) = (kernel.d(), kernel.n_visible());
         let mut units = 0.0;
+        let (mut open, mut known) = (Vec::new(), Vec::new());
+        let mut missing = Vec::new();
+        let mut of_spikes = Vec::new();
         for (part, cell) in cells[..d].iter().enumerate() {
-            let (z, ln_slope) = cell.map_or((0.0, 0.0), |x| kernel.standardised(part, x));
+            let mut shown = *cell;
+            if let Some((at, l)) = kernel.spike(part) {
+                of_spikes.push((l, cell.map(|x| x == at)));
+                shown = cell.filter(|&x| x != at);
+            }
+            if shown.is_none() {
+                missing.push(part);
+            }
+            let (z, ln_slope) = shown.map_or((0.0, 0.0), |x| kernel.standardised(part, x));
+            let is_whole = |x: f64| x >= 0.0 && x.fract() == 0.0;
+            match kernel.numbers[part] {
+                Number::Count if !shown.is_none_or(is_whole) => {
+                    return bad(part, "a whole number from 0 on");
+                }
+                Number::Ordinal(n) if !shown.is_none_or(|x| is_whole(x) && x < n as f64) => {
+                    return bad(part, "a level of its column");
+                }
+                _ => {}
+            }
             // Not a number is out of range as well.
             if !(-LIMIT..=LIMIT).contains(&z) {
                 return bad(
                     part,
-                    match kernel.logs[part] {
-                        true => "a finite number above 0",
-                        false => "a number within 1e100 scales of the centre",
+                    match kernel.numbers[part] {
+                        Number::Logarithm => "a finite number above 0",
+                        _ => "a number within 1e100 scales of the centre",
                     },
                 );
             }
@@ -617,8 +742,6 @@ impl FullNormalData {
             self.given.push(cell.unwrap_or(f64::NAN));
             self.z.push(z);
         }
-        let mut open = Vec::new();
-        let mut known = Vec::new();
         for l in 0..n_levels {
             let cell = cells[d + l];
             let n = kernel.of_level(l);
@@ -632,8 +755,13 @@ impl FullNormalData {
             }
             self.codes.push(code);
         }
-        let missing = (0..d).filter(|&j| cells[j].is_none());
-        self.missing.push(missing.collect());
+        for (l, on) in of_spikes {
+            match on {
+                Some(on) => known.push(kernel.first_effect(l) + usize::from(on)),
+                None => open.push(l),
+            }
+        }
+        self.missing.push(missing);
         self.units.push(units);
         self.known.push(known);
         let place = self.ways.iter().position(|ways| ways.columns == open);
@@ -642,6 +770,23 @@ impl FullNormalData {
             self.ways.push(kernel.ways(open));
         }
         Ok(())
+    }
+
+    /// Spreads whole numbers and ordered levels over the units around them: their density is then that of numbers without repetition, which no cluster
+    /// earns by having one value.
+    pub(crate) fn spread(&mut self, kernel: &FullNormal, rng: &mut Xoshiro256PlusPlus) {
+        for j in 0..self.d {
+            if !kernel.is_spread(j) {
+                continue;
+            }
+            for row in 0..self.missing.len() {
+                // Also where it is missing, so that the others do not depend on that.
+                let by = rng.random::<f64>() - 0.5;
+                if !self.given[row * self.d + j].is_nan() {
+                    self.z[row * self.d + j] += by / kernel.scales[j];
+                }
+            }
+        }
     }
 
     /// z of a row, NaN where missing.
@@ -705,6 +850,13 @@ impl FullNormalParams {
         Rows { d, effects }
     }
 
+    /// Lets clusters be narrow and unlike each other: with the covariance of all rows none is found.
+    pub(crate) fn loosen(&mut self) {
+        self.alike = 0;
+        self.ln_det_scale += self.d() as f64 * NARROW.ln();
+        self.scale.iter_mut().for_each(|x| *x *= NARROW);
+    }
+
     /// Mean of a cluster, in units of the scales about the centres: without the effects of levels.
     pub fn mean(&self, cluster: usize) -> Vec<f64> {
         (0..self.d()).map(|j| self.table[cluster][j]).collect()
@@ -735,6 +887,14 @@ impl FullNormalParams {
 }
 
 clusters_in!(FullNormalParams: table);
+
+/// Standard deviation of a number among `m` with this factor of their precision.
+fn sd_of(band: &BandedCholesky, at: usize, m: usize) -> f64 {
+    let mut unit = vec![0.0; m];
+    unit[at] = 1.0;
+    band.solve_lower(&mut unit);
+    unit.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
 
 /// A draw of B with its log determinant: Wishart, but no number's variance given the numbers before it is below the floor. These variances are the
 /// squared diagonal of the Cholesky factor, independent gamma variables in Bartlett's decomposition, so that each is drawn above its own bound and all
@@ -787,18 +947,22 @@ impl Kernel for FullNormal {
     fn part(&self, data: &FullNormalData, row: usize, part: usize) -> Part {
         match part.checked_sub(data.d) {
             None => seen(data.given[row * data.d + part]).into(),
-            Some(l) => (data.codes[row * self.levels.len() + l])
+            Some(l) => (data.codes[row * self.n_visible() + l])
                 .map(f64::from)
                 .into(),
         }
     }
 
     fn n_levels(&self, part: usize) -> Option<usize> {
-        part.checked_sub(self.d()).map(|l| self.of_level(l))
+        match (part.checked_sub(self.d()), self.number(part)) {
+            (Some(l), _) => Some(self.of_level(l)),
+            (None, Some(Number::Ordinal(n))) => Some(n),
+            (None, _) => None,
+        }
     }
 
     fn is_geometric(&self, part: usize) -> bool {
-        self.is_logarithm(part)
+        self.number(part) == Some(Number::Logarithm)
     }
 
     fn cell_key(&self, _: &FullNormalData, _: usize) -> Option<u64> {
@@ -808,7 +972,7 @@ impl Kernel for FullNormal {
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> FullNormalParams {
         let (d, effects) = (self.d(), self.rows().effects);
         let df = (d + 2) as f64;
-        let prior = Mat::from_fn(d, d, |i, j| if i == j { df } else { 0.0 });
+        let prior = Mat::from_fn(d, d, |i, j| if i == j { SCALE_PRECISION } else { 0.0 });
         let (scale, ln_det_scale) =
             draw_scale(&prior, df, FLOOR, rng).expect("a Wishart law about the identity");
         let mut mean = |at: usize| match at < d {
@@ -1067,23 +1231,65 @@ impl Kernel for FullNormal {
         Self::condition(one, cell, &mut work);
         let m = cell.missing.len();
         ln_normalize(&mut work.logs);
-        let mut mean = vec![0.0; m];
         let mut theta = vec![0.0; self.rows().effects];
         cell.known.iter().for_each(|&a| theta[a] = 1.0);
         for (way, &p) in work.logs.iter().enumerate() {
-            let pulls = mean.iter_mut().zip(&work.pulls[way * m..]);
-            pulls.for_each(|(x, pull)| *x += p * pull);
             cell.ways.way(way).iter().for_each(|&a| theta[a] += p);
         }
-        work.band.solve_upper(&mut mean);
-        let missing = cell.missing.iter().zip(&mean);
-        missing.for_each(|(&j, x)| work.z[j] = (work.z[j] + x).clamp(-LIMIT, LIMIT));
+        // Mean of the missing numbers over the ways that count.
+        let mean_over = |counts: &dyn Fn(&[usize]) -> bool| -> Vec<f64> {
+            let mut mean = vec![0.0; m];
+            let mut total = 0.0;
+            for (way, &p) in work.logs.iter().enumerate() {
+                if counts(cell.ways.way(way)) {
+                    total += p;
+                    let pulls = mean.iter_mut().zip(&work.pulls[way * m..]);
+                    pulls.for_each(|(x, pull)| *x += p * pull);
+                }
+            }
+            mean.iter_mut().for_each(|x| *x /= total.max(1e-300));
+            work.band.solve_upper(&mut mean);
+            mean
+        };
+        let mean = mean_over(&|_| true);
+        let place = |j: usize| cell.missing.iter().position(|&i| i == j);
         out.clear();
         for (j, &z) in work.z.iter().enumerate() {
             let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
-            out.push(given.unwrap_or_else(|| self.in_units(j, z)));
+            let at = |mean: &[f64]| {
+                let apart = place(j).map_or(0.0, |at| mean[at]);
+                (z + apart).clamp(-LIMIT, LIMIT)
+            };
+            match (self.numbers[j], given) {
+                (Number::Ordinal(n), Some(level)) => {
+                    out.extend((0..n).map(|l| f64::from(u8::from(l as f64 == level))));
+                }
+                (_, Some(x)) => out.push(x),
+                (Number::Ordinal(n), None) => {
+                    let from = out.len();
+                    out.resize(from + n, 0.0);
+                    let own = place(j).unwrap_or(0);
+                    let sd = sd_of(&work.band, own, m);
+                    let sd = sd * self.unspread(j, sd);
+                    for (way, &p) in work.logs.iter().enumerate() {
+                        let mut mean = work.pulls[way * m..][..m].to_vec();
+                        work.band.solve_upper(&mut mean);
+                        self.add_levels(j, n, z + mean[own], sd, p, &mut out[from..]);
+                    }
+                    // Sums may round to more.
+                    out[from..].iter_mut().for_each(|p| *p = p.min(1.0));
+                }
+                (Number::Spiked(_), None) => {
+                    let (spike, l) = self.spike(j).unwrap_or_default();
+                    let on = self.first_effect(l) + 1;
+                    let off = mean_over(&|way| !way.contains(&on));
+                    out.push(theta[on] * spike + (1.0 - theta[on]) * self.in_units(j, at(&off)));
+                }
+                (_, None) => out.push(self.in_units(j, at(&mean))),
+            }
         }
-        out.extend(theta);
+        let visible = self.first_effect(self.n_visible());
+        out.extend(&theta[..visible]);
     }
 
     fn complete(
@@ -1110,17 +1316,22 @@ impl Kernel for FullNormal {
         work.z.extend_from_slice(data.numbers(row));
         let one = One::new(self.rows(), params, cluster);
         let way = Self::fill(one, cell, &mut work, rng);
-        out.clear();
-        for (j, &z) in work.z.iter().enumerate() {
-            let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
-            out.push(given.unwrap_or_else(|| self.in_units(j, z)));
-        }
-        for l in 0..self.levels.len() {
+        self.take_spread_out(cell.missing, way, &mut work);
+        let level = |l: usize| {
             let (first, n) = (self.first_effect(l), self.of_level(l));
             let mut places = cell.known.iter().chain(cell.ways.way(way));
             let place = places.find(|&&a| (first..first + n).contains(&a));
-            out.extend(place.map(|a| (a - first) as f64));
+            place.map(|a| a - first)
+        };
+        out.clear();
+        for (j, &z) in work.z.iter().enumerate() {
+            let given = seen(data.given[row * data.d + j]).filter(|_| !ignore_observed);
+            let spike = self.spike(j).filter(|&(_, l)| level(l) == Some(1));
+            let drawn = || spike.map_or_else(|| self.drawn(j, z), |(at, _)| at);
+            out.push(given.unwrap_or_else(drawn));
         }
+        let visible = (0..self.n_visible()).filter_map(level);
+        out.extend(visible.map(|level| level as f64));
     }
 
     fn simulate(
@@ -1130,27 +1341,55 @@ impl Kernel for FullNormal {
         data: &mut FullNormalData,
         rng: &mut Xoshiro256PlusPlus,
     ) {
-        let (d, n_levels) = (self.d(), self.levels.len());
-        let mut cell = Vec::new();
+        let (missing, ways) = self.nothing_known();
+        let nothing = Known {
+            known: &[],
+            missing: &missing,
+            ways: &ways,
+        };
+        let (d, n_levels) = (self.d(), self.n_visible());
+        let mut work = Work::default();
         for (row, &label) in labels.iter().enumerate() {
-            let (cluster, none) = (label as usize, RowLabels::NONE);
-            self.complete(params, cluster, data, row, true, none, rng, &mut cell);
+            let one = One::new(self.rows(), params, label as usize);
+            work.z.clear();
+            work.z.resize(d, 0.0);
+            let way = Self::fill(one, nothing, &mut work, rng);
+            // One place for every column of levels, in their order.
+            let places = ways.way(way);
+            let level = |l: usize| places[l] - self.first_effect(l);
             data.units[row] = 0.0;
-            for j in (0..d).filter(|j| !data.missing[row].contains(j)) {
-                let (z, ln_slope) = self.standardised(j, cell[j]);
-                data.given[row * d + j] = cell[j];
+            data.known[row].clear();
+            data.missing[row].clear();
+            for l in 0..n_levels {
+                let code = &mut data.codes[row * n_levels + l];
+                if code.is_some() {
+                    *code = Some(level(l) as u32);
+                    data.known[row].push(places[l]);
+                }
+            }
+            for j in 0..d {
+                let given = &mut data.given[row * d + j];
+                let spike = self.spike(j);
+                let on = spike.filter(|&(_, l)| level(l) == 1);
+                if given.is_nan() {
+                    data.missing[row].push(j);
+                    continue;
+                }
+                data.known[row].extend(spike.map(|(_, l)| places[l]));
+                if let Some((at, _)) = on {
+                    *given = at;
+                    data.missing[row].push(j);
+                    data.z[row * d + j] = 0.0;
+                    continue;
+                }
+                // Of whole numbers and levels z stays as it was drawn, between them.
+                *given = self.drawn(j, work.z[j]);
+                let (z, ln_slope) = match self.numbers[j] {
+                    Number::Count | Number::Ordinal(_) => (work.z[j], self.scales[j].ln()),
+                    _ => self.standardised(j, *given),
+                };
                 data.z[row * d + j] = z;
                 data.units[row] -= ln_slope;
-            }
-            data.known[row].clear();
-            for (l, code) in data.codes[row * n_levels..][..n_levels]
-                .iter_mut()
-                .enumerate()
-            {
-                if code.is_some() {
-                    *code = Some(cell[d + l] as u32);
-                    data.known[row].push(self.first_effect(l) + cell[d + l] as usize);
-                }
             }
         }
     }
@@ -1162,9 +1401,12 @@ impl Kernel for FullNormal {
             .copied()
             .zip(self.scales.iter().copied());
         let coordinates: Vec<(f64, f64)> = coordinates.collect();
-        let sizes: Vec<usize> = self.levels.iter().map(Categorical::size).collect();
-        let logs: Vec<usize> = (0..self.logs.len()).filter(|&j| self.logs[j]).collect();
-        let same = Self::with_levels(&coordinates, &sizes).and_then(|k| k.of_logarithms(&logs));
+        let is_spiked = |number: &&Number| matches!(number, Number::Spiked(_));
+        let n_spikes = self.numbers.iter().filter(is_spiked).count();
+        let n_visible = self.levels.len().saturating_sub(n_spikes);
+        let visible = self.levels[..n_visible].iter();
+        let sizes: Vec<usize> = visible.map(Categorical::size).collect();
+        let same = Self::with_levels(&coordinates, &sizes).and_then(|k| k.measured(&self.numbers));
         if same.as_ref() != Ok(self) || self.scales.len() != self.d() {
             return Err("vector: centres, scales or levels".to_owned());
         }
@@ -1382,7 +1624,8 @@ impl FullNormal {
         let (d, n) = (self.d(), occupied.len() as f64);
         let prior = (d + 2) as f64;
         let e = alike(params.alike);
-        let entry = |i: usize, j: usize| e * sum[(i, j)] + if i == j { prior } else { 0.0 };
+        let own = |i: usize, j: usize| if i == j { SCALE_PRECISION } else { 0.0 };
+        let entry = |i: usize, j: usize| e * sum[(i, j)] + own(i, j);
         let inverse_scale = Mat::from_fn(d, d, entry);
         let df = prior + n * self.df(params);
         if let Some((scale, ln_det)) = draw_scale(&inverse_scale, df, FLOOR, rng) {

@@ -43,7 +43,7 @@ pub use bernoulli::{Bernoulli, BernoulliData, BernoulliParams};
 pub use categorical::{Categorical, CategoricalData, CategoricalParams};
 pub use curve::{Curve, CurveData, CurveParams, CurveStats, Wavelet};
 pub use diagonal_normal::{DiagonalNormal, DiagonalNormalData, DiagonalNormalParams};
-pub use full_normal::{FullNormal, FullNormalData, FullNormalParams, FullNormalStats};
+pub use full_normal::{FullNormal, FullNormalData, FullNormalParams, FullNormalStats, Number};
 pub use log_normal::{LogNormal, LogNormalData, LogNormalStats};
 pub use negative_binomial::{
     NegativeBinomial, NegativeBinomialData, NegativeBinomialParams, NegativeBinomialStats,
@@ -394,6 +394,13 @@ impl Column {
         matches!(self, Column::FullNormal(_))
     }
 
+    /// Lets clusters of vectors be unlike each other, for a start.
+    pub(crate) fn loosen(&mut self) {
+        if let Column::FullNormal(of) = self {
+            of.params.loosen();
+        }
+    }
+
     /// Whether point predictions of a part are geometric means.
     pub fn is_geometric(&self, part: usize) -> bool {
         for_column!(self, |k, p| k.is_geometric(part))
@@ -716,7 +723,9 @@ fn real_column(values: &[Option<f64>], rng: &mut Xoshiro256PlusPlus) -> Result<C
 }
 
 /// A normal kernel with centre and scale from the observed values; a column without spread gets a scale of its size.
-fn normal_like(values: impl Iterator<Item = Option<f64>> + Clone) -> Result<Normal, String> {
+pub(crate) fn normal_like(
+    values: impl Iterator<Item = Option<f64>> + Clone,
+) -> Result<Normal, String> {
     let observed = || values.clone().flatten();
     let n = observed().count().max(1) as f64;
     // Divided before they are summed, so that large values stay in range.

@@ -100,6 +100,11 @@ impl SpikedNormal {
     pub fn at(&self) -> f64 {
         self.at
     }
+
+    /// Centre and scale of the other values.
+    pub fn coordinate(&self) -> (f64, f64) {
+        self.rest.coordinate()
+    }
 }
 
 impl SpikedNormalData {

@@ -9,12 +9,12 @@ use crate::kernels::Categorical;
 /// discriminant analysis.
 ///
 /// Λ_k ~ W(d + 1 + e, (e B)⁻¹), so that E Λ_k⁻¹ = B; μ_k ~ N(m, (s Λ_k)⁻¹), the effect of a level β_ka ~ N(m_a, (t Λ_k)⁻¹); θ_kl as
-/// in [`Categorical`]. Learned: m ~ N(0, I), m_a ~ N(0, 4 I), s ~ Gamma(1, 2), t ~ Gamma(1, 1/4), e on 2^g, g = 0..8, with probabilities proportional to e, and B ~ W(d + 2, I/(d + 2))
+/// in [`Categorical`]. Learned: m ~ N(0, I), m_a ~ N(0, 4 I), s ~ Gamma(1, 2), t ~ Gamma(1, 1/4), e on 2^g, g = 0..8, with probabilities proportional to e, and B ~ W(d + 2, I)
 /// in which no number has a variance below 4⁻¹³ given the numbers before it. So clusters share a covariance as far as the data say that theirs are alike. Missing numbers and levels are
 /// summed out exactly. When no cell is incomplete (a wholly missing one may be), all parameters can be integrated out; otherwise `update`
 /// draws the missing parts first.
 ///
-/// The numbers are the first parts of a cell, levels follow.
+/// The numbers are the first parts of a cell, levels follow. A number may have a spike, be whole or an ordered level: see [`Number`].
 ///
 /// Cost of a likelihood: d² / 2 multiplications; with m missing numbers m d + m³/6 more; for every way to choose missing levels m d more.
 ///
@@ -37,9 +37,26 @@ use crate::kernels::Categorical;
 pub struct FullNormal {
     pub(super) centres: Vec<f64>,
     pub(super) scales: Vec<f64>,
-    /// Whether the law is of the logarithm of a number.
-    pub(super) logs: Vec<bool>,
+    pub(super) numbers: Vec<Number>,
+    /// The columns of levels, then, for every spike, on the spike (level 1) or not.
     pub(super) levels: Vec<Categorical>,
+}
+
+/// What z is of a number x in a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum Number {
+    /// x.
+    #[default]
+    Real,
+    /// ln x; predictions are geometric means.
+    Logarithm,
+    /// x where it is not this value. On it z is not seen, and a level of two that moves the means of all numbers, so that the cell has a probability there
+    /// and a density elsewhere.
+    Spiked(f64),
+    /// Whole x from 0 on, a number within half a unit of it.
+    Count,
+    /// A level of so many, in order: a number within half a unit of its place. What is expected is the levels' probabilities.
+    Ordinal(usize),
 }
 
 /// Cells of vectors.

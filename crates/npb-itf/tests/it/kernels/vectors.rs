@@ -1,7 +1,9 @@
 //! Vectors with independent and with dependent coordinates.
 
 use super::support::*;
-use npb_itf::kernels::{CellError, DiagonalNormal, DiagonalNormalData, FullNormal, FullNormalData};
+use npb_itf::kernels::{
+    CellError, DiagonalNormal, DiagonalNormalData, FullNormal, FullNormalData, Number,
+};
 use npb_itf::{Kernel, RowLabels};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -342,7 +344,8 @@ fn parts_of_levels_beside_numbers() {
 /// A number, a positive one of which the law is of the logarithm, and two levels.
 fn with_logarithm(partial: bool) -> (FullNormal, FullNormalData) {
     let kernel = FullNormal::with_levels(&[(0.0, 1.0), (2.0, 0.5)], &[2]).expect("valid");
-    let kernel = kernel.of_logarithms(&[1]).expect("a number");
+    let numbers = [Number::Real, Number::Logarithm];
+    let kernel = kernel.measured(&numbers).expect("two ways");
     let data = FullNormalData::new(&kernel, &rows_with_logarithm(partial)).expect("valid");
     (kernel, data)
 }
@@ -422,5 +425,116 @@ fn logarithms_stay_in_range() {
         let error = FullNormalData::new(&kernel, &[row]).expect_err("no logarithm");
         assert!(error.to_string().contains("above 0"), "{error}");
     }
-    assert!(kernel.of_logarithms(&[2]).is_err());
+    assert!(kernel.measured(&[Number::Logarithm]).is_err());
+}
+
+/// A number, one with a spike at 0, a count, an ordered column of four levels, and two levels.
+fn measured() -> FullNormal {
+    let coordinates = [(0.0, 1.0), (5.0, 2.0), (12.0, 3.0), (1.5, 1.0)];
+    let kernel = FullNormal::with_levels(&coordinates, &[2]).expect("valid");
+    let numbers = [
+        Number::Real,
+        Number::Spiked(0.0),
+        Number::Count,
+        Number::Ordinal(4),
+    ];
+    kernel.measured(&numbers).expect("four ways")
+}
+
+fn measured_rows(partial: bool) -> Vec<Vec<Option<f64>>> {
+    let mut rows = [
+        [0.5, 0.0, 9.0, 0.0, 1.0],
+        [-1.0, 4.0, 15.0, 3.0, 0.0],
+        [1.5, 7.5, 12.0, 1.0, 0.0],
+        [0.1, 0.0, 11.0, 2.0, 1.0],
+        [-0.4, 5.0, 8.0, 2.0, 1.0],
+        [0.9, 3.0, 14.0, 1.0, 0.0],
+    ]
+    .map(|r| r.map(Some).to_vec())
+    .to_vec();
+    rows.push(vec![M; 5]);
+    if partial {
+        rows[0][2..4].fill(M);
+        rows[1][1] = M;
+        rows[2][4] = M;
+        rows[3][0] = M;
+        rows[4][1..].fill(M);
+    }
+    rows
+}
+
+#[test]
+fn numbers_measured_in_different_ways() {
+    let kernel = measured();
+    let make = |rows: &[Vec<Option<f64>>]| FullNormalData::new(&kernel, rows).expect("valid");
+    let data = make(&measured_rows(true));
+    // Counts are far from 0 here, so that rounding takes nothing from their means.
+    for row in [0, 1, 3, 4, 6] {
+        expected_is_the_mean_of_draws(&kernel, &data, row, false, RowLabels::NONE);
+    }
+    expected_is_the_mean_of_draws(&kernel, &data, 2, true, RowLabels::NONE);
+    stays_finite(&kernel, &data);
+    assert_eq!(
+        [0, 1, 2, 3, 4].map(|part| kernel.n_levels(part)),
+        [None, None, None, Some(4), Some(2)]
+    );
+    for (part, value) in [
+        (1, f64::NAN),
+        (2, -1.0),
+        (2, 0.5),
+        (3, 4.0),
+        (3, 0.5),
+        (4, 2.0),
+    ] {
+        let mut row = vec![M; 5];
+        row[part] = Some(value);
+        let error = FullNormalData::new(&kernel, &[row]).expect_err("bad");
+        assert!(
+            matches!(error, CellError::Value { part: at, .. } if at == part),
+            "{error}"
+        );
+    }
+    let many = FullNormal::new(&[(0.0, 1.0); 13]).expect("valid");
+    assert!(many.clone().measured(&[Number::Spiked(0.0); 13]).is_err());
+    assert!(
+        many.clone()
+            .measured(&[Number::Spiked(f64::NAN); 13])
+            .is_err()
+    );
+    assert!(many.measured(&[Number::Ordinal(0); 13]).is_err());
+}
+
+/// On the spike a cell has a probability, elsewhere a density: together with the other numbers they add up to the density of these.
+#[test]
+fn a_spike_and_the_density_beside_it_add_up() {
+    let kernel = FullNormal::new(&[(0.0, 1.0), (5.0, 2.0)]).expect("valid");
+    let numbers = [Number::Real, Number::Spiked(0.0)];
+    let kernel = kernel.measured(&numbers).expect("two ways");
+    let params = prior(&kernel, &mut rng(6));
+    let grid = (-4000..4000).map(|i| vec![Some(0.7), Some(5.0 + 0.0201 * f64::from(i))]);
+    let mut rows: Vec<_> = grid.collect();
+    rows.push(vec![Some(0.7), Some(0.0)]);
+    rows.push(vec![Some(0.7), M]);
+    let data = FullNormalData::new(&kernel, &rows).expect("valid");
+    let p = |row| ln_likelihoods(&kernel, &data, &params, row, RowLabels::NONE).map(f64::exp);
+    let (on, all) = (p(8000), p(8001));
+    for k in 0..CLUSTERS {
+        let off: f64 = (0..8000).map(|row| p(row)[k]).sum::<f64>() * 0.0201;
+        assert!(
+            ((on[k] + off) / all[k] - 1.0).abs() < 1e-3,
+            "{on:?} {off} {all:?}"
+        );
+    }
+}
+
+#[test]
+fn the_joint_law_of_numbers_measured_in_different_ways() {
+    let kernel = measured();
+    let data = FullNormalData::new(&kernel, &measured_rows(true)).expect("valid");
+    let probe = [
+        vec![Some(0.0), Some(0.0), Some(10.0), Some(3.0), Some(1.0)],
+        vec![M, Some(6.0), M, Some(1.0), M],
+    ];
+    let probe = FullNormalData::new(&kernel, &probe).expect("valid");
+    joint_distribution(kernel, data, probe);
 }
