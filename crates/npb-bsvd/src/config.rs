@@ -48,8 +48,7 @@ pub enum BsvdMove {
     /// Switches with their scales integrated out, then the scales (W 5.4 to 5.6, corrected), for all candidates in random order.
     Switches,
     /// Births and deaths of components, and their scales, with the factors, intercepts and coefficients of a whole side integrated out; these are drawn
-    /// then. Rows and columns take turns. In the first three quarters of the burn-in the number of components is adapted as well: those that have become
-    /// dispensable go, others are tried while there are none.
+    /// then. Rows and columns take turns. Chains start from a number of components that [`fit`](crate::fit) finds by held-out entries.
     Births,
     /// Lengths of the factors against the scales, their product fixed.
     Scale,
@@ -99,7 +98,8 @@ pub struct BsvdConfig {
     pub likelihood: Likelihood,
     /// Units of the model.
     pub units: Units,
-    /// Components at the start, all of them active. In the burn-in their number is adapted: see [`BsvdMove::Births`].
+    /// Components at the start, all of them active. With [`BsvdMove::Births`], as by default, [`fit`](crate::fit) finds their number from the entries, whatever
+    /// is said here; the configuration of a fit says what was found.
     pub candidates: usize,
     /// `K`, and the most components that can be active. With [`BsvdMove::Switches`] and no births `K` is `candidates` and grows by half up to this when all
     /// are active in a sweep of the second half of the burn-in.
@@ -219,7 +219,10 @@ impl Default for BsvdConfig {
     }
 }
 
-/// Everything each sweep, but switches every fifth: they are the dearest move, and change least. Rows come last: cells that are followed are then
+/// Sweeps from one time of births and deaths to the next.
+const BIRTHS: u64 = 2;
+
+/// Everything each sweep, but births every other: they are the dearest move. Rows come last: cells that are followed are then
 /// averaged over them exactly, see [`CellMoments`](crate::CellMoments).
 fn default_schedule() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };
@@ -233,8 +236,8 @@ fn default_schedule() -> Vec<Scheduled> {
         each(BsvdMove::Scale),
         each(BsvdMove::Mixing),
         Scheduled {
-            step: BsvdMove::Switches,
-            every: 5,
+            step: BsvdMove::Births,
+            every: BIRTHS,
         },
         each(BsvdMove::ScalePrecision),
         each(BsvdMove::Hyper),
