@@ -9,13 +9,13 @@ use crate::fit::{BsvdFit, Record};
 use crate::gibbs::BsvdSampler;
 use crate::{BsvdConfig, BsvdError, BsvdMove, Entries, SideInformation};
 
-/// Numbers of components that are tried in turn, about two of them in each doubling; the last at most.
-const TRIED: [usize; 13] = [2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128];
+/// Numbers of components that are tried in turn.
+const TRIED: [usize; 10] = [2, 4, 8, 16, 23, 32, 45, 64, 91, 128];
 /// So many in turn that are no better than the best end the search.
-const PATIENCE: usize = 3;
+const PATIENCE: usize = 2;
 const SWEEPS: SweepPlan = SweepPlan {
-    burn_in: 20,
-    keep: 20,
+    burn_in: 30,
+    keep: 30,
     thin: 1,
 };
 /// Share of the entries that are held out.
@@ -33,7 +33,8 @@ pub(crate) enum Start {
     Stopped(Box<BsvdFit>),
 }
 
-/// The fewest components by which held-out entries are as probable as by any number, within a standard error, in short chains without births and deaths.
+/// The geometric mean of the fewest and of the most components whose squared errors of held-out entries are within a standard error of the best, in short chains
+/// without births and deaths.
 ///
 /// A function of the entries and of the model: neither the seed nor [`BsvdConfig::candidates`] has a say. Birth and death find small components and lose
 /// them again, but those that matter take each other's place over thousands of sweeps: chains that start apart would stay apart.
@@ -77,32 +78,73 @@ pub(crate) fn start_rank(
             let fit = record.finish(sampler, outcome.stop);
             return Ok(Start::Stopped(Box::new(fit)));
         }
-        let moments = record.moments();
-        let densities = (0..cells.values.len()).map(|n| moments.ln_density(n));
-        found.push((tried, densities.collect()));
+        let predicted = record.moments().mean.iter().zip(&cells.values);
+        found.push((tried, predicted.map(|(m, y)| (y - m).powi(2)).collect()));
         if found.len() - 1 - best(&found) >= PATIENCE {
             break;
         }
     }
-    let best = &found[best(&found)].1;
-    let first = found.iter().find(|(_, own)| is_as_good(own, best));
-    Ok(Start::At(first.map_or(TRIED[0], |(tried, _)| *tried)))
+    Ok(Start::At(middle(&found)))
 }
 
-/// Of those tried the one with the largest sum; of equal ones the first.
+/// Of those tried the one with the least sum; of equal ones the first.
 fn best(found: &[(usize, Vec<f64>)]) -> usize {
     let sum = |k: usize| found[k].1.iter().sum::<f64>();
-    let places = (0..found.len()).rev();
+    let places = 0..found.len();
     places
-        .max_by(|&a, &b| sum(a).total_cmp(&sum(b)))
+        .min_by(|&a, &b| sum(a).total_cmp(&sum(b)))
         .unwrap_or(0)
 }
 
+/// The middle of those that cannot be told from the best.
+fn middle(found: &[(usize, Vec<f64>)]) -> usize {
+    let Some((_, least)) = found.get(best(found)) else {
+        return TRIED[0];
+    };
+    let good = || found.iter().filter(|(_, own)| is_as_good(own, least));
+    let ends = [good().next(), good().next_back()];
+    let product: usize = ends.iter().flatten().map(|(tried, _)| tried).product();
+    (product as f64).sqrt().round() as usize
+}
+
 /// Whether the mean difference is within its standard error.
-fn is_as_good(own: &[f64], best: &[f64]) -> bool {
+fn is_as_good(own: &[f64], least: &[f64]) -> bool {
     let n = own.len() as f64;
-    let differences = || best.iter().zip(own).map(|(b, o)| b - o);
+    let differences = || own.iter().zip(least).map(|(o, l)| o - l);
     let mean = differences().sum::<f64>() / n;
     let squares: f64 = differences().map(|d| (d - mean).powi(2)).sum();
     mean <= squares.sqrt() / n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_what_cannot_be_told_from_the_best() {
+        // Mean differences to the best, 8: 1 with standard error 0.5, 0.3 with 0.5, 0.1 with 0.1 (on the line), 1.
+        let best = vec![2.0; 4];
+        let apart = |d: f64, spread: f64| {
+            vec![
+                2.0 + d - spread,
+                2.0 + d + spread,
+                2.0 + d - spread,
+                2.0 + d + spread,
+            ]
+        };
+        let found = |last: f64| {
+            vec![
+                (2, apart(1.0, 1.0)),
+                (4, apart(0.3, 1.0)),
+                (8, best.clone()),
+                (16, apart(0.25, last)),
+                (32, apart(1.0, 0.5)),
+            ]
+        };
+        // sqrt(4 * 16), sqrt(4 * 8).
+        assert_eq!(middle(&found(0.51)), 8);
+        assert_eq!(middle(&found(0.49)), 6);
+        assert_eq!(middle(&[(4, best.clone()), (8, best.clone())]), 6);
+        assert_eq!(middle(&[]), 2);
+    }
 }
