@@ -137,7 +137,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     likelihood : str or dict, optional
         "gaussian", "binary" (entries 0 and 1), "ordinal" (entries 1, ..., L, where L is the largest) or {"ordinal": {"levels": L}}.
     candidates, max_candidates : int, optional
-        Candidate components at the start, and at most.
+        Components at the start and at most. Those at the start are found from the entries, whatever is said here, unless both numbers are the same.
     rank_a, rank_b : float, optional
         Prior of the rank: about Poisson(rank_a / rank_b).
     noise : dict, optional

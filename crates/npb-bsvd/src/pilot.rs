@@ -7,7 +7,7 @@ use rand::RngExt;
 use crate::config::Units;
 use crate::fit::{BsvdFit, Record};
 use crate::gibbs::BsvdSampler;
-use crate::{BsvdConfig, BsvdError, BsvdMove, Entries, SideInformation};
+use crate::{BsvdConfig, BsvdError, Entries, SideInformation};
 
 /// Numbers of components that are tried in turn.
 const TRIED: [usize; 10] = [2, 4, 8, 16, 23, 32, 45, 64, 91, 128];
@@ -34,10 +34,10 @@ pub(crate) enum Start {
 }
 
 /// The geometric mean of the fewest and of the most components whose squared errors of held-out entries are within a standard error of the best, in short chains
-/// without births and deaths.
+/// of so many components.
 ///
-/// A function of the entries and of the model: neither the seed nor [`BsvdConfig::candidates`] has a say. Birth and death find small components and lose
-/// them again, but those that matter take each other's place over thousands of sweeps: chains that start apart would stay apart.
+/// A function of the entries and of the model: neither the seed nor [`BsvdConfig::candidates`] has a say. Switches, births and deaths find small components and
+/// lose them again, but on ratings those that matter take each other's place over thousands of sweeps: chains that start apart would stay apart.
 pub(crate) fn start_rank(
     entries: &impl Entries,
     (side, units): (&SideInformation, Units),
@@ -53,8 +53,7 @@ pub(crate) fn start_rank(
         seed: 0,
         ..config.clone()
     };
-    let of_rank = |step| matches!(step, BsvdMove::Births | BsvdMove::Switches);
-    config.schedule.retain(|s| !of_rank(s.step));
+    config.schedule.retain(|s| !s.step.is_of_rank());
     let mut rng = stream(0, [PILOT, 0, 0, 0]);
     let held_out = || rng.random::<f64>() < HELD_OUT;
     let (kept, cells) = entries.split(held_out, side.clone(), &config)?;

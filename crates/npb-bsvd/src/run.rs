@@ -90,7 +90,7 @@ pub fn fit_watched(
     let key = fingerprint(&(data.content(), &data.side, cells, config))?;
     let checkpoint = watch.checkpoint(MODEL, env!("CARGO_PKG_VERSION"), key, config.chains)?;
     let mut config = config.clone();
-    if config.has_births() {
+    if config.finds_start() {
         let (centre, scale) = data.units();
         let units = Units::Given { centre, scale };
         let mut part = watch.part("start".to_owned(), 0.0);
