@@ -99,7 +99,7 @@ impl<V: Copy + Into<f64> + Send + Sync> Entries for Successes<'_, V> {
         let [trials, out_trials] = parts(self.trials, again())?;
         let mut cells = Cells::of(&out);
         for (value, trials) in cells.values.iter_mut().zip(out_trials.values()) {
-            *value /= (*trials).into();
+            *value /= Into::<f64>::into(*trials);
         }
         let data = BsvdData::binomial(&successes, &trials, side, config)?;
         Ok((data, cells))

@@ -100,7 +100,7 @@ fn middle(found: &[(usize, Vec<f64>)]) -> usize {
     let Some((_, least)) = found.get(best(found)) else {
         return TRIED[0];
     };
-    let good = || found.iter().filter(|(_, own)| is_as_good(own, least));
+    let good = || found.iter().filter(move |(_, own)| is_as_good(own, least));
     let ends = [good().next(), good().next_back()];
     let product: usize = ends.iter().flatten().map(|(tried, _)| tried).product();
     (product as f64).sqrt().round() as usize

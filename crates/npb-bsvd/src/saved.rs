@@ -62,6 +62,7 @@ impl BsvdFit {
         }
         expect(counts == self.column_counts, "columns of entries")?;
         expect(self.mean_entry.is_finite(), "mean of the entries")?;
+        expect(self.exposure.sharpness() <= 8, "sharpness")?;
         self.cells.check(self.n_rows(), self.n_cols())?;
         self.moments.check(&self.cells)?;
         let names = BsvdSampler::scalar_names();
