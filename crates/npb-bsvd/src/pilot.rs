@@ -20,7 +20,7 @@ const SWEEPS: SweepPlan = SweepPlan {
 };
 /// Share of the entries that are held out.
 const HELD_OUT: f64 = 0.1;
-/// Fewer held-out entries say nothing.
+/// Fewer held-out entries say nothing; where entries are so few chains mix, and the start is as given.
 const LEAST_HELD_OUT: usize = 20;
 /// Key of the random numbers: those of no seed and no chain.
 const PILOT: u64 = u64::MAX - 1;
@@ -44,6 +44,7 @@ pub(crate) fn start_rank(
     config: &BsvdConfig,
     part: &mut Part<'_, '_>,
 ) -> Result<Start, BsvdError> {
+    let given = config.candidates;
     let mut config = BsvdConfig {
         units,
         sweeps: SWEEPS,
@@ -60,7 +61,7 @@ pub(crate) fn start_rank(
     let most = kept.n_rows().min(kept.n_cols()).min(config.max_candidates);
     let mut found: Vec<(usize, Vec<f64>)> = Vec::new();
     if cells.values.len() < LEAST_HELD_OUT {
-        return Ok(Start::At(TRIED[0]));
+        return Ok(Start::At(given));
     }
     for &tried in TRIED.iter().filter(|&&tried| tried <= most.max(TRIED[0])) {
         (config.candidates, config.max_candidates) = (tried, tried);
