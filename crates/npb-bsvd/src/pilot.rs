@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_middle_of_what_cannot_be_told_from_the_best() {
-        // Mean differences to the best, 8: 1 with standard error 0.5, 0.3 with 0.5, 0.1 with 0.1 (on the line), 1.
+        // Mean differences to the best, 8: 1 and 0.3 with standard error 0.5, 0.25 with half of what is asked for, 1 with 0.25.
         let best = vec![2.0; 4];
         let apart = |d: f64, spread: f64| {
             vec![
