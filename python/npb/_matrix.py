@@ -141,7 +141,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     likelihood : str or dict, optional
         "gaussian", "binary" (entries 0 and 1), "ordinal" (entries 1, ..., L, where L is the largest) or {"ordinal": {"levels": L}}.
     candidates, max_candidates : int, optional
-        Candidate components at the start, and at most.
+        Components at the start and at most. Those at the start are found from the entries, whatever is said here, unless both numbers are the same.
     rank_a, rank_b : float, optional
         Prior of the rank: about Poisson(rank_a / rank_b).
     noise : dict, optional
@@ -230,7 +230,6 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         names = tuple(side.texts() for side in sides)
         self._take(self._fit_native(shape, *cells, rows, columns, names, settings=settings))
         self._rows, self._columns = sides
-        self._seen = sparse.csr_array((np.ones(len(cells[2]), dtype=bool), (cells[0], cells[1])), shape=shape)
         return self
 
     @classmethod
@@ -239,7 +238,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         models = differ(models)
         pooled = cls(**models[0].get_params(deep=False))
         pooled._take(cls._native.pooled([model._fit for model in models]))
-        pooled._rows, pooled._columns, pooled._seen = models[0]._rows, models[0]._columns, models[0]._seen
+        pooled._rows, pooled._columns = models[0]._rows, models[0]._columns
         return pooled
 
     def _take(self, fit):
@@ -249,8 +248,9 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         self.diagnostics_ = fit.diagnostics()
         self.rank_distribution_ = fit.rank_distribution()
         self._rows, self._columns = (Side(what, named(names).tolist() if names else None) for what, names in zip(("rows", "columns"), fit.names(), strict=True))
-        # A file does not hold the entries.
-        self._seen = None
+        counts, columns = fit.observed()
+        places = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        self._seen = sparse.csr_array((np.ones(len(columns), dtype=bool), columns.astype(np.int64), places), shape=self.shape_)
 
     def _cells(self, rows, columns, level=0.9):
         check_is_fitted(self)
@@ -279,25 +279,38 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         check_is_fitted(self)
         return self._fit.draws(self._rows.places(rows), self._columns.places(columns), self._threads())
 
-    def recommend(self, row, n=10, exclude=None):
-        """The n columns with the largest posterior means in a row, without those in `exclude` (None: those observed in the row).
+    def recommend(self, row, n=10, exclude=None, by="choice", like_from=None):
+        """A list of n columns for a row.
+
+        Parameters
+        ----------
+        exclude : columns to leave out; None for those observed in the row
+        by : "choice", for lists of everything open: by the chance that the row comes to have an entry in a column, learned from who has entries where,
+            times the probability that it is a like; or "mean", the largest posterior means, which may be of columns that few have entries in
+        like_from : entries of this or more are likes, with "choice"; None for the mean entry
 
         Returns
         -------
-        list of dict with `column`, `mean`, `sd` (of the mean) and `in_top`, the probability of being among the n best
+        list of dict with `column`, `mean`, `sd` (of the mean); by choice `exposure` and `liked`, the two chances; by mean `in_top`, the probability of
+        being among the n best
         """
         check_is_fitted(self)
         row, n = self._rows.place(row), count("n", n)
+        if by not in ("choice", "mean"):
+            raise ValueError(f'by={by!r}: must be "choice" or "mean"')
         if row >= self.shape_[0]:
             raise ValueError(f"rows: there is no {row}, there are {self.shape_[0]}")
-        if exclude is not None:
-            left_out = self._columns.places(exclude)
-        elif self._seen is not None:
-            left_out = self._seen.indices[self._seen.indptr[row] : self._seen.indptr[row + 1]]
+        left_out = self._seen.indices[slice(*self._seen.indptr[row : row + 2])] if exclude is None else self._columns.places(exclude)
+        left_out = left_out.tolist()
+        if by == "choice":
+            names = ("column", "exposure", "liked", "mean", "sd")
+            found = self._fit.recommend(row, n, None if like_from is None else float(like_from), left_out, self._threads())
+        elif like_from is not None:
+            raise ValueError('like_from: goes with by="choice"')
         else:
-            raise ValueError("exclude: say which columns to leave out (perhaps none); a fit from a file does not know what was observed")
-        found = self._fit.top(row, n, left_out.tolist(), self._threads())
-        return [dict(zip(("column", "mean", "sd", "in_top"), (self._columns.name(j), *rest), strict=True)) for j, *rest in found]
+            names = ("column", "mean", "sd", "in_top")
+            found = self._fit.top(row, n, left_out, self._threads())
+        return [dict(zip(names, (self._columns.name(j), *rest), strict=True)) for j, *rest in found]
 
     def next_cells(self, n=10, rows=None, columns=None, how="uncorrelated"):
         """The cells whose values would teach most, in order: active learning.
@@ -316,8 +329,6 @@ class BayesianMatrixCompletion(Sampled, _Entries):
             raise ValueError("rows and columns of the candidates: give both or neither")
         if rows is not None:
             rows, columns = self._rows.places(rows), self._columns.places(columns)
-        elif self._seen is None:
-            raise ValueError("rows, columns: say which cells are candidates; a fit from a file does not know what was observed")
         else:
             rows, columns = self._unobserved(5_000)
         found = self._fit.next_cells(rows, columns, count("n", n), how, self._threads())
@@ -451,13 +462,21 @@ class HybridRecommender(_Entries):
         user = self._user(user, liked, disliked)
         return self._fit.probabilities(user, self._threads())
 
-    def recommend(self, user=None, n=10, *, liked=(), disliked=(), explore=None):
-        """The n best items that the user has not rated; with a seed in `explore`, those of one draw (Thompson sampling).
+    def recommend(self, user=None, n=10, *, liked=(), disliked=(), by="choice", explore=None):
+        """The n best items that the user has not rated.
+
+        Parameters
+        ----------
+        by : "choice", for lists of everything open: by the chance that the user comes to rate an item, learned from who rated what, times that of a like;
+            or "like", by the chance of a like alone, which few ratings can make large
+        explore : a seed; the list is then by one draw of the chances of a like (Thompson sampling)
 
         Returns
         -------
         list of dict with `item`, `probability` of a like, and its `sd`
         """
         user, n = self._user(user, liked, disliked), count("n", n)
-        found = self._fit.top(user, n, explore, self._threads())
+        if by not in ("choice", "like"):
+            raise ValueError(f'by={by!r}: must be "choice" or "like"')
+        found = self._fit.top(user, n, by == "choice", explore, self._threads())
         return [{"item": self._items.name(j), "probability": p, "sd": sd} for j, p, sd in found]

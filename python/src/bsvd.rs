@@ -1,8 +1,8 @@
 //! npb-bsvd: matrices most of whose entries are missing.
 
 use npb_bsvd::{
-    Acquisition, BsvdConfig, BsvdError, BsvdFit, Cells, Prediction, Ranked, SideInformation,
-    Wanted, fit_watched,
+    Acquisition, BsvdConfig, BsvdError, BsvdFit, Cells, Prediction, Ranked, Recommended,
+    SideInformation, Wanted, fit_watched,
 };
 use npb_infer::Trace;
 use pyo3::exceptions::PyValueError;
@@ -195,6 +195,32 @@ impl Bsvd {
         threads: usize,
     ) -> PyResult<Best> {
         ask(py, threads, || self.0.top(row, n, &exclude)).map(best)
+    }
+
+    /// Index, exposure, probability of a like, mean and sd of what the row would come to have entries in and like.
+    fn recommend(
+        &self,
+        py: Python<'_>,
+        row: usize,
+        n: usize,
+        like_from: Option<f64>,
+        exclude: Option<Vec<u32>>,
+        threads: usize,
+    ) -> PyResult<Vec<(usize, f64, f64, f64, f64)>> {
+        let found = ask(py, threads, || {
+            self.0.recommend(row, n, like_from, exclude.as_deref())
+        })?;
+        let one = |r: Recommended| (r.index, r.exposure, r.liked, r.mean, r.sd);
+        Ok(found.into_iter().map(one).collect())
+    }
+
+    /// How many entries each row has, and their columns, row by row.
+    fn observed<'py>(&self, py: Python<'py>) -> PyResult<(Array<'py, u32>, Array<'py, u32>)> {
+        let columns: Vec<u32> = self.0.observed().flatten().copied().collect();
+        Ok((
+            array(py, &[self.0.n_rows()], self.0.row_counts().to_vec())?,
+            array(py, &[columns.len()], columns)?,
+        ))
     }
 
     /// A new row by its entries and features: what is believed of each of its cells.

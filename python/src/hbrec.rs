@@ -86,12 +86,13 @@ impl Hbrec {
         array(py, &[found.len()], found)
     }
 
-    /// The best items that the user has not rated; by one draw, if a seed is given.
+    /// The best items that the user has not rated, by what it would choose and like, or like alone; by one draw, if a seed is given.
     fn top(
         &self,
         py: Python<'_>,
         user: User,
         n: usize,
+        by_choice: bool,
         explore: Option<u64>,
         threads: usize,
     ) -> PyResult<Best> {
@@ -99,7 +100,8 @@ impl Hbrec {
             let profile = self.profile(user)?;
             match explore {
                 Some(seed) => self.0.explore(&profile, n, seed),
-                None => self.0.top(&profile, n),
+                None if by_choice => self.0.top(&profile, n),
+                None => self.0.top_liked(&profile, n),
             }
         })?;
         let one = |r: &npb_hbrec::Recommendation| (r.item, r.chance.probability, r.chance.sd);

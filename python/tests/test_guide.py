@@ -105,12 +105,12 @@ def test_recommend(run):
     ratings, top, mean, model = found["ratings"], found["top"], found["mean"], found["model"]
     rated = set(ratings["film"][ratings["user"] == "u3"])
     assert len(top) == 5 and not set(top["column"]) & rated
-    assert top["mean"].is_monotonic_decreasing and top["in_top"].between(0, 1).all()
+    assert (top["exposure"] * top["liked"]).is_monotonic_decreasing and top["liked"].between(0, 1).all()
     np.testing.assert_allclose(mean, top["mean"])
     assert (found["sd"] > top["sd"]).all()
     assert ((found["lower"] < mean) & (mean < found["upper"])).all()
     rest = sorted(set(ratings["film"]) - rated)
-    assert mean[0] == model.predict(["u3"] * len(rest), rest).max()
+    assert model.recommend("u3", n=1, by="mean")[0]["mean"] == model.predict(["u3"] * len(rest), rest).max()
     stars = ratings["stars"]
     error = model.predict(ratings["user"], ratings["film"]) - stars
     assert np.mean(error**2) < 0.5 * np.var(stars)

@@ -149,9 +149,10 @@ def test_matrices_and_recommenders_by_name(low_rank):
     model = npb.BayesianMatrixCompletion(**settings).fit(frame)
     plain = npb.BayesianMatrixCompletion(**settings).fit(X)
     np.testing.assert_array_equal(model.complete(), plain.complete())
-    best = model.recommend("u3", 4)
-    assert [one["column"] for one in best] == [items[one["column"]] for one in plain.recommend(3, 4)]
-    assert all(np.isnan(frame.at["u3", one["column"]]) for one in best)
+    for by in ("choice", "mean"):
+        best = model.recommend("u3", 4, by=by)
+        assert [one["column"] for one in best] == [items[one["column"]] for one in plain.recommend(3, 4, by=by)]
+        assert all(np.isnan(frame.at["u3", one["column"]]) for one in best)
     assert model.predict(["u3"], ["i7"])[0] == plain.predict([3], [7])[0]
     assert len(model.recommend("u3", 25, exclude=[])) == 25
     with pytest.raises(ValueError, match="rows: there is no 'u99'"):
@@ -184,8 +185,10 @@ def test_names_and_files_of_matrices(tmp_path, low_rank):
     model.save(tmp_path / "m")
     loaded = npb.BayesianMatrixCompletion.load(tmp_path / "m")
     assert loaded.predict(["u3"], [4])[0] == model.predict(["u3"], [4])[0]
-    with pytest.raises(ValueError, match="exclude: say which"):
-        loaded.recommend("u3")
+    # The file knows what was observed.
+    for by in ("choice", "mean"):
+        assert loaded.recommend("u3", by=by) == model.recommend("u3", by=by)
+    assert loaded.next_cells(3) == model.next_cells(3)
 
 
 def test_the_next_cells_to_ask_for(low_rank):
@@ -322,6 +325,10 @@ def test_what_was_taken_without_a_word(moons, low_rank):
         (lambda: recommender.recommend(0, liked=[1]), "ask as a new user"),
         (lambda: recommender.recommend(0, n=-1), "n=-1: must be a whole number from 1"),
         (lambda: matrix.recommend(99), "rows: there is no 99"),
+        (lambda: matrix.recommend(0, by="best"), "by='best': must be"),
+        (lambda: matrix.recommend(0, by="mean", like_from=4), "like_from: goes with"),
+        (lambda: matrix.recommend(0, like_from=np.nan), "like_from"),
+        (lambda: recommender.recommend(0, by="best"), "by='best': must be"),
         (lambda: imputer.sample_missing(X, 0), "n_draws=0"),
         (lambda: table.sample_missing(mixed, 10**10), "n_draws=10000000000"),
         (lambda: table.impute(mixed[:5], training=True), "the table has 5 rows, that of the fit 120"),

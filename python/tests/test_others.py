@@ -40,6 +40,11 @@ def test_matrix_completion(tmp_path, low_rank):
     assert model.diagnostics_ and model.rank_distribution_.argmax() == 2
     best = model.recommend(0, 3, exclude=[1])
     assert len(best) == 3 and 1 not in [b["column"] for b in best]
+    listed = model.recommend(0, 20, exclude=[], like_from=0.5)
+    scores = [b["exposure"] * b["liked"] for b in listed]
+    assert len(listed) == min(20, X.shape[1]) and scores == sorted(scores, reverse=True)
+    means = [b["mean"] for b in model.recommend(0, 5, by="mean")]
+    assert means == sorted(means, reverse=True)
     mean, lower, upper = model.fold_in(np.arange(10), full[0, :10])
     assert np.corrcoef(mean, full[0])[0, 1] > 0.9 and (lower < upper).all()
     same_after_pickle_and_file(model, lambda m: m.complete(), tmp_path / "m")
@@ -79,7 +84,10 @@ def test_recommender(tmp_path):
     model = HybridRecommender(like_from=1.0).fit(X, item_features=features)
     hits = [np.mean(liked[u, [b["item"] for b in model.recommend(u, 5)]]) for u in range(20)]
     assert np.mean(hits) > 0.8
-    assert not set(np.flatnonzero(~np.isnan(X[0]))) & {b["item"] for b in model.recommend(0, 30)}
+    for by in ("choice", "like"):
+        assert not set(np.flatnonzero(~np.isnan(X[0]))) & {b["item"] for b in model.recommend(0, 30, by=by)}
+    chances = [b["probability"] for b in model.recommend(0, 30, by="like")]
+    assert chances == sorted(chances, reverse=True) != [b["probability"] for b in model.recommend(0, 30)]
     new = model.predict_proba(liked=np.flatnonzero(kind == 1)[:3], disliked=np.flatnonzero(kind == 0)[:3])
     assert new[kind == 1].mean() > new[kind == 0].mean() + 0.3
     assert model.recommend(0, 3, explore=1) == model.recommend(0, 3, explore=1)

@@ -48,8 +48,7 @@ pub enum BsvdMove {
     /// Switches with their scales integrated out, then the scales (W 5.4 to 5.6, corrected), for all candidates in random order.
     Switches,
     /// Births and deaths of components, and their scales, with the factors, intercepts and coefficients of a whole side integrated out; these are drawn
-    /// then. Rows and columns take turns. In the first three quarters of the burn-in the number of components is adapted as well: those that have become
-    /// dispensable go, others are tried while there are none.
+    /// then. Rows and columns take turns.
     Births,
     /// Lengths of the factors against the scales, their product fixed.
     Scale,
@@ -65,6 +64,13 @@ pub enum BsvdMove {
     ScalePrecision,
     /// Means of factors and coefficients, precisions of intercepts and coefficients.
     Hyper,
+}
+
+impl BsvdMove {
+    /// Whether the number of components may change.
+    pub(crate) fn is_of_rank(self) -> bool {
+        matches!(self, Self::Births | Self::Switches)
+    }
 }
 
 /// How factors, intercepts and coefficients of a row (or column) are drawn. Both ways are exact.
@@ -99,10 +105,11 @@ pub struct BsvdConfig {
     pub likelihood: Likelihood,
     /// Units of the model.
     pub units: Units,
-    /// Components at the start, all of them active. In the burn-in their number is adapted: see [`BsvdMove::Births`].
+    /// Components at the start, all of them active. Their number is found from the entries by [`fit`](crate::fit), whatever is said here (the configuration of a
+    /// fit says what was found), unless `max_candidates` is the same: then there are so many, as in W.
     pub candidates: usize,
-    /// `K`, and the most components that can be active. With [`BsvdMove::Switches`] and no births `K` is `candidates` and grows by half up to this when all
-    /// are active in a sweep of the second half of the burn-in.
+    /// The most components that can be active. With [`BsvdMove::Births`] `K` is this; with [`BsvdMove::Switches`] and no births `K` is the number at the
+    /// start and grows by half up to this when all are active in a sweep of the second half of the burn-in.
     pub max_candidates: usize,
     /// `a` of the prior of the switches, `Beta(a/K, b (K-1)/K)`: about Poisson(a/b) components are active.
     pub rank_a: f64,
@@ -341,6 +348,11 @@ impl BsvdConfig {
             Likelihood::Binary | Likelihood::Binomial => false,
         };
         (can && self.row_noise, can && self.column_noise)
+    }
+
+    /// Whether the number of components at the start is found from the entries.
+    pub(crate) fn finds_start(&self) -> bool {
+        self.max_candidates > self.candidates && self.schedule.iter().any(|s| s.step.is_of_rank())
     }
 
     /// Whether components are born and die; then `K` of the prior is `max_candidates` from the start on.

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use npb_data::Ratings;
 use npb_infer::ranges::OutOfRange;
 use serde::Serialize;
 
@@ -10,7 +9,7 @@ use crate::config::Units;
 use crate::features::SideInformation;
 use crate::likelihood::Likelihood;
 use crate::{BsvdConfig, BsvdError};
-use npb_data::Features;
+use npb_data::{Exposure, Features, Ratings};
 
 /// Blocks of rows (or columns) that are worked on in parallel and summed in order, at most.
 const BLOCKS: usize = 256;
@@ -74,6 +73,8 @@ pub struct BsvdData {
     pub(crate) rows: Cells,
     pub(crate) columns: Cells,
     pub(crate) side: SideInformation,
+    /// Which rows come to have entries where.
+    pub(crate) exposure: Exposure,
     /// What the entries were prepared for.
     pub(crate) likelihood: Likelihood,
     pub(crate) centre: f64,
@@ -159,8 +160,8 @@ impl BsvdData {
             units(ratings, config.units)?
         };
         let in_units = |v: &V| ((Into::<f64>::into(*v) - centre) / scale) as f32;
-        let mut data =
-            Self::unweighted(ratings, side, config.likelihood, (centre, scale), in_units);
+        let units = (centre, scale);
+        let mut data = Self::unweighted(ratings, side, config.likelihood, units, in_units)?;
         if let Some(at) = data.rows.values.iter().position(|v| !v.is_finite()) {
             return Err(entry(ratings, at, BEYOND));
         }
@@ -197,7 +198,7 @@ impl BsvdData {
         fits("row features", side.rows.as_ref(), successes.n_rows())?;
         fits("column features", side.columns.as_ref(), successes.n_cols())?;
         let (outcomes, counts) = counts(successes, trials)?;
-        let mut data = Self::unweighted(successes, side, config.likelihood, (0.0, 1.0), |_| 0.0);
+        let mut data = Self::unweighted(successes, side, config.likelihood, (0.0, 1.0), |_| 0.0)?;
         data.places = places(successes)?;
         let roots: Vec<f32> = counts.iter().map(|&n| f64::from(n).sqrt() as f32).collect();
         let by_columns = data.places.iter().map(|&at| roots[at as usize]).collect();
@@ -213,7 +214,7 @@ impl BsvdData {
         likelihood: Likelihood,
         (centre, scale): (f64, f64),
         in_units: impl Fn(&V) -> f32 + Sync,
-    ) -> Self {
+    ) -> Result<Self, BsvdError> {
         let (n_rows, n_cols) = (ratings.n_rows(), ratings.n_cols());
         let rows = Cells::new(
             starts(n_rows, |i| ratings.row(i).0.len()),
@@ -234,7 +235,9 @@ impl BsvdData {
                 .map(&in_units)
                 .collect(),
         );
-        Self {
+        let lists = (0..n_rows).map(|i| ratings.row(i).0);
+        Ok(Self {
+            exposure: Exposure::learn(n_cols, lists)?,
             rows,
             columns,
             side,
@@ -245,7 +248,7 @@ impl BsvdData {
             trials: Vec::new(),
             roots: (Vec::new(), Vec::new()),
             places: Vec::new(),
-        }
+        })
     }
 
     /// I.
@@ -266,6 +269,20 @@ impl BsvdData {
     /// Centre and scale of the units of the model: `(y - centre) / scale`.
     pub fn units(&self) -> (f64, f64) {
         (self.centre, self.scale)
+    }
+
+    /// Mean of the entries as they were given, per trial.
+    pub(crate) fn mean_entry(&self) -> f64 {
+        let first = match self.likelihood {
+            Likelihood::Gaussian => {
+                let sum: f64 = self.rows.values.iter().map(|&y| f64::from(y)).sum();
+                return self.centre + self.scale * sum / self.n_observed() as f64;
+            }
+            Likelihood::Ordinal { .. } => 1.0,
+            Likelihood::Binary | Likelihood::Binomial => 0.0,
+        };
+        let sum: f64 = self.outcomes.iter().map(|&y| f64::from(y)).sum();
+        first + sum / self.total_weight()
     }
 
     /// Sum of the weights of the entries.

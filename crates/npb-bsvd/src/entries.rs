@@ -1,8 +1,8 @@
 //! What a fit is made of: values or levels of cells, or successes among trials.
 
-use npb_data::Ratings;
+use npb_data::{Rating, Ratings};
 
-use crate::{BsvdConfig, BsvdData, BsvdError, SideInformation};
+use crate::{BsvdConfig, BsvdData, BsvdError, Cells, SideInformation};
 
 /// The observed entries that a fit is made of: [`Ratings`] of values, levels, zeros and ones; or [`Successes`].
 pub trait Entries {
@@ -11,11 +11,42 @@ pub trait Entries {
     /// # Errors
     /// As [`BsvdData::new`] and [`BsvdData::binomial`].
     fn prepare(&self, side: SideInformation, config: &BsvdConfig) -> Result<BsvdData, BsvdError>;
+
+    /// The same without the entries that `held_out` says, in order by rows, and these with their values (rates of successes).
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    fn split(
+        &self,
+        held_out: impl FnMut() -> bool,
+        side: SideInformation,
+        config: &BsvdConfig,
+    ) -> Result<(BsvdData, Cells), BsvdError>;
+}
+
+/// Entries that are kept, and those that are held out.
+fn parts<V: Copy + Into<f64> + Send + Sync>(
+    ratings: &Ratings<V>,
+    mut held_out: impl FnMut() -> bool,
+) -> Result<[Ratings<V>; 2], BsvdError> {
+    let (out, kept): (Vec<Rating<V>>, Vec<Rating<V>>) = ratings.iter().partition(|_| held_out());
+    let (n, m) = (ratings.n_rows(), ratings.n_cols());
+    Ok([Ratings::new(n, m, &kept)?, Ratings::new(n, m, &out)?])
 }
 
 impl<V: Copy + Into<f64> + Send + Sync> Entries for Ratings<V> {
     fn prepare(&self, side: SideInformation, config: &BsvdConfig) -> Result<BsvdData, BsvdError> {
         BsvdData::new(self, side, config)
+    }
+
+    fn split(
+        &self,
+        held_out: impl FnMut() -> bool,
+        side: SideInformation,
+        config: &BsvdConfig,
+    ) -> Result<(BsvdData, Cells), BsvdError> {
+        let [kept, out] = parts(self, held_out)?;
+        Ok((BsvdData::new(&kept, side, config)?, Cells::of(&out)))
     }
 }
 
@@ -50,5 +81,27 @@ pub struct Successes<'a, V = f64> {
 impl<V: Copy + Into<f64> + Send + Sync> Entries for Successes<'_, V> {
     fn prepare(&self, side: SideInformation, config: &BsvdConfig) -> Result<BsvdData, BsvdError> {
         BsvdData::binomial(self.successes, self.trials, side, config)
+    }
+
+    fn split(
+        &self,
+        held_out: impl FnMut() -> bool,
+        side: SideInformation,
+        config: &BsvdConfig,
+    ) -> Result<(BsvdData, Cells), BsvdError> {
+        let mut marks = Vec::with_capacity(self.successes.n_observed());
+        marks.resize_with(self.successes.n_observed(), held_out);
+        let again = || {
+            let mut marks = marks.iter();
+            move || marks.next().copied().unwrap_or(false)
+        };
+        let [successes, out] = parts(self.successes, again())?;
+        let [trials, out_trials] = parts(self.trials, again())?;
+        let mut cells = Cells::of(&out);
+        for (value, trials) in cells.values.iter_mut().zip(out_trials.values()) {
+            *value /= Into::<f64>::into(*trials);
+        }
+        let data = BsvdData::binomial(&successes, &trials, side, config)?;
+        Ok((data, cells))
     }
 }

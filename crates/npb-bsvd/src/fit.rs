@@ -19,7 +19,7 @@ use crate::start::switch_on;
 use crate::state::BsvdState;
 use crate::view::View;
 use crate::{BsvdConfig, BsvdError};
-use npb_data::Features;
+use npb_data::{Exposure, Features};
 
 /// Second word of the keys of random streams that belong to no sweep: questions to a fit.
 pub(crate) const QUESTION: u64 = u64::MAX;
@@ -55,6 +55,12 @@ pub struct BsvdFit {
     /// Training entries of each row and of each column.
     pub(crate) row_counts: Vec<u32>,
     pub(crate) column_counts: Vec<u32>,
+    /// Columns of the training entries, row by row, ascending in each.
+    pub(crate) entry_columns: Vec<u32>,
+    /// Which rows come to have entries where.
+    pub(crate) exposure: Exposure,
+    /// Mean of the training entries, per trial.
+    pub(crate) mean_entry: f64,
     pub(crate) row_names: Names,
     pub(crate) column_names: Names,
 }
@@ -145,6 +151,9 @@ impl<'d> Record<'d> {
             scale: self.data.scale,
             row_counts: counts(&self.data.rows),
             column_counts: counts(&self.data.columns),
+            entry_columns: self.data.rows.others.clone(),
+            exposure: self.data.exposure,
+            mean_entry: self.data.mean_entry(),
             row_names: Names::default(),
             column_names: Names::default(),
         }
@@ -199,7 +208,8 @@ impl BsvdFit {
                 && fit.side == all.side
                 && (fit.centre, fit.scale) == (all.centre, all.scale)
                 && fit.row_counts == all.row_counts
-                && fit.column_counts == all.column_counts;
+                && fit.column_counts == all.column_counts
+                && fit.entry_columns == all.entry_columns;
             if !same {
                 return Err(BsvdError::State {
                     what: format!(
@@ -242,6 +252,16 @@ impl BsvdFit {
     /// Number of training entries of each column.
     pub fn column_counts(&self) -> &[u32] {
         &self.column_counts
+    }
+
+    /// The columns in which each row has training entries, ascending.
+    pub fn observed(&self) -> impl Iterator<Item = &[u32]> {
+        let mut rest = &self.entry_columns[..];
+        self.row_counts.iter().map(move |&n| {
+            let (own, later) = rest.split_at(n as usize);
+            rest = later;
+            own
+        })
     }
 
     /// The stored draws, in order, evenly spread over the kept ones ([`BsvdConfig::stored_draws`] of them); factors in single precision.

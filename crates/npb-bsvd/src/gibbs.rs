@@ -1,6 +1,5 @@
 //! The Gibbs sampler.
 
-mod adapt;
 mod births;
 mod components;
 mod group;
@@ -277,11 +276,7 @@ impl<'d> BsvdSampler<'d> {
             }
             self.apply(scheduled.step)?;
         }
-        if self.config.has_births() {
-            self.adapt_rank();
-        } else {
-            self.grow();
-        }
+        self.grow();
         tuning::watch(self.data, &self.config, &mut self.state, self.sweep);
         Ok(())
     }

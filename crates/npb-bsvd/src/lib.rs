@@ -56,7 +56,7 @@
 //! | settings, moves as values | [`BsvdConfig`], [`BsvdMove`], [`Scheduled`], [`Likelihood`] |
 //! | any cell, by index or name | [`BsvdFit::predict`], [`Prediction`], [`CellPosterior`], [`Key`] |
 //! | held-out entries | [`BsvdFit::evaluate`], [`Evaluation`]; followed from the start: [`Cells`], [`CellMoments`] |
-//! | recommend | [`BsvdFit::recommend`], [`BsvdFit::top`], [`Ranked`] |
+//! | recommend | [`BsvdFit::recommend`], [`Recommended`], [`BsvdFit::top`], [`Ranked`] |
 //! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
 //! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
@@ -85,6 +85,7 @@ mod links;
 mod mixing;
 mod names;
 mod normals;
+mod pilot;
 mod posterior;
 mod predict;
 mod probit;
@@ -126,7 +127,7 @@ pub use npb_infer::Saved;
 pub use npb_priors;
 pub use posterior::{Components, Loadings};
 pub use predict::{CellPosterior, Prediction};
-pub use ranking::Ranked;
+pub use ranking::{Ranked, Recommended};
 pub use run::{fit, fit_watched};
 pub use similar::Similar;
 pub use state::{BsvdState, SideState, Tuning};

@@ -10,7 +10,6 @@ use crate::predict::CellPosterior;
 use crate::response::Response;
 use crate::side::{Line, Side};
 use crate::view::View;
-use npb_data::Ratings;
 
 /// Columns that are worked on together.
 const BLOCK: usize = 512;
@@ -29,6 +28,24 @@ pub struct Ranked {
     pub sd: f64,
     /// Posterior probability that it is one of the n best: near 1 for a sure choice, small where many are about as good.
     pub in_top: f64,
+}
+
+/// A column of a list of everything open, with what is expected there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recommended {
+    /// Its place.
+    pub index: usize,
+    /// Its name, when the fit has names.
+    pub name: Option<String>,
+    /// Chance that the row comes to have an entry there, from who has entries where.
+    pub exposure: f64,
+    /// Posterior probability that such an entry is a like.
+    pub liked: f64,
+    /// Posterior mean of the noise-free value.
+    pub mean: f64,
+    /// Posterior standard deviation of the noise-free value.
+    pub sd: f64,
 }
 
 /// A row or column in all draws; equally many lines for each draw.
@@ -68,30 +85,49 @@ impl<'a> Ranking<'a> {
 
     /// The n columns with the largest posterior means, largest first.
     pub(crate) fn top(&self, n: usize, exclude: &[u32]) -> Result<Vec<Ranked>, BsvdError> {
-        self.best(n, exclude, |_, mean| mean)
+        let other = self.side.opposite();
+        let size = self.fit.size(other);
+        let wanted = self.wanted(exclude)?;
+        let moments = self.moments(size);
+        let best = best(n, &wanted, |j| moments[j].0);
+        let in_top = self.in_top(&best, &wanted);
+        let name = |j: usize| self.fit.names(other).get(j).cloned();
+        let ranked = best.iter().zip(in_top).map(|(&index, in_top)| Ranked {
+            index,
+            name: name(index),
+            mean: moments[index].0,
+            sd: moments[index].1,
+            in_top,
+        });
+        Ok(ranked.collect())
     }
 
-    /// Probability of an entry of at least `from` at each column, averaged over the draws.
-    fn at_least(&self, from: f64, size: usize) -> Vec<f64> {
-        let drawn = self.drawn();
-        let of_draw = |(view, line): &(&View<'_>, &Line<'_>)| -> Vec<f64> {
-            let mut values = vec![0.0; size];
-            view.latents(self.side, line, 0, &mut values);
-            let above = |(j, &x): (usize, &f64)| 1.0 - self.response(view, line, j).cdf(from, x).0;
-            values.iter().enumerate().map(above).collect()
-        };
-        let all = parallel::map(drawn.iter(), of_draw);
-        let mean = |j: usize| all.iter().map(|draw| draw[j]).sum::<f64>() / all.len() as f64;
-        (0..size).map(mean).collect()
-    }
-
-    /// The n columns with the largest scores, largest first; a score is made of a column and its posterior mean.
-    fn best(
+    /// The n columns with the largest products of the chance of an entry (`exposure`) and that of one of at least `from`, largest first.
+    fn recommend(
         &self,
         n: usize,
         exclude: &[u32],
-        score: impl Fn(usize, f64) -> f64,
-    ) -> Result<Vec<Ranked>, BsvdError> {
+        exposure: &[f64],
+        from: f64,
+    ) -> Result<Vec<Recommended>, BsvdError> {
+        let other = self.side.opposite();
+        let size = self.fit.size(other);
+        let wanted = self.wanted(exclude)?;
+        let (moments, liked) = (self.moments(size), self.at_least(from, size));
+        let best = best(n, &wanted, |j| exposure[j] * liked[j]);
+        let recommended = |&index: &usize| Recommended {
+            index,
+            name: self.fit.names(other).get(index).cloned(),
+            exposure: exposure[index],
+            liked: liked[index],
+            mean: moments[index].0,
+            sd: moments[index].1,
+        };
+        Ok(best.iter().map(recommended).collect())
+    }
+
+    /// Whether each column is open to lists.
+    fn wanted(&self, exclude: &[u32]) -> Result<Vec<bool>, BsvdError> {
         let other = self.side.opposite();
         let size = self.fit.size(other);
         let mut wanted = vec![true; size];
@@ -103,25 +139,26 @@ impl<'a> Ranking<'a> {
             })?;
             *place = false;
         }
-        let moments = self.moments(size);
-        let mut best: Vec<usize> = (0..size).filter(|&j| wanted[j]).collect();
-        // A stable sort: of equal ones the first stays first.
-        let score = |j: usize| score(j, moments[j].0);
-        best.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
-        best.truncate(n);
-        let in_top = self.in_top(&best, &wanted);
-        let name = |j: usize| self.fit.names(other).get(j).cloned();
-        Ok(best
-            .iter()
-            .zip(in_top)
-            .map(|(&index, in_top)| Ranked {
-                index,
-                name: name(index),
-                mean: moments[index].0,
-                sd: moments[index].1,
-                in_top,
-            })
-            .collect())
+        Ok(wanted)
+    }
+
+    /// Probability of an entry of at least `from` at each column, averaged over the draws.
+    fn at_least(&self, from: f64, size: usize) -> Vec<f64> {
+        let drawn = self.drawn();
+        let block = |first: usize| {
+            let mut values = vec![0.0; BLOCK.min(size - first)];
+            let mut sums = vec![0.0; values.len()];
+            for (view, line) in &drawn {
+                view.latents(self.side, line, first, &mut values);
+                for (j, (sum, &x)) in (first..).zip(sums.iter_mut().zip(&values)) {
+                    *sum += 1.0 - self.response(view, line, j).cdf(from, x).0;
+                }
+            }
+            sums
+        };
+        let sums = parallel::map((0..size).step_by(BLOCK), block);
+        let mean = |sum: f64| sum / drawn.len() as f64;
+        sums.into_iter().flatten().map(mean).collect()
     }
 
     /// Posterior mean and standard deviation of the noise-free value at every column.
@@ -179,6 +216,14 @@ impl<'a> Ranking<'a> {
     }
 }
 
+/// The n places with the largest scores among those wanted, largest first; of equal ones the first.
+fn best(n: usize, wanted: &[bool], score: impl Fn(usize) -> f64) -> Vec<usize> {
+    let mut best: Vec<usize> = (0..wanted.len()).filter(|&j| wanted[j]).collect();
+    best.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
+    best.truncate(n);
+    best
+}
+
 impl BsvdFit {
     /// The `n` columns with the largest posterior means in a row, largest first: what to recommend, and how sure that is.
     ///
@@ -212,45 +257,35 @@ impl BsvdFit {
         self.ranked(self.row(row)?, |ranking| ranking.top(n, exclude))
     }
 
-    /// The `n` columns that a row will most probably come to have entries in, of at least `like_from`: a list of everything open, as for a front page. By the
-    /// probability of such an entry times that of an entry at all, which is learned from who has entries where ([`Ratings::exposure`]); columns that the
-    /// row has entries in are left out. `ratings`: those of the fit, or later ones of the same matrix. Numbers of the list are those of
-    /// [`top`](Self::top). Cost: that of `top`, and one look at all ratings.
+    /// The `n` columns that a row will most probably come to have entries in, of at least `like_from`: a list of everything open, as for a front page.
+    ///
+    /// By the probability of such an entry times that of an entry at all, which is learned from who has entries where ([`Exposure`](npb_data::Exposure)). Lists by
+    /// [`top`](Self::top) are of what would be best if the row had an entry there: columns that few have entries in may lead them. `like_from`: None for the
+    /// mean of the entries of the fit. `exclude`: columns to leave out; None for those that the row had entries in. Cost: twice that of `top`, and one look
+    /// at where all entries are.
     ///
     /// # Errors
-    /// A row that does not exist; ratings of another size; no stored draw; a `like_from` that is not finite.
-    pub fn recommend<'k, V: Copy + Into<f64> + Send + Sync>(
+    /// A row or an excluded column that does not exist; no stored draw; a `like_from` that is not finite.
+    pub fn recommend<'k>(
         &self,
-        ratings: &Ratings<V>,
         row: impl Into<Key<'k>>,
         n: usize,
-        like_from: f64,
-    ) -> Result<Vec<Ranked>, BsvdError> {
+        like_from: Option<f64>,
+        exclude: Option<&[u32]>,
+    ) -> Result<Vec<Recommended>, BsvdError> {
         let i = self.row(row)?;
-        for (what, found, expected) in [
-            ("rows of the ratings", ratings.n_rows(), self.n_rows()),
-            ("columns of the ratings", ratings.n_cols(), self.n_cols()),
-        ] {
-            if found != expected {
-                return Err(BsvdError::Size {
-                    what,
-                    found,
-                    expected,
-                });
-            }
-        }
-        if !like_from.is_finite() {
+        let from = like_from.unwrap_or(self.mean_entry);
+        if !from.is_finite() {
             return Err(BsvdError::Argument {
                 argument: "like_from",
-                value: like_from.to_string(),
+                value: from.to_string(),
                 rule: "finite",
             });
         }
-        let own = ratings.row(i).0;
-        let chances = ratings.exposure(own)?;
+        let own = self.observed().nth(i).unwrap_or_default();
+        let chances = self.exposure.chances(self.n_cols(), self.observed(), own)?;
         self.ranked(i, |ranking| {
-            let liked = ranking.at_least(like_from, self.n_cols());
-            ranking.best(n, own, |j, _| liked[j] * chances[j])
+            ranking.recommend(n, exclude.unwrap_or(own), &chances, from)
         })
     }
 

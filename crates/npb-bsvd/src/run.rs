@@ -6,8 +6,10 @@ use npb_infer::storage::fingerprint;
 use npb_infer::watch::{Checkpoint, CheckpointError, Part, Watch};
 use npb_infer::{SweepReport, run_chains};
 
+use crate::config::Units;
 use crate::fit::{BsvdFit, Record, spacing};
 use crate::gibbs::BsvdSampler;
+use crate::pilot::{Start, start_rank};
 use crate::{BsvdConfig, BsvdData, BsvdError, Cells, Entries, SideInformation};
 
 /// Name in checkpoint files.
@@ -87,6 +89,16 @@ pub fn fit_watched(
     let data = entries.prepare(side, config)?;
     let key = fingerprint(&(data.content(), &data.side, cells, config))?;
     let checkpoint = watch.checkpoint(MODEL, env!("CARGO_PKG_VERSION"), key, config.chains)?;
+    let mut config = config.clone();
+    if config.finds_start() {
+        let (centre, scale) = data.units();
+        let units = Units::Given { centre, scale };
+        let mut part = watch.part("start".to_owned(), 0.0);
+        match start_rank(entries, (&data.side, units), &config, &mut part)? {
+            Start::At(rank) => config.candidates = rank,
+            Start::Stopped(fit) => return Ok(*fit),
+        }
+    }
     let weight = 1.0 / config.chains as f64;
     let fits = run_chains(config.chains, |number| {
         let config = BsvdConfig {

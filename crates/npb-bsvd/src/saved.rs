@@ -48,6 +48,21 @@ impl BsvdFit {
         let entries = total(&self.row_counts);
         expect(entries > 0, "numbers of entries")?;
         expect(total(&self.column_counts) == entries, "numbers of entries")?;
+        let n_cols = self.n_cols();
+        expect(
+            self.entry_columns.len() as u64 == entries,
+            "columns of entries",
+        )?;
+        let mut counts = vec![0_u32; n_cols];
+        for own in self.observed() {
+            let ascending = own.windows(2).all(|pair| pair[0] < pair[1]);
+            let inside = own.last().is_none_or(|&j| (j as usize) < n_cols);
+            expect(ascending && inside, "columns of entries")?;
+            own.iter().for_each(|&j| counts[j as usize] += 1);
+        }
+        expect(counts == self.column_counts, "columns of entries")?;
+        expect(self.mean_entry.is_finite(), "mean of the entries")?;
+        expect(self.exposure.sharpness() <= 8, "sharpness")?;
         self.cells.check(self.n_rows(), self.n_cols())?;
         self.moments.check(&self.cells)?;
         let names = BsvdSampler::scalar_names();

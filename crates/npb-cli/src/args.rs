@@ -45,7 +45,7 @@ pub(crate) enum Verb {
     Impute(ImputeArgs),
     /// How usual each row is: the log density of what is known of it; low values are anomalies.
     Score(ScoreArgs),
-    /// What a row would like best among the columns (ratings).
+    /// What a row would choose and like among all that it has not rated (ratings, groups).
     Recommend(RecommendArgs),
     /// Which ratings would tell most.
     Next(NextArgs),
@@ -521,12 +521,15 @@ pub(crate) struct RecommendArgs {
     /// How many.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// A file of ratings: what this row has rated there is left out.
+    /// A file of ratings: what this row has rated there is left out, as what it had rated at the fit.
     #[arg(long, value_name = "FILE")]
     pub(crate) exclude: Option<PathBuf>,
-    /// What is best: `mean`, or the probability of a rating, such as 'P(>=4)'.
-    #[arg(long, value_name = "WHAT", default_value = "mean")]
+    /// What is best: `choice`, what the row would come to rate and like; or, if it had to rate it, `mean` or a probability, such as 'P(>=4)' (groups: 'P(like)').
+    #[arg(long, value_name = "WHAT", default_value = "choice")]
     pub(crate) by: String,
+    /// Ratings from here on are likes, with `--by choice` (ratings) [default: the mean rating; groups: as fitted].
+    #[arg(long, value_name = "RATING")]
+    pub(crate) liked: Option<f64>,
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]

@@ -66,7 +66,7 @@ pub mod schema;
 pub mod splits;
 
 pub use error::DataError;
-pub use exposure::exposure;
+pub use exposure::Exposure;
 pub use features::Features;
 pub use fields::{Field, FieldGuess};
 pub use image::Image;

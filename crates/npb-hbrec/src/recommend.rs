@@ -5,7 +5,7 @@ mod explain;
 mod profile;
 mod saved;
 
-use npb_data::{Features, Ratings};
+use npb_data::{Exposure, Features, Ratings};
 use npb_infer::Watch;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,8 @@ pub struct Recommender {
     likes: Vec<Likes>,
     /// How many users rated each item.
     raters: Vec<u32>,
+    /// Who comes to rate what.
+    exposure: Exposure,
     #[serde(with = "saved::contents")]
     fit: HbrecFit,
 }
@@ -109,6 +111,7 @@ impl Recommender {
             raters: (0..likes.n_items())
                 .map(|item| likes.raters(item).len() as u32)
                 .collect(),
+            exposure: Exposure::learn(likes.n_items(), likes.users().iter().map(Likes::items))?,
             likes: likes.users().to_vec(),
             fit,
         })

@@ -2,21 +2,48 @@
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::GammaPrior;
-use npb_priors::dist::{Gamma, Normal};
-use rand::RngExt;
+use npb_priors::dist::{Gamma, Normal, sample_ln_gig};
+use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use super::{BsvdSampler, HYPER, NOISE, OFFSET, SCALE_PRECISION, finite};
 use crate::links::{self, draw_factor_precisions, draw_shape};
 use crate::products::{column_sums, squared_deviations};
+use crate::regression::ResidualSums;
 use crate::side::Side;
-use crate::state::SideState;
+use crate::state::{BsvdState, SideState};
 use crate::{BsvdConfig, BsvdError};
 
 /// Precisions are kept within these, where vague priors and no data would send them to 0 or infinity.
 const LEAST_PRECISION: f64 = 1e-100;
 
 const MOST_PRECISION: f64 = 1e15;
+
+/// What all noise weights of a side have in common, against the noise precision: `w -> t w`, `alpha -> alpha / t` changes no entry's noise, and t is
+/// generalised inverse Gaussian; for rows, then for columns. Weights are multiplied by the number that is returned. By themselves they come to their mean of 1
+/// slowly: each is told by its entries given alpha, and alpha by the entries given them all.
+pub(super) fn trade<R: Rng + ?Sized>(state: &mut BsvdState, noise: GammaPrior, rng: &mut R) -> f64 {
+    let mut all = 1.0;
+    for side in [&mut state.rows, &mut state.columns] {
+        let weights = &mut side.noise_weights;
+        if weights.is_empty() {
+            continue;
+        }
+        let power = side.noise_shape * weights.len() as f64 - noise.shape;
+        let up = side.noise_shape * weights.iter().map(|&w| f64::from(w)).sum::<f64>();
+        let down = noise.rate * state.noise_precision;
+        let t = sample_ln_gig(power, 2.0 * up, 2.0 * down, rng).exp();
+        if t.is_normal() {
+            weights
+                .iter_mut()
+                .for_each(|w| *w = (f64::from(*w) * t) as f32);
+            state.noise_precision /= t;
+            all *= t;
+        }
+    }
+    all
+}
+
 impl BsvdSampler<'_> {
     pub(super) fn noise(&mut self) -> Result<(), BsvdError> {
         if self.config.likelihood.is_probit() {
@@ -26,6 +53,10 @@ impl BsvdSampler<'_> {
         let mut rng = self.rng(NOISE, 0);
         let n = self.data.n_observed() as f64;
         self.state.noise_precision = draw_precision(self.config.noise, n, sums.second, &mut rng)?;
+        let t = trade(&mut self.state, self.config.noise, &mut rng);
+        let mut traded = ResidualSums::default();
+        traded.add(&sums, t);
+        self.memory.residuals = Some(traded);
         Ok(())
     }
 

@@ -57,6 +57,8 @@ enum Fault {
     LevelsShifted,
     /// The unit of latent values is drawn without the Jacobian of offset and free thresholds.
     UnitWithoutJacobian,
+    /// What noise weights have in common is drawn without the Jacobian of the weights.
+    TradeWithoutJacobian,
     /// Newborn components, and scales, have another prior.
     OtherNewborn,
     /// Any of the components that are off could be born: left out of the ratio.
@@ -498,6 +500,15 @@ impl JointModel for Model {
                 for _ in 0..self.sweeps {
                     sampler.sweep().unwrap();
                     latent_scale::draw(&mut sampler.state, &wrong, rng);
+                }
+            }
+            Fault::TradeWithoutJacobian => {
+                // The shape of the prior is taken off the power of t.
+                let mut wrong = self.config.noise;
+                wrong.shape += ROWS_N as f64;
+                for _ in 0..self.sweeps {
+                    sampler.sweep().unwrap();
+                    hyper::trade(&mut sampler.state, wrong, rng);
                 }
             }
             _ => (0..self.sweeps).for_each(|_| sampler.sweep().unwrap()),
@@ -1048,7 +1059,7 @@ fn faults_are_seen() {
     use Fault::{
         AlikeNoise, HalfShape, KeptFactors, MaskIgnored, NoOffsetPrior, NoPriorOdds, OneNewborn,
         OtherCommonMeans, OtherFactorPrecisions, OtherLinks, OtherNewborn, OtherNoiseShapes,
-        RateAsScale, ScaleFirst, StaleResidual, ZeroMeans,
+        RateAsScale, ScaleFirst, StaleResidual, TradeWithoutJacobian, ZeroMeans,
     };
     for fault in [
         OtherNewborn,
@@ -1057,6 +1068,7 @@ fn faults_are_seen() {
         KeptFactors,
         ScaleFirst,
         StaleResidual,
+        TradeWithoutJacobian,
         HalfShape,
         RateAsScale,
         NoOffsetPrior,

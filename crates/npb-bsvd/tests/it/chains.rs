@@ -40,6 +40,30 @@ fn chains_that_have_settled_agree_and_others_do_not() {
     assert!(rhat(&early, "ln_likelihood") > 1.3);
 }
 
+/// Neither the number of candidates nor the seed says where chains start: the entries do.
+#[test]
+fn chains_start_where_the_entries_say() {
+    let data = low_rank(7, (60, 50), 3, 0.5, 0.3);
+    let run = |candidates: usize, seed: u64| {
+        let config = BsvdConfig {
+            candidates,
+            seed,
+            max_candidates: 70,
+            ..config(60, 100)
+        };
+        chains(&data, &config, 2)
+    };
+    let fits = [run(2, 1), run(60, 1), run(30, 2)];
+    for fit in &fits {
+        assert_eq!(fit.config.candidates, fits[0].config.candidates);
+        let ranks = fit.rank_distribution().unwrap();
+        let mean: f64 = ranks.iter().zip(0..).map(|(p, r)| p * f64::from(r)).sum();
+        assert!((mean - 3.0).abs() < 0.5, "{ranks:?}");
+    }
+    assert_eq!(fits[0], fits[1]);
+    assert_ne!(fits[0].trace, fits[2].trace);
+}
+
 #[test]
 fn pooled_chains_are_the_chains_one_after_the_other() {
     let data = simulated();

@@ -1,9 +1,9 @@
 //! Probit likelihoods: predictions of levels and successes, and new rows with such entries.
 
-use npb_bsvd::npb_data::{Rating, Ratings};
+use npb_bsvd::npb_data::{Exposure, Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdError, BsvdFit, CellPosterior, Cells, Entries, Likelihood, SideInformation,
-    Successes, fit,
+    BsvdConfig, BsvdError, BsvdFit, CellPosterior, Cells, Entries, Likelihood, Saved,
+    SideInformation, Successes, fit,
 };
 use npb_infer::stream;
 use rand::RngExt;
@@ -315,4 +315,67 @@ fn a_single_level_moves_its_cell_as_it_should() {
     let found = folded.cell(j).unwrap().mean();
     assert!((found - exact).abs() < 0.02, "{found} {exact}");
     assert!(found > cold.cell(j).unwrap().mean() + 0.05);
+}
+
+/// By cells one at a time: the chance of an entry times that of a like.
+#[test]
+fn lists_of_everything_open_weigh_likes_by_exposure() {
+    let (levels, _) = ordinal();
+    let marks: Vec<Rating> = levels
+        .iter()
+        .map(|e| Rating {
+            value: f64::from(u8::from(e.value > 2.0)),
+            ..e
+        })
+        .collect();
+    let marks = Ratings::new(levels.n_rows(), levels.n_cols(), &marks).unwrap();
+    let ordinal = Likelihood::Ordinal { levels: 4 };
+    for (entries, likelihood, like_from) in [
+        (&levels, Likelihood::Gaussian, Some(3.0)),
+        (&levels, ordinal, Some(4.0)),
+        (&levels, ordinal, None),
+        (&marks, Likelihood::Binary, None),
+        (&levels, Likelihood::Gaussian, None),
+    ] {
+        let fit = fitted(entries, &config(likelihood, 20, 10));
+        let fit = BsvdFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
+        let (n, m, row) = (entries.n_rows(), entries.n_cols(), 3);
+        let has = |i: usize, j: usize| entries.get(i, j).is_some();
+        let mean = entries.iter().map(|e| e.value).sum::<f64>() / entries.n_observed() as f64;
+        let from = like_from.unwrap_or(mean);
+        let lists = || (0..n).map(|i| entries.row(i).0);
+        let learned = Exposure::learn(m, lists()).unwrap();
+        let chances = learned.chances(m, lists(), entries.row(row).0).unwrap();
+        let exposure = |j: usize| chances[j];
+        // Levels are whole: halfway below the first that is a like.
+        let below = match likelihood {
+            Likelihood::Gaussian => from,
+            _ => from.ceil() - 0.5,
+        };
+        let liked = |j: usize| 1.0 - fit.cell(row, j).unwrap().cdf(below);
+        let score = |j: usize| exposure(j) * liked(j);
+        let mut order: Vec<usize> = (0..m).filter(|&j| !has(row, j)).collect();
+        order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
+        let found = fit.recommend(row, 7, like_from, None).unwrap();
+        assert_eq!(found.len(), 7.min(order.len()));
+        for (found, &j) in found.iter().zip(&order) {
+            assert_eq!(found.index, j, "{likelihood:?} {like_from:?}");
+            assert!((found.exposure - exposure(j)).abs() < 1e-12);
+            // The mean entry is of single precision.
+            assert!((found.liked - liked(j)).abs() < 1e-7);
+            let cell = fit.predict(row, j).unwrap();
+            assert!((found.mean - cell.mean).abs() < 1e-9 && (found.sd - cell.sd).abs() < 1e-9);
+        }
+        // What is left out is said, or is what the row has.
+        assert_eq!(
+            fit.recommend(row, m, like_from, Some(&[])).unwrap().len(),
+            m
+        );
+        let none: Vec<u32> = (0..m as u32).collect();
+        let left = fit.recommend(row, m, like_from, Some(&none)).unwrap();
+        assert!(left.is_empty());
+        assert!(fit.recommend(row, 3, Some(f64::NAN), None).is_err());
+        assert!(fit.recommend(row, 3, None, Some(&[m as u32])).is_err());
+        assert!(fit.recommend(n, 3, None, None).is_err());
+    }
 }

@@ -2,8 +2,8 @@
 
 use npb_data::Ratings;
 use npb_hbrec::{
-    Content, ContentKernel, HbrecConfig, HbrecError, HbrecFit, LikeMatrix, Likes, Saved,
-    fit_watched,
+    Content, ContentKernel, Filter, HbrecConfig, HbrecError, Likes, Recommender, RecommenderConfig,
+    Saved,
 };
 
 use super::ratings::{features, triplets};
@@ -25,7 +25,11 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
     let in_file =
         |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
     let ratings: Ratings = entries.ratings().map_err(|e| in_file(&e))?;
-    let likes = LikeMatrix::new(&ratings, args.liked).map_err(|e| in_file(&e))?;
+    let how = RecommenderConfig {
+        like_from: args.liked,
+        filter: Filter::Hybrid1,
+        fit: config,
+    };
     let content = match features(
         args.items.as_deref(),
         &entries.column_ids,
@@ -38,7 +42,7 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
         None => None,
     };
     job.listen()?;
-    let fit = fit_watched(&likes, content.as_ref(), &config, &job.watch());
+    let fit = Recommender::fit_watched(&ratings, content.as_ref(), &how, &job.watch());
     job.finished()?;
     let fit = fit.map_err(|e| in_file(&e))?;
     let bytes = fit.to_bytes().map_err(Failure::failed)?;
@@ -66,21 +70,30 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
         &job,
         &model,
         &what,
-        &of_bound(&fit.stop(), "base.learned.limits.max_iterations"),
+        &of_bound(&fit.fitted().stop(), "base.learned.limits.max_iterations"),
     )
 }
 
-/// What a user would like, by what the file of `--exclude` says of that user, who need not have been there at the fit.
+/// What a user would choose and like, by what the file of `--exclude` says of that user, who need not have been there at the fit.
 pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
-    if args.by != "mean" {
+    if args.liked.is_some() {
         return Err(Failure::usage(
-            "--by: models of kind groups say the probability of a like, and nothing else",
+            "--liked: what is a like was said at the fit of a model of kind groups",
         ));
     }
+    let top = match args.by.trim() {
+        "choice" => Recommender::top,
+        "P(like)" => Recommender::top_liked,
+        other => {
+            return Err(Failure::usage(format_args!(
+                "--by {other}: models of kind groups know choice and 'P(like)'"
+            )));
+        }
+    };
     let path = args.exclude.as_ref().ok_or_else(|| {
         Failure::usage("--exclude: name the file that says what this user has rated; models of kind groups learn from it who the user is")
     })?;
-    let fit: HbrecFit = model.fit(&args.model)?;
+    let fit: Recommender = model.fit(&args.model)?;
     let of_fit = Some(&model.origin.layout);
     let (file, _) = triplets(path, &model.places, &args.layout, of_fit, true)?;
     let row = file
@@ -106,24 +119,20 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
         .filter(|entry| entry.row as usize == row)
         .filter_map(|entry| Some((item(entry.column)? as u32, entry.value >= model.liked)))
         .collect();
-    let predicted = || {
-        let user = fit.user(&Likes::new(fit.n_items(), &rated)?)?;
-        fit.predict_all(&user)
+    let found = || {
+        let profile = fit.profile(&Likes::new(fit.n_items(), &rated)?)?;
+        top(&fit, &profile, args.top)
     };
-    let chances: Vec<f64> = predicted()
+    let found = found()
         .map_err(|e: HbrecError| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
-    let mut open: Vec<usize> = (0..chances.len())
-        .filter(|&j| !rated.iter().any(|r| r.0 as usize == j))
-        .collect();
-    open.sort_by(|&a, &b| chances[b].total_cmp(&chances[a]));
     let mut sheet = Sheet::new(&[
         model.places.get(1).map_or("item", String::as_str),
         "P(like)",
     ]);
-    for &j in open.iter().take(args.top) {
+    for best in found {
         sheet.push_row(vec![
-            Cell::Text(model.names[j].clone()),
-            Cell::Number(chances[j]),
+            Cell::Text(model.names[best.item].clone()),
+            Cell::Number(best.chance.probability),
         ]);
     }
     output::sheet(&sheet, &args.out)

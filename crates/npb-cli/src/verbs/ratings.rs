@@ -323,6 +323,8 @@ fn known(
 /// What is best.
 #[derive(Clone, Copy)]
 enum By {
+    /// Chance of a rating at all times that of a like.
+    Choice,
     Mean,
     /// Probability of a rating of at least this.
     AtLeast(f64),
@@ -337,6 +339,7 @@ fn by(text: &str) -> Result<By> {
         text.trim(),
         inner.and_then(|rest| rest.trim().strip_prefix(">=")),
     ) {
+        ("choice", _) => Ok(By::Choice),
         ("mean", _) => Ok(By::Mean),
         (_, Some(number)) => number
             .trim()
@@ -346,36 +349,47 @@ fn by(text: &str) -> Result<By> {
             .map(By::AtLeast)
             .ok_or_else(|| Failure::usage(format_args!("--by {text}: {number:?} is not a number"))),
         _ => Err(Failure::usage(format_args!(
-            "--by {text}: write mean, or a probability such as 'P(>=4)'"
+            "--by {text}: write choice, mean, or a probability such as 'P(>=4)'"
         ))),
     }
 }
 
 pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
     let how = by(&args.by)?;
+    if args.liked.is_some() && !matches!(how, By::Choice) {
+        return Err(Failure::usage(
+            "--liked: goes with --by choice; a probability says itself what is a like",
+        ));
+    }
     let fit = load(model, &args.model, "recommend")?;
     let row = fit
         .row(&args.row)
         .map_err(|e| Failure::usage(format_args!("--row: {e}")))?;
     let known = known(args.exclude.as_deref(), &fit, model, &args.layout)?;
-    let rated: Vec<u32> = known
-        .iter()
-        .filter(|k| k.0 == row)
-        .map(|k| k.1 as u32)
-        .collect();
+    let at_fit = fit.observed().nth(row).unwrap_or_default();
+    let mut rated: Vec<u32> = at_fit.to_vec();
+    rated.extend(known.iter().filter(|k| k.0 == row).map(|k| k.1 as u32));
     let column = model.places.get(1).map_or("column", String::as_str);
     let failed = |e: BsvdError| Failure::failed(format_args!("{}: {e}", args.model.display()));
+    let named = |name: Option<String>, j: usize| Cell::Text(name.unwrap_or_else(|| j.to_string()));
     let sheet = match how {
+        By::Choice => {
+            let mut sheet = Sheet::new(&[column, "P(rated)", "P(like)", "mean", "sd"]);
+            let best = fit.recommend(row, args.top, args.liked, Some(&rated));
+            for best in best.map_err(|e| match e {
+                BsvdError::Argument { .. } => Failure::usage(format_args!("--liked: {e}")),
+                e => failed(e),
+            })? {
+                let numbers = [best.exposure, best.liked, best.mean, best.sd].map(Cell::Number);
+                sheet.push_row([named(best.name, best.index)].into_iter().chain(numbers));
+            }
+            sheet
+        }
         By::Mean => {
             let mut sheet = Sheet::new(&[column, "mean", "sd", "P(in top)"]);
             for best in fit.top(row, args.top, &rated).map_err(failed)? {
-                let name = best.name.unwrap_or_else(|| best.index.to_string());
-                sheet.push_row(vec![
-                    Cell::Text(name),
-                    Cell::Number(best.mean),
-                    Cell::Number(best.sd),
-                    Cell::Number(best.in_top),
-                ]);
+                let numbers = [best.mean, best.sd, best.in_top].map(Cell::Number);
+                sheet.push_row([named(best.name, best.index)].into_iter().chain(numbers));
             }
             sheet
         }
@@ -393,17 +407,9 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
             all.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2)));
             let mut sheet = Sheet::new(&[column, args.by.trim(), "mean", "sd"]);
             for (j, chance, mean, sd) in all.into_iter().take(args.top) {
-                let name = fit
-                    .column_names()
-                    .get(j)
-                    .cloned()
-                    .unwrap_or_else(|| j.to_string());
-                sheet.push_row(vec![
-                    Cell::Text(name),
-                    Cell::Number(chance),
-                    Cell::Number(mean),
-                    Cell::Number(sd),
-                ]);
+                let numbers = [chance, mean, sd].map(Cell::Number);
+                let name = named(fit.column_names().get(j).cloned(), j);
+                sheet.push_row([name].into_iter().chain(numbers));
             }
             sheet
         }
@@ -463,6 +469,7 @@ mod tests {
 
     #[test]
     fn what_is_best() {
+        assert!(matches!(by("choice"), Ok(By::Choice)));
         assert!(matches!(by("mean"), Ok(By::Mean)));
         assert!(matches!(by(" P( >= 3.5) "), Ok(By::AtLeast(3.5))));
         for wrong in ["", "P(4)", "P(>=x)", "P(>=nan)", "sd"] {

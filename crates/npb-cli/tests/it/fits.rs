@@ -361,6 +361,18 @@ fn ratings_are_predicted_and_recommended() {
         film % 2 == 1 && (3 + film).is_multiple_of(4),
         "one that u1 likes and has not rated: {best:?}"
     );
+    // By choice, as by default: the product of both chances falls, and what u1 rated is left out without being named.
+    let chosen = cells(&folder.npb("recommend r.npb --row u1 --top 6 --liked 4"));
+    assert_eq!(chosen[0], ["film", "P(rated)", "P(like)", "mean", "sd"]);
+    let number = |row: &[String], k: usize| row[k].parse::<f64>().expect("a number");
+    let scores: Vec<f64> = chosen[1..].iter().map(|r| number(r, 1) * number(r, 2)).collect();
+    assert!(scores.windows(2).all(|w| w[0] >= w[1]), "{chosen:?}");
+    for row in &chosen[1..] {
+        let film: usize = row[0][1..].parse().expect("a film");
+        assert!((3 + film).is_multiple_of(4), "rated: {chosen:?}");
+    }
+    let error = folder.fails("recommend r.npb --row u1 --by mean --liked 4", 2);
+    assert!(error.contains("--by choice"), "{error}");
     assert_eq!(
         cells(&folder.npb("next r.npb -n 4 --exclude r.csv")).len(),
         5
@@ -717,6 +729,17 @@ fn new_users_are_recommended_to_without_a_new_fit() {
         let film: usize = row[0][1..].parse().expect("a film");
         assert!(film % 2 == 1 && film > 3, "{best:?}");
     }
+    let liked = folder.npb("recommend g.npb --row me --exclude mine.csv --top 4 --by P(like)");
+    let chances: Vec<f64> = cells(&liked)[1..]
+        .iter()
+        .map(|row| row[1].parse().expect("a number"))
+        .collect();
+    assert!(chances.windows(2).all(|w| w[0] >= w[1]), "{liked}");
+    assert!(
+        folder
+            .fails("recommend g.npb --row me --exclude mine.csv --by mean", 2)
+            .contains("P(like)")
+    );
     assert!(
         folder
             .fails("recommend g.npb --row you --exclude mine.csv", 2)

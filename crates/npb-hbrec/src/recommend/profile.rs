@@ -1,6 +1,5 @@
 //! A user as the recommender sees it, and the items it will like.
 
-use npb_data::exposure;
 use npb_infer::stream;
 use npb_priors::special::normal_cdf;
 
@@ -167,14 +166,16 @@ impl Recommender {
     /// The `l` items that the user will most probably come to *and* like, among those it has not rated; fewer when there are no more.
     ///
     /// They are in order of the chance of a like times that of coming to rate the item at all, which is learned from who rated what
-    /// ([`exposure`]). Chances of the list are those of a like. Cost: that of [`probabilities`](Self::probabilities) and the ratings of all users.
+    /// ([`Exposure`](npb_data::Exposure)). Chances of the list are those of a like. Cost: that of [`probabilities`](Self::probabilities) and the ratings of all users.
     ///
     /// # Errors
     /// A profile of another recommender.
     pub fn top(&self, profile: &Profile, l: usize) -> Result<Vec<Recommendation>, HbrecError> {
         let mut scores = self.probabilities(profile)?;
         let lists = self.likes.iter().map(Likes::items);
-        let chances = exposure(self.n_items(), lists, &profile.seen)?;
+        let chances = self
+            .exposure
+            .chances(self.n_items(), lists, &profile.seen)?;
         scores.iter_mut().zip(chances).for_each(|(p, e)| *p *= e);
         Ok(self.best(profile, l, &scores))
     }

@@ -1,6 +1,6 @@
 //! The recommender: it learns tastes, leaves out what was seen, knows new users and items, says why, and refuses what cannot be.
 
-use npb_data::{Features, Rating, Ratings};
+use npb_data::{Exposure, Features, Rating, Ratings};
 use npb_hbrec::{
     BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
     HbrecError, ItemPrior, Likes, ProbitItems, Recommendation, Recommender, RecommenderConfig,
@@ -143,7 +143,10 @@ fn what_was_seen_is_left_out_and_lists_are_sorted() {
         assert_eq!(r.chance, recommender.chance(&profile, r.item).unwrap());
     }
     // By the chance of coming to an item and liking it: the same items in another order, that of the products.
-    let chances = ratings.exposure(profile.seen()).unwrap();
+    let lists = || (0..ratings.n_rows()).map(|user| ratings.row(user).0);
+    let learned = Exposure::learn(ITEMS as usize, lists()).unwrap();
+    let chances = learned.chances(ITEMS as usize, lists(), profile.seen());
+    let chances = chances.unwrap();
     let by_both = recommender.top(&profile, 100).unwrap();
     assert_eq!(by_both.len(), top.len());
     let score = |r: &Recommendation| r.chance.probability * chances[r.item];

@@ -179,7 +179,7 @@ fn fig_4(context: &Context<'_>) -> Result<Report> {
     report.results = summarise(&all, recorded);
     report.notes = vec![
         PROTOCOL.to_owned(),
-        "Users of MovieLens choose what they rate, so that popularity alone beats every model of likes in Top-L over all unseen items. The column of the paper holds AUC measured elsewhere by this protocol; the chapter prints curves of another data set.".to_owned(),
+        "Users of MovieLens choose what they rate, so that popularity alone beats every model of likes in Top-L over all unseen items; lists of npb:hbrec are by the chance of a like times that of a rating, as the recommender makes them, those as printed by that of a like. The column of the paper holds AUC measured elsewhere by this protocol; the chapter prints curves of another data set.".to_owned(),
         "npb:bsvd is fitted again with the examples of the active users in its matrix; all others know a user by the examples alone.".to_owned(),
     ];
     Ok(report)

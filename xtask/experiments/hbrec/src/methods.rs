@@ -14,7 +14,7 @@ use npb_infer::VbLimits;
 
 use super::data::Survey;
 use super::machine::Machines;
-use super::protocol::{Active, Ask, Fold, Predicted};
+use super::protocol::{Active, Ask, Fold, LENGTHS, Predicted};
 use npb_kit::Result;
 
 /// What predicts.
@@ -336,7 +336,18 @@ impl Learned<'_> {
                     true => recommender.profile_of_chosen(&likes)?,
                     false => recommender.profile(&likes)?,
                 };
-                Predicted::probabilities(recommender.probabilities(&profile)?)
+                let list = match recommender.config().fit.base {
+                    // As printed: by the chance of a like alone.
+                    BaseDistribution::Standard => None,
+                    BaseDistribution::Learned(_) => {
+                        let list = recommender.top(&profile, LENGTHS[LENGTHS.len() - 1])?;
+                        Some(list.iter().map(|r| r.item as u32).collect())
+                    }
+                };
+                Predicted {
+                    list,
+                    ..Predicted::probabilities(recommender.probabilities(&profile)?)
+                }
             }
         })
     }

@@ -138,6 +138,8 @@ pub(super) struct Predicted {
     pub(super) scores: Vec<f64>,
     /// Whether scores are probabilities of a like.
     pub(super) probabilities: bool,
+    /// The first items of the list of all unseen ones, where that is not by score.
+    pub(super) list: Option<Vec<u32>>,
 }
 
 impl Predicted {
@@ -145,6 +147,7 @@ impl Predicted {
         Self {
             scores,
             probabilities: false,
+            list: None,
         }
     }
 
@@ -152,7 +155,22 @@ impl Predicted {
         Self {
             scores,
             probabilities: true,
+            list: None,
         }
+    }
+}
+
+impl Predicted {
+    /// Scores by which lists of all unseen items are made.
+    fn of_list(&self) -> Vec<f64> {
+        let Some(list) = &self.list else {
+            return self.scores.clone();
+        };
+        let mut scores = vec![0.0; self.scores.len()];
+        for (place, &item) in list.iter().enumerate() {
+            scores[item as usize] = (list.len() - place) as f64;
+        }
+        scores
     }
 }
 
@@ -220,7 +238,8 @@ impl Measures {
                     bin.iter_mut().zip(sums).for_each(|(b, s)| *b += s);
                 }
             }
-            self.add_top(at, &user.given[given], &user.held_out, &predicted.scores)?;
+            let scores = predicted.of_list();
+            self.add_top(at, &user.given[given], &user.held_out, &scores)?;
         }
         Ok(())
     }
