@@ -1,6 +1,7 @@
 //! Faults that nobody chose: a random sample of the mutants that `cargo-mutants` makes of the library's crates.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -57,9 +58,9 @@ impl Place {
             .take(self.line.checked_sub(1)?)
             .map(str::len)
             .sum();
-        let columns = text.get(start..)?.char_indices().map(|(at, _)| at);
-        let columns = columns.chain([text.len() - start]);
-        let column = columns.clone().nth(self.column.checked_sub(1)?)?;
+        let line = text.get(start..)?;
+        let mut columns = line.char_indices().map(|(at, _)| at).chain([line.len()]);
+        let column = columns.nth(self.column.checked_sub(1)?)?;
         Some(start + column)
     }
 }
@@ -101,10 +102,10 @@ fn drawn(
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
     let mut faults = Vec::new();
     for (id, mutant) in (FIRST..).zip(mutants) {
-        if !texts.contains_key(&mutant.file) {
-            texts.insert(mutant.file.clone(), read(&mutant.file)?);
-        }
-        let text = &texts[&mutant.file];
+        let text = match texts.entry(mutant.file.clone()) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(read(&mutant.file)?),
+        };
         let place = |place: Place| {
             let found = place.offset(text);
             found.ok_or_else(|| format!("{}: not in the file as it is", mutant.name))

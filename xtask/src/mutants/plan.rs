@@ -1,5 +1,6 @@
 //! Which faults go behind the switch together, and which are planted one at a time.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -41,14 +42,13 @@ impl Plan {
             alone: BTreeMap::new(),
         };
         for fault in faults {
-            if !plan.files.contains_key(&fault.file) {
-                let file = File {
+            let file = match plan.files.entry(fault.file.clone()) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(place) => place.insert(File {
                     text: fs::read_to_string(project.join(&fault.file))?,
                     faults: BTreeMap::new(),
-                };
-                plan.files.insert(fault.file.clone(), file);
-            }
-            let file = plan.files.get_mut(&fault.file).expect("it is there");
+                }),
+            };
             let edit = fault.edit(&file.text)?;
             let elsewhere = |name: &str| is_named_elsewhere(name, &fault.file, project);
             match Source::new(&file.text).edits(edit, elsewhere) {

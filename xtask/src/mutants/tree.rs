@@ -83,7 +83,7 @@ impl Tree {
         crates: &[&str],
     ) -> Result<std::result::Result<Vec<Program>, Vec<Complaint>>> {
         let mut command = Command::new("cargo");
-        command.args(["test", "--tests", "--no-run", "--keep-going"]);
+        command.args(["build", "--tests", "--keep-going"]);
         for krate in crates {
             command.args(["-p", krate]);
         }
