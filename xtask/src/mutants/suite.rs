@@ -119,11 +119,6 @@ impl Suite {
         command
     }
 
-    /// Seconds that all tests take.
-    pub(super) fn took(&self) -> Duration {
-        self.tests.iter().map(|test| test.took).sum()
-    }
-
     pub(super) fn n_tests(&self) -> usize {
         self.tests.len()
     }
@@ -235,7 +230,6 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|test| &test.name[..]).collect();
         assert_eq!(names, ["it::known", "quick", "slow", "foreign"]);
         assert!(suite.concerned(9, "npb-a", &[]).is_empty());
-        assert_eq!(suite.took(), Duration::from_millis(15));
     }
 
     #[test]
