@@ -36,7 +36,7 @@ pub(crate) struct MutantsArgs {
     /// Check that the text of every fault is where the list says, and plant nothing.
     #[arg(long)]
     check: bool,
-    /// Plant so many mutants, too, drawn among those that cargo-mutants makes of the crates.
+    /// Draw so many mutants among those that cargo-mutants makes of all crates, and plant those of the crates that are asked for, too.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "300")]
     sample: Option<usize>,
     /// Seed of the sample.
@@ -96,11 +96,7 @@ pub(crate) fn run(arguments: &MutantsArgs, project: &Path) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(n) = arguments.sample {
-        let mut crates = made::CRATES.to_vec();
-        crates.retain(|krate| {
-            arguments.crates.is_empty() || arguments.crates.iter().any(|c| c == krate)
-        });
-        faults.extend(made::sample(project, &crates, n, arguments.seed)?);
+        faults.extend(made::sample(project, n, arguments.seed)?);
     }
     plant_all(&chosen(faults, arguments)?, project)
 }

@@ -12,7 +12,7 @@ use super::list::Fault;
 use npb_catalogue::Result;
 
 /// Crates of which mutants are made.
-pub(super) const CRATES: [&str; 10] = [
+const CRATES: [&str; 10] = [
     "npb-linalg",
     "npb-priors",
     "npb-data",
@@ -65,12 +65,12 @@ impl Place {
     }
 }
 
-/// So many mutants of some crates, drawn by a seed.
-pub(super) fn sample(project: &Path, crates: &[&str], n: usize, seed: u64) -> Result<Vec<Fault>> {
+/// So many mutants of all crates, drawn by a seed: who asks for more gets these first.
+pub(super) fn sample(project: &Path, n: usize, seed: u64) -> Result<Vec<Fault>> {
     let mut command = Command::new("cargo");
     command.args(["mutants", "--list", "--json", "--no-config", "--dir"]);
     command.arg(project);
-    for krate in crates {
+    for krate in CRATES {
         command.args(["--package", krate]);
     }
     let output = command.stdin(Stdio::null()).output()?;
