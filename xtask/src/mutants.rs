@@ -89,10 +89,12 @@ pub(crate) fn run(arguments: &MutantsArgs, project: &Path) -> Result<ExitCode> {
         return Err(text.into());
     }
     if arguments.check {
-        println!(
-            "mutants: {}, each in its place",
-            plural(faults.len(), "fault")
-        );
+        let alone = Plan::new(&faults, project)?.alone;
+        let n = plural(faults.len(), "fault");
+        println!("mutants: {n}, each in its place");
+        for (id, why) in &alone {
+            println!("  {id} is planted with a build of its own: {why}");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(n) = arguments.sample {

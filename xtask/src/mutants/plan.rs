@@ -35,6 +35,15 @@ pub(super) enum Alone {
     Refused(String),
 }
 
+impl std::fmt::Display for Alone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Place(why) => f.write_str(why),
+            Self::Refused(text) => f.write_str(text),
+        }
+    }
+}
+
 impl Plan {
     pub(super) fn new(faults: &[Fault], project: &Path) -> Result<Self> {
         let mut plan = Self {
