@@ -81,7 +81,11 @@ pub(super) fn store(project: &Path, line: &Line<'_>) -> Result<()> {
     Ok(())
 }
 
+/// From here on the page is written by hand.
+const BY_HAND: &str = "\n# How each answer is known";
+
 fn with_line(page: &str, id: &str, text: &str) -> String {
+    let (page, rest) = page.split_at(page.find(BY_HAND).unwrap_or(page.len()));
     let check = |line: &str| line.split('|').nth(1).map(|cell| cell.trim().to_owned());
     let is_check = |line: &&str| check(line).is_some_and(|id| id.contains('/'));
     let mut lines: BTreeMap<String, String> = page
@@ -91,7 +95,7 @@ fn with_line(page: &str, id: &str, text: &str) -> String {
         .collect();
     lines.insert(id.to_owned(), text.to_owned());
     let lines: Vec<String> = lines.into_values().collect();
-    format!("{HEAD}{}\n", lines.join("\n"))
+    format!("{HEAD}{}\n{rest}", lines.join("\n"))
 }
 
 #[cfg(test)]
@@ -127,9 +131,11 @@ mod tests {
             revision: "0123456789abcdef with uncommitted changes",
         };
         let page = with_line("", "b/x", &line("b/x", "ALARM").text());
+        let page = page + "\n# How each answer is known\n\n| npb-a | b/c | d | e |\n";
         let page = with_line(&page, "a/y", &line("a/y", "passed").text());
         let page = with_line(&page, "b/x", &line("b/x", "passed").text());
         assert!(page.starts_with("# What") && !page.contains("ALARM"));
+        assert!(page.ends_with("\n\n# How each answer is known\n\n| npb-a | b/c | d | e |\n"));
         let lines: Vec<&str> = page.lines().filter(|l| l.contains("passed")).collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(
