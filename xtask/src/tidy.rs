@@ -217,6 +217,18 @@ mod tests {
             broken[1].contains("fit.rs:9: XConfig::atoms has no row"),
             "{broken:?}"
         );
+        // What a macro gives to a fit is asked of it; a macro that makes types makes internals.
+        let told = |types: &str| {
+            format!(
+                "macro_rules! made {{ ($fit:ty) => {{ {types} impl $fit {{ pub fn told(&self) {{}} }} }} }}\n"
+            )
+        };
+        let broken = append(path, &told(""));
+        assert!(
+            broken.len() == 1 && broken[0].contains("made::told has no row"),
+            "{broken:?}"
+        );
+        assert_eq!(append(path, &told("pub enum Column { A }")), [""; 0]);
         let tests = "#[test]\nfn by_hand() {}\n";
         let with = |row: &str| {
             let mut files = clean();

@@ -145,10 +145,12 @@ fn of_file(path: &str, text: &str) -> Vec<Item> {
             continue;
         };
         let end = closing(&code, open);
+        let inside = &code[open + 1..end];
         if let Some((owner, kind)) = block
             && kind.counts(owner)
+            && !(kind == Kind::Macro && makes_types(inside))
         {
-            let names = members(&code[open + 1..end], kind);
+            let names = members(inside, kind);
             found.extend(names.map(|token| Item {
                 name: format!("{owner}::{}", token.text),
                 path: path.to_owned(),
@@ -158,6 +160,11 @@ fn of_file(path: &str, text: &str) -> Vec<Item> {
         at = end;
     }
     found
+}
+
+/// Whether a macro makes types of its own, not functions for the fits that are there.
+fn makes_types(block: &[Token<'_>]) -> bool {
+    block.iter().any(|t| ["enum", "struct"].contains(&t.text))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

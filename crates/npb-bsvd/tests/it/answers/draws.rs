@@ -237,12 +237,12 @@ fn evaluations_are_those_of_the_cells() {
 fn coverage_counts_levels_by_the_part_within() {
     let (below, up_to): (Vec<f64>, Vec<f64>) = [
         (0.5, 0.5),   // continuous, within
-        (0.05, 0.05), // continuous, below the lower end of .1
-        (0.1, 0.1),   // at the lower end
-        (0.9, 0.9),   // at the upper end, which is not within
-        (0.2, 0.7),   // a level, wholly within
-        (0.0, 0.3),   // two thirds of it
-        (0.8, 1.0),   // half of it
+        (0.05, 0.05), // continuous, below the lower end of .25
+        (0.25, 0.25), // at the lower end
+        (0.75, 0.75), // at the upper end, which is not within
+        (0.25, 0.7),  // a level, wholly within
+        (0.0, 0.375), // a third of it
+        (0.5, 1.0),   // half of it
         (0.95, 1.0),  // none of it
     ]
     .into_iter()
@@ -255,8 +255,8 @@ fn coverage_counts_levels_by_the_part_within() {
         below,
         up_to,
     };
-    let wanted = (1.0 + 1.0 + 1.0 + 2.0 / 3.0 + 0.5) / 8.0;
-    close(evaluation.coverage(0.8).unwrap(), wanted, 1e-9);
+    let wanted = (1.0 + 1.0 + 1.0 + 1.0 / 3.0 + 0.5) / 8.0;
+    close(evaluation.coverage(0.5).unwrap(), wanted, 1e-9);
     assert!(evaluation.coverage(1.0).is_err() && evaluation.coverage(0.0).is_err());
 }
 

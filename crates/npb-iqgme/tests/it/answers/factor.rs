@@ -261,7 +261,7 @@ fn at_means(state: &FactorState) -> Vec<Part> {
 }
 
 #[test]
-fn answers_are_those_of_the_posterior() {
+fn answers_of_factors_are_those_of_the_posterior() {
     let (table, labels, _) = simulation(100, 0.2).draw(141);
     let table = in_units(&table);
     let rows: Vec<usize> = (0..70).collect();
@@ -430,7 +430,7 @@ fn components_and_loadings_are_told_in_the_units_of_the_table() {
 
 /// Scales, noise, sticks, concentration and the experts' prior: closed forms, given what they depend on.
 #[test]
-fn the_posterior_is_the_fixed_point_of_its_updates() {
+fn the_posterior_of_factors_is_the_fixed_point_of_its_updates() {
     let (table, _, _) = simulation(60, 0.2).draw(143);
     let labels = Labels::from_strings(&[None::<&str>; 60]);
     let config = FactorConfig {

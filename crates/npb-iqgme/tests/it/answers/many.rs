@@ -112,7 +112,7 @@ fn wanted(members: &[TaskMember], j: usize, row: &Row) -> Vec<f64> {
 }
 
 #[test]
-fn answers_are_those_of_the_posterior() {
+fn answers_of_tasks_are_those_of_the_posterior() {
     let sets = example(91);
     let model = fitted(&sets, &config(91));
     let members = model.members();
@@ -296,7 +296,7 @@ fn intervals_are_quantiles_of_draws_from_the_posterior() {
 
 /// Two tasks with rows of one cluster each and one with both, which no row is between: sticks, concentrations, atoms and experts as they must be.
 #[test]
-fn the_posterior_is_the_fixed_point_of_its_updates() {
+fn the_posterior_of_tasks_is_the_fixed_point_of_its_updates() {
     let (table, labels) = two_clusters();
     let rows = |range: std::ops::Range<usize>| -> (Table, Labels) {
         let rows: Vec<usize> = range.collect();

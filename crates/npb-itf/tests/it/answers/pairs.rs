@@ -2,7 +2,6 @@
 
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::SweepPlan;
-use npb_infer::testing::permutations;
 use npb_itf::kernels::{Column, FullNormal};
 use npb_itf::{
     ClusteringLoss, DependenceConfig, Draw, Grouping, ItfConfig, ItfFit, Structure, fit,
@@ -339,6 +338,23 @@ fn reports_of_pairs_are_those_of_the_draws() {
             ..quick()
         })
     );
+}
+
+/// All orders of so many places.
+fn permutations(n: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for next in 0..n {
+        let longer = |order: &Vec<usize>| {
+            let put = |at: usize| {
+                let mut order = order.clone();
+                order.insert(at, next);
+                order
+            };
+            (0..=order.len()).map(put).collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
 }
 
 /// Two columns of levels in seven rows: the p-value is the share of all orders of rows whose chi squared is as large.
