@@ -9,7 +9,7 @@ use super::crossval::{Side, sides};
 #[path = "../../tests/it/gaussians.rs"]
 mod simulated;
 
-use self::simulated::three_gaussians;
+use self::simulated::{config as simulated_config, three_gaussians};
 use crate::{
     FactorConfig, FactorInit, FeatureScale, Init, IqgmeConfig, Task, TaskInit, TasksConfig, fit,
     fit_factor, fit_tasks,
@@ -80,8 +80,7 @@ fn members_of_one_table_are_weighed_by_folds() {
         normal_scores: false,
         folds: FOLDS,
         limits: limits(30),
-        seed: 161,
-        ..IqgmeConfig::default()
+        ..simulated_config(161)
     };
     let fitted = fit(&table, &labels, &config).unwrap();
     let members = fitted.members();

@@ -169,14 +169,16 @@ fn one_entry_of_levels_or_successes_moves_its_cell_as_it_should() {
             let at = 4;
             let folded = |seen: bool| -> Folded<'_> {
                 let found = match (likelihood, row) {
-                    (Likelihood::Binomial, true) => {
-                        fit.fold_in_row_successes(if seen { &[(4, 4, 5)] } else { &[] }, own)
+                    (Likelihood::Binomial, true) => fit
+                        .fold_in_row_successes(if seen { &[(4, 4, 5)][..] } else { &[][..] }, own),
+                    (Likelihood::Binomial, false) => fit.fold_in_column_successes(
+                        if seen { &[(4, 4, 5)][..] } else { &[][..] },
+                        own,
+                    ),
+                    (_, true) => fit.fold_in_row(if seen { &[(4, 1.0)][..] } else { &[][..] }, own),
+                    (_, false) => {
+                        fit.fold_in_column(if seen { &[(4, 1.0)][..] } else { &[][..] }, own)
                     }
-                    (Likelihood::Binomial, false) => {
-                        fit.fold_in_column_successes(if seen { &[(4, 4, 5)] } else { &[] }, own)
-                    }
-                    (_, true) => fit.fold_in_row(if seen { &[(4, 1.0)] } else { &[] }, own),
-                    (_, false) => fit.fold_in_column(if seen { &[(4, 1.0)] } else { &[] }, own),
                 };
                 found.unwrap()
             };

@@ -185,7 +185,7 @@ fn the_best_of_the_starts_is_kept_within_the_limits() {
             components: 5,
             restarts,
             seed,
-            ..config(40, 1e-9)
+            ..config(40, 1e-15)
         };
         fit_qgme(&table, &labels, &config).unwrap()
     };

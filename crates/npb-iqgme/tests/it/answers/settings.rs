@@ -337,11 +337,14 @@ fn starts_are_what_their_names_say() {
             ..config.clone()
         };
         let vb = IqgmeVb::new(&data, config, start, 0).unwrap();
-        let n = vb.responsibilities().len() / 65;
         let all = vb.responsibilities();
+        let n = all.len() / 65;
         let of = |i: usize| all[i * n..][..n].iter().position(|r| *r == 1.0);
         assert_eq!(vb.state().sticks.truncation(), truncation);
-        (n, (0..65).map(of).collect::<Vec<_>>())
+        // Beside those with rows there may be a vacant component.
+        let holds = |h: &usize| (0..65).any(|i| all[i * n + h] > 0.0);
+        let occupied = (0..n).filter(holds).count();
+        (occupied, (0..65).map(of).collect::<Vec<_>>())
     };
     let means = |of: &[Option<usize>], n: usize, with: &dyn Fn(usize) -> bool| -> Vec<Vec<f64>> {
         let mean = |h: usize| {

@@ -170,7 +170,9 @@ impl Part {
             }
         }
         full.push(1.0);
-        let score = |(w, _): &(Vec<f64>, _)| w.iter().zip(&full).map(|(w, x)| w * x).sum();
+        let score = |(w, _): &(Vec<f64>, Option<Square>)| {
+            w.iter().zip(&full).map(|(w, x)| w * x).sum::<f64>()
+        };
         let n = self.experts.len();
         let mut spread = vec![vec![0.0; n]; n];
         for (k, (w, own)) in self.experts.iter().enumerate() {

@@ -261,8 +261,8 @@ fn pooled_fits_answer_by_the_draws_of_all() {
 #[test]
 fn what_was_given_comes_back() {
     let own = table(30, 43);
-    let empty = MixedColumn::Count(vec![None; 30]);
-    let names = ["5", "é, \"x\"", "", "never", "w"]
+    let empty = MixedColumn::Real(vec![None; 30]);
+    let names = ["5", "é, \"x\"", "0", "never", "w"]
         .map(str::to_owned)
         .to_vec();
     let columns = vec![
