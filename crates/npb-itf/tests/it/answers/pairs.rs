@@ -182,7 +182,8 @@ fn information_within_groups_is_that_of_their_clusters() {
         (1..3).for_each(|k| close(found[k], wanted[k], 1e-9));
         let found = draw.information_within_given(group, other);
         if draw.columns[group].block != draw.columns[other].block {
-            assert_eq!(found, draw.information_within(group));
+            let own = draw.information_within(group);
+            (1..3).for_each(|k| assert_eq!(found[k], own[k]));
         } else {
             let top = &draw.blocks[draw.columns[group].block].weights;
             let mut wanted = vec![0.0; 4];
