@@ -141,7 +141,7 @@ fn objective(mixture: &Mixture, table: &Table, labels: &Labels, positive: &str) 
 #[test]
 fn parameters_are_where_the_penalised_likelihood_is_highest() {
     let (table, labels) = three_gaussians(73, 120, 0, 0.0, 0.2);
-    let fitted = fit_qgme(&table, &labels, &config(5000, 1e-13)).unwrap();
+    let fitted = fit_qgme(&table, &labels, &config(3000, 1e-13)).unwrap();
     let positive = &fitted.classes()[1];
     let best = objective(fitted.mixture(), &table, &labels, positive);
     let last = fitted.trace().last().unwrap().elbo;

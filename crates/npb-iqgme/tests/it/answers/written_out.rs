@@ -240,7 +240,7 @@ pub(super) fn below(parts: &[Part], row: &Row, feature: usize, values: &[f64]) -
     values.iter().map(share).collect()
 }
 
-/// Probabilities of all classes: with one utility as its normal law has it, with two by summing their joint normal density over the plane.
+/// Probabilities of all classes: with one utility as its normal law has it, with two by summing over one of them.
 pub(super) fn classes(parts: &[Part], row: &Row, uncertain: bool) -> Vec<f64> {
     let n = parts[0].experts.len() + 1;
     let mut sums = vec![0.0; n];
@@ -263,26 +263,21 @@ pub(super) fn classes(parts: &[Part], row: &Row, uncertain: bool) -> Vec<f64> {
     sums
 }
 
-/// Zero and two utilities: which is the largest.
+/// Zero and two utilities: which is the largest. The second one is integrated out given the first, which is summed over.
 fn largest_of_three(means: &[f64], spread: &Square) -> Vec<f64> {
-    let (precision, _) = inverse(spread);
+    const STEPS: i32 = 4000;
     let (mut sums, mut total) = (vec![0.0; 3], 0.0);
-    let sd = [0, 1].map(|k| spread[k][k].sqrt());
-    const STEPS: i32 = 300;
-    for i in 0..STEPS {
-        for j in 0..STEPS {
-            let at = [i, j].map(|k| 12.0 * (f64::from(k) + 0.5) / f64::from(STEPS) - 6.0);
-            let away = [0, 1].map(|k| sd[k] * at[k]);
-            let t = [0, 1].map(|k| means[k] + away[k]);
-            let density = (-0.5 * quadratic(&precision, &away, &away)).exp();
-            let class = match t {
-                [a, b] if a.max(b) < 0.0 => 0,
-                [a, b] if a > b => 1,
-                _ => 2,
-            };
-            sums[class] += density;
-            total += density;
-        }
+    let slope = spread[0][1] / spread[0][0];
+    let sd = (spread[1][1] - slope * spread[0][1]).sqrt();
+    for k in 0..STEPS {
+        let z = 16.0 * (f64::from(k) + 0.5) / f64::from(STEPS) - 8.0;
+        let away = spread[0][0].sqrt() * z;
+        let (first, second) = (means[0] + away, means[1] + slope * away);
+        let density = (-0.5 * z * z).exp();
+        let below = normal_cdf((first.max(0.0) - second) / sd);
+        sums[usize::from(first > 0.0)] += density * below;
+        sums[2] += density * (1.0 - below);
+        total += density;
     }
     sums.iter().map(|sum| sum / total).collect()
 }

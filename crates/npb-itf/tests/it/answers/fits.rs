@@ -99,9 +99,9 @@ fn structures_are_what_their_names_say() {
                 assert!((1..4).all(|j| labels(j) == labels(0)));
             }
         }
-        // Columns keep to themselves where the prior says so.
-        let alone = fit.draws().iter().filter(|d| d.blocks.len() == 4).count();
-        assert_eq!(alone > 0, structure.has_blocks(), "{structure:?}");
+        // Some column keeps to itself where the prior says so.
+        let apart = fit.draws().iter().any(|d| d.blocks.len() > 1);
+        assert_eq!(apart, structure.has_blocks(), "{structure:?}");
     }
 }
 
