@@ -11,7 +11,7 @@ use npb_priors::GammaPrior;
 use npb_priors::special::{digamma, log_sum_exp, normal_cdf};
 
 use super::written_out::{
-    Part, Row, Square, apart, calibrated, quadratic, square, standardised, weights_of_sticks,
+    Part, Row, Square, apart, calibrated, quadratic, standardised, weights_of_sticks,
 };
 use crate::factor::data::Simulation;
 
