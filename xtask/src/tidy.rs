@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: the house rules, checked on manifests, `Cargo.lock` and sources.
 
+mod answers;
 mod circles;
 mod lock;
 mod manifest;
@@ -198,6 +199,74 @@ mod tests {
     #[test]
     fn a_clean_project_passes() {
         assert_eq!(append("crates/npb-linalg/src/lib.rs", ""), [""; 0]);
+    }
+
+    #[test]
+    fn each_answer_has_a_row_and_each_row_an_answer() {
+        let fit = "pub struct XFit<T>(T);\nimpl<T: Clone> XFit<T> {\n    pub fn predict(&self) -> f64 { self.inner() }\n    fn inner(&self) -> f64 { 1.0 }\n}\n\
+                   impl Clone for XFit<f64> { fn clone(&self) -> Self { panic!() } }\n\
+                   pub struct XConfig {\n    pub atoms: usize,\n    limit: usize,\n}\n";
+        let path = "crates/npb-a/src/fit.rs";
+        let broken = append(path, fit);
+        assert_eq!(broken.len(), 2, "{broken:?}");
+        assert!(
+            broken[0].contains("fit.rs:4: XFit::predict has no row"),
+            "{broken:?}"
+        );
+        assert!(
+            broken[1].contains("fit.rs:9: XConfig::atoms has no row"),
+            "{broken:?}"
+        );
+        // What a macro gives to a fit is asked of it; a macro that makes types makes internals.
+        let told = |types: &str| {
+            format!(
+                "macro_rules! made {{ ($fit:ty) => {{ {types} impl $fit {{ pub fn told(&self) {{}} }} }} }}\n"
+            )
+        };
+        let broken = append(path, &told(""));
+        assert!(
+            broken.len() == 1 && broken[0].contains("made::told has no row"),
+            "{broken:?}"
+        );
+        assert_eq!(append(path, &told("pub enum Column { A }")), [""; 0]);
+        let tests = "#[test]\nfn by_hand() {}\n";
+        let with = |row: &str| {
+            let mut files = clean();
+            let rows = format!("| npb-a | `XConfig::atoms` | enumeration | `by_hand` |\n{row}\n");
+            for (path, text) in [
+                (path, fit),
+                ("docs/validation.md", &rows),
+                ("crates/npb-a/tests/it/x.rs", tests),
+            ] {
+                files.retain(|(p, _)| p != path);
+                files.push((path.to_owned(), text.to_owned()));
+            }
+            let project = Project::new(Tree::from_texts(&files)).unwrap();
+            let broken = project.violations();
+            broken.iter().map(|v| v.to_string()).collect::<Vec<_>>()
+        };
+        let page = "docs/validation.md:2";
+        assert_eq!(
+            with("| npb-a | `XFit::predict` | closed form | `by_hand` |"),
+            [""; 0]
+        );
+        assert_one(
+            &with("| npb-a | `XFit::predict` | closed form | `by_foot` |"),
+            page,
+            "no test by_foot",
+        );
+        assert_one(
+            &with("| npb-a | `XFit::predict` | closed form | |"),
+            page,
+            "names a test",
+        );
+        assert_one(
+            &with("| npb-a | `XFit::predict` |  | `by_hand` |"),
+            page,
+            "how the value is known",
+        );
+        let broken = with("| npb-a | `XFit::predict`, `XFit::impute` | closed form | `by_hand` |");
+        assert_one(&broken, page, "no question or setting XFit::impute");
     }
 
     #[test]

@@ -9,3 +9,6 @@ pub(crate) mod questions;
 pub(crate) mod scales;
 pub(crate) mod stacking;
 pub(crate) mod train;
+
+#[cfg(test)]
+mod tests;

@@ -784,4 +784,76 @@ mod tests {
         assert_ne!(labels(1), labels(2));
         assert_eq!(labels(1), labels(1));
     }
+
+    /// Functions of normal scores are orthogonal, each with half the square of the one before; ties share their middle rank.
+    #[test]
+    fn scores_of_numbers_are_orthogonal_functions_of_their_ranks() {
+        let values: Vec<Option<f64>> = (0..5000).map(|i| Some(f64::from(i * 7 % 5000))).collect();
+        let scores = of_ranks(&values);
+        for k in 0..OF_VALUE {
+            for l in 0..OF_VALUE {
+                let product = scores.iter().map(|s| s[k] * s[l]).sum::<f64>() / 5000.0;
+                let wanted = if k == l { 0.5_f64.powi(k as i32) } else { 0.0 };
+                assert!((product - wanted).abs() < 0.02, "{k} {l}: {product}");
+            }
+        }
+        let tied = of_ranks(&[Some(1.0), None, Some(3.0), Some(1.0), Some(2.0)]);
+        let z = |share: f64| normal_quantile(share);
+        let wanted = [z(0.25), 0.0, z(0.875), z(0.25), z(0.625)];
+        for (found, wanted) in tied.iter().zip(wanted) {
+            assert!((found[0] - wanted).abs() < 1e-12, "{found:?} {wanted}");
+        }
+    }
+
+    /// Sums of squared cross-products, by plain loops: numbers with numbers, levels with numbers from both sides.
+    #[test]
+    fn statistics_are_sums_of_squared_products() {
+        let score = |i: usize, k: usize| ((5 * i + 3 * k + i * k) % 7) as f64;
+        let numbers: Vec<Option<[f64; WIDTH]>> = (0..9)
+            .map(|i| (i != 4).then(|| std::array::from_fn(|k| score(i, k))))
+            .collect();
+        let other: Vec<Option<[f64; WIDTH]>> = (0..9)
+            .map(|i| Some(std::array::from_fn(|k| score(i + 2, 2 * k + 1))))
+            .collect();
+        let codes: Vec<Option<u32>> = (0..9).map(|i| Some(i % 3)).collect();
+        // The rows that both have, in another order.
+        let rows = [0, 1, 2, 3, 5, 6, 7, 8];
+        let order = [3, 0, 7, 2, 1, 5, 4, 6];
+        let centred = |of: &[Option<[f64; WIDTH]>], k: usize| -> Vec<f64> {
+            let own: Vec<f64> = rows.iter().map(|&i| of[i].unwrap()[k]).collect();
+            let mean = own.iter().sum::<f64>() / 8.0;
+            own.iter().map(|x| x - mean).collect()
+        };
+        let pairs = (0..WIDTH).flat_map(|k| (0..WIDTH).map(move |l| (k, l)));
+        let product = |(k, l): (usize, usize)| {
+            let (x, y) = (centred(&numbers, k), centred(&other, l));
+            (0..8).map(|i| x[i] * y[order[i]]).sum::<f64>().powi(2) / 8.0
+        };
+        let wanted: f64 = pairs.map(product).sum();
+        let of = |scores: Scores| PairScores::new(&scores, &rows);
+        let permuted = order.map(|i| i as u32);
+        let found = |a: &PairScores, b: &PairScores| statistic(a, b, &permuted, &mut Vec::new());
+        let (a, b) = (
+            of(Scores::Numbers(numbers.clone())),
+            of(Scores::Numbers(other)),
+        );
+        assert!((found(&a, &b) / wanted - 1.0).abs() < 1e-9);
+        let levels = of(Scores::Levels(codes.clone()));
+        let of_level = |code: u32| -> f64 {
+            let own: Vec<usize> = (0..8).filter(|&i| codes[rows[i]] == Some(code)).collect();
+            let sum = |k: usize| {
+                own.iter()
+                    .map(|&i| centred(&numbers, k)[order[i]])
+                    .sum::<f64>()
+            };
+            (0..WIDTH).map(|k| sum(k).powi(2)).sum::<f64>() / own.len() as f64
+        };
+        let wanted: f64 = (0..3).map(of_level).sum();
+        assert!((found(&levels, &a) / wanted - 1.0).abs() < 1e-9);
+        // Numbers in rows, levels in the same pairing.
+        let mut back = [0; 8];
+        (0..8).for_each(|place| back[order[place]] = place as u32);
+        let turned = statistic(&a, &levels, &back, &mut Vec::new());
+        assert!((turned / wanted - 1.0).abs() < 1e-9);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::answers::answers_are_proved;
 use super::circles::circles;
 use super::manifest::{Kind, Manifest};
 use super::tokens::{find, find_inside, tokens};
@@ -42,7 +43,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) type Rule = fn(&Project) -> Vec<Violation>;
 
 /// Every rule, in the order of the report.
-pub(crate) const ALL: [Rule; 18] = [
+pub(crate) const ALL: [Rule; 19] = [
     layers,
     light_tools,
     fenced_libraries,
@@ -61,6 +62,7 @@ pub(crate) const ALL: [Rule; 18] = [
     floor_plan,
     folder_is_crate_name,
     imports_run_down,
+    answers_are_proved,
 ];
 
 fn is_base(name: &str) -> bool {
@@ -79,7 +81,7 @@ fn is_library(manifest: &Manifest) -> bool {
     manifest.folder.starts_with("crates/") && !is_tool(&manifest.folder)
 }
 
-fn is_model(manifest: &Manifest) -> bool {
+pub(super) fn is_model(manifest: &Manifest) -> bool {
     is_library(manifest)
         && !is_base(&manifest.name)
         && ![BASELINES, ARROW].contains(&manifest.name.as_str())

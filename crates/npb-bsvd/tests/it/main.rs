@@ -1,6 +1,7 @@
 //! Tests of npb-bsvd from outside.
 
 mod acquired;
+mod answers;
 mod bad_input;
 mod bits;
 mod chains;

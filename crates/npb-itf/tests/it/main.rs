@@ -1,5 +1,6 @@
 //! Tests of npb-itf from outside.
 
+mod answers;
 mod bad_input;
 mod bits;
 mod clustering;

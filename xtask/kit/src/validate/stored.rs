@@ -85,7 +85,7 @@ fn with_line(page: &str, id: &str, text: &str) -> String {
     let check = |line: &str| line.split('|').nth(1).map(|cell| cell.trim().to_owned());
     let is_check = |line: &&str| check(line).is_some_and(|id| id.contains('/'));
     // Other sections stand below and stay.
-    let (table, below) = page.split_at(page.find("\n## ").unwrap_or(page.len()));
+    let (table, below) = page.split_at(page.find("\n#").unwrap_or(page.len()));
     let mut lines: BTreeMap<String, String> = table
         .lines()
         .filter(is_check)
@@ -130,7 +130,7 @@ mod tests {
         };
         let page = with_line("", "b/x", &line("b/x", "ALARM").text());
         let page = with_line(&page, "a/y", &line("a/y", "passed").text());
-        let below = "\n## Faults\n\n| c/z | 3 |\n";
+        let below = "\n## Faults\n\n| c/z | 3 |\n\n# How each answer is known\n\n| npb-a | b/c | d | e |\n";
         let page = with_line(&(page + below), "b/x", &line("b/x", "passed").text());
         assert!(page.ends_with(below));
         assert!(page.starts_with("# What") && !page.contains("ALARM"));
