@@ -239,9 +239,10 @@ fn kept_draws_are_those_of_the_plan() {
         thinned.cells.rows[at] as usize,
         thinned.cells.columns[at] as usize,
     );
-    assert_eq!(
+    near(
         thinned.followed()[at].unwrap().mean,
-        thinned.predict(i, j).unwrap().mean
+        thinned.predict(i, j).unwrap().mean,
+        "followed",
     );
     let two = fit(&table, &early(2, 11)).unwrap();
     assert_eq!((two.traces.len(), two.draws.len()), (2, 22));
@@ -352,7 +353,7 @@ fn centres_of_ratings_are_shrunk_means() {
         for (at, found) in model.followed().into_iter().enumerate() {
             let (i, j) = (cells.rows[at] as usize, cells.columns[at] as usize);
             let what = format!("{centring:?}, row {i}, column {j}");
-            let value = |draw| rows[i] + columns[j] + scale * product(draw, i, j);
+            let value = |draw: &BpfaState| rows[i] + columns[j] + scale * product(draw, i, j);
             let (mean, sd) = moments(&model.draws.iter().map(value).collect::<Vec<_>>());
             let noise = model.draws.iter().map(|d| noise_variance(d, 0) / 8.0);
             let predictive = (sd * sd + scale * scale * noise.sum::<f64>()).sqrt();
@@ -386,7 +387,8 @@ fn held_out_scores_are_those_of_a_fit_without_them() {
     let entries = few_ratings();
     let ratings = Ratings::new(12, 5, &entries).unwrap();
     let lonely = entries.iter().position(|e| e.column == 4).unwrap();
-    let held_out = [1, lonely, 9, 14];
+    let held_out = [1, lonely, 17, 21];
+    assert!(lonely > 1 && lonely < 17);
     let config = early(2, 5);
     let found = compare_atoms(&ratings, &held_out, &[2, 4], &config).unwrap();
     let pick = |inside: bool| -> Vec<Rating> {
@@ -720,10 +722,11 @@ fn atoms_come_and_go_by_their_rules() {
             // Atoms that are added are used by no row yet.
             let used = sampler.state().n_used();
             let spare = used / 8 + 1;
+            let most = if prune { 48 } else { 7 };
             let now = sampler.state().n_atoms();
             let expected = match sweep {
-                40 | 50 | 60 if prune => before.min(used + spare),
-                40 | 50 | 60 if used == before => (before + before / 2 + 1).min(7),
+                40 | 50 | 60 if prune && used + spare < before => used + spare,
+                40 | 50 | 60 if used == before => (before + before / 2 + 1).min(most),
                 _ => before,
             };
             assert_eq!(now, expected, "sweep {sweep}");
@@ -733,7 +736,6 @@ fn atoms_come_and_go_by_their_rules() {
             true => assert!(sizes[90] < 40, "{sizes:?}"),
             false => assert_eq!(sizes[90], 7, "{sizes:?}"),
         }
-        sampler.state().scores.counts();
     }
 }
 
@@ -961,7 +963,7 @@ fn noise_is_by_column_where_asked() {
         for draw in &model.draws {
             assert_eq!(draw.shared.noise_precisions.len(), expected);
         }
-        let value = |draw| centre + scale * product(draw, 5, 2);
+        let value = |draw: &BpfaState| centre + scale * product(draw, 5, 2);
         let (mean, sd) = moments(&model.draws.iter().map(value).collect::<Vec<_>>());
         let noise = model.draws.iter().map(|d| noise_variance(d, 2) / 3.0);
         let found = model.predict(5, 2).unwrap();

@@ -201,7 +201,7 @@ fn same<T: Copy + Into<f64>>(found: &[T], expected: &[f64], what: &str) {
         let found: f64 = found.into();
         let off = (found - expected).abs();
         assert!(
-            off <= 2e-3 * expected.abs().max(1.0),
+            off <= 2e-4 * expected.abs().max(1.0),
             "{what} {at}: {found} for {expected}"
         );
     }

@@ -8,7 +8,7 @@ use npb_hbrec::npb_priors::special::normal_cdf;
 use npb_hbrec::{
     AtomRule, BaseConfig, BaseDistribution, BernoulliItems, Concentration, Content, GaussianTask,
     GibbsConfig, GibbsMove, GibbsSampler, GroupedConfig, GroupedFit, HbrecConfig, HbrecFit,
-    ItemPrior, KernelScales, LikeMatrix, LikelihoodTable, Likes, Mixture, ProbitItems, ProbitTask,
+    ItemAtom, ItemPrior, KernelScales, LikeMatrix, LikelihoodTable, Likes, Mixture, ProbitItems, ProbitTask,
     Saved, Task, TaskAtom, UserModel, Weights, WeightsConfig, fit, fit_gibbs, fit_groups,
     learn_base, learn_scales, learn_weights,
 };
@@ -443,7 +443,7 @@ fn users_of_chosen_examples_are_weighed_given_their_number() {
     let user = fitted.user_of_chosen(&chosen).unwrap();
     let alone = model.fit_chosen(&chosen).unwrap();
     assert_eq!(user.alone.mode(), alone.mode());
-    let joint = |(atom, xi): (_, &f64)| {
+    let joint = |(atom, xi): (&ItemAtom, &f64)| {
         let p: Vec<f64> = chosen
             .iter()
             .map(|(item, _)| model.predict(atom, &item))
