@@ -261,9 +261,10 @@ fn lists_of_what_is_liked_are_in_order_of_chances() {
 /// An item comes first in explored lists as often as in draws of the user.
 #[test]
 fn explored_lists_are_in_order_of_draws() {
-    let recommender = recommender(3.0);
-    let profile = recommender.profile(&new_user()).unwrap();
-    let user = recommender.fitted().user(&new_user()).unwrap();
+    let recommender = recommender(30.0);
+    let one = Likes::new(ITEMS, &[(4, true)]).unwrap();
+    let profile = recommender.profile(&one).unwrap();
+    let user = recommender.fitted().user(&one).unwrap();
     let rng = &mut stream(7, [0; 4]);
     const TIMES: u64 = 1500;
     let (mut explored, mut drawn) = ([0.0; ITEMS], [0.0; ITEMS]);
@@ -277,7 +278,7 @@ fn explored_lists_are_in_order_of_draws() {
         drawn[first] += 1.0 / TIMES as f64;
     }
     assert!(
-        drawn.iter().filter(|&&p| p > 0.05).count() >= 3,
+        drawn.iter().filter(|&&p| p > 0.05).count() >= 2,
         "{drawn:?}"
     );
     for item in 0..ITEMS {
@@ -287,7 +288,7 @@ fn explored_lists_are_in_order_of_draws() {
         assert!(off <= 4.5 * error, "{item}: {explored:?} {drawn:?}");
     }
     let list = recommender.explore(&profile, 99, 3).unwrap();
-    assert_eq!(list.len(), 10);
+    assert_eq!(list.len(), ITEMS - 1);
     assert_eq!(list, recommender.explore(&profile, 99, 3).unwrap());
 }
 
@@ -307,7 +308,7 @@ fn reasons_are_the_parts_of_a_chance() {
         let user = fitted.user(&new_user()).unwrap();
         let profile = recommender.profile(&new_user()).unwrap();
         let rank = fitted.base().map_or(0, |base| base.rank());
-        assert_eq!(rank, if fitted.base().is_some() { 2 } else { 0 });
+        assert_eq!(rank > 0, fitted.base().is_some());
         for item in [5, 13] {
             let reasons = recommender.reasons(&profile, item, 100).unwrap();
             let (row, mode) = (model.prior().row(item), user.alone.mode());

@@ -259,7 +259,10 @@ fn scores_are_the_stacked_members() {
                     size += cost;
                 }
             }
-            assert!((report.held_out_loss - loss / size).abs() < 1e-9);
+            assert!((found.losses[kind] - loss).abs() < 1e-9 * loss.abs().max(1.0));
+            // Machines in folds are solved to a hundredth, from inputs that differ by roundings.
+            let off = (report.held_out_loss - loss / size).abs();
+            assert!(off < 1e-3, "{at}: {} {}", report.held_out_loss, loss / size);
         }
         // Members of each kind of inputs.
         let kinds = |of: fn(&Member) -> bool| model.members().iter().any(|r| of(&r.member));
