@@ -17,7 +17,6 @@ use crate::dependent::Dependence;
 use crate::error::expect;
 use crate::precision::channel_counts;
 use crate::scan::place;
-use crate::units::Centring;
 use crate::{BpfaError, BpfaRows, init};
 
 /// How the posterior of the scores is factorised.
@@ -48,8 +47,6 @@ pub struct BpfaVbConfig {
     pub noise: GammaPrior,
     /// Each channel of the rows has a noise precision of its own.
     pub channel_noise: bool,
-    /// What is subtracted from tables and ratings.
-    pub centring: Centring,
     /// When the run ends.
     pub limits: VbLimits,
     /// Seed of the start.
@@ -70,7 +67,6 @@ impl Default for BpfaVbConfig {
             slab: SlabPrior::Shared { prior: vague },
             noise: vague,
             channel_noise: false,
-            centring: Centring::Columns,
             limits: VbLimits {
                 max_iterations: 500,
                 tolerance: 1e-6,

@@ -6,9 +6,7 @@ mod left_out;
 use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
 use npb_infer::{Saved, Stop, Watch, Xoshiro256PlusPlus, stream};
-use npb_linalg::dot;
 use npb_priors::dist::pick;
-use npb_priors::special::normal_cdf;
 use rand::RngExt;
 use rand::seq::index::sample;
 
@@ -16,7 +14,7 @@ use crate::atoms::{AtomTable, fitted};
 use crate::base::{BaseEm, BaseState, learn_base_watched};
 use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
-use crate::users::{ln_of_number, ratio};
+use crate::users::ln_of_number;
 use crate::{
     BaseDistribution, Concentration, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales,
     LearnedBase, LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
@@ -475,12 +473,8 @@ impl HbrecFit {
                 .map(|item| self.model.predict(atom, &item))
                 .collect());
         }
-        let prior = self.model.prior();
         let w = user.alone.draw(rng);
-        let item = |item: usize| {
-            let mean = prior.offset(item) + dot(prior.row(item), &w);
-            normal_cdf(ratio(mean, 0.0, None, prior.identity()))
-        };
+        let item = |item: usize| self.model.predict_at(&user.alone, &w, item);
         Ok((0..self.n_items()).map(item).collect())
     }
 

@@ -2,6 +2,7 @@
 
 mod features;
 mod labels;
+mod settings;
 
 use npb_data::{Labels, Mask, Table};
 use npb_infer::{Xoshiro256PlusPlus, stream};

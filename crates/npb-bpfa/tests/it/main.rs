@@ -1,5 +1,7 @@
 //! Tests through the public interface.
 
+mod answers;
+mod answers_image;
 mod bad_input;
 mod bits;
 mod fitted;

@@ -168,6 +168,13 @@ impl ProbitItems {
         ratio(mean, atom.variance(row), rated, self.prior.identity())
     }
 
+    /// P(like) at these coefficients, for whom has this posterior: of rated items, too, whose identity is known in part.
+    pub(crate) fn predict_at(&self, posterior: &ProbitPosterior, w: &[f64], item: usize) -> f64 {
+        let mean = self.prior.offset(item) + dot(self.prior.row(item), w);
+        let rated = find(&posterior.rated, item);
+        normal_cdf(ratio(mean, 0.0, rated, self.prior.identity()))
+    }
+
     /// With `shift` added to the utilities of all that is rated.
     fn fit_shifted(
         &self,

@@ -1,5 +1,7 @@
 //! Integration tests of the public interface.
 
+mod answers;
+mod answers_recommend;
 mod bad_input;
 mod bits;
 mod grouped;

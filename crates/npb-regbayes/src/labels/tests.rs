@@ -1,5 +1,7 @@
 //! Members, held-out scores and stacks against other ways to the same numbers.
 
+mod answers;
+
 use npb_infer::stream;
 use npb_linalg::faer::Mat;
 use rand_distr::{Distribution, StandardNormal};

@@ -1,5 +1,7 @@
 //! The objective against its definition, and `q(eta)` of the full form against direct perturbation.
 
+mod answers;
+
 use npb_data::{Rating, Ratings};
 use npb_infer::stream;
 use npb_linalg::{dot, faer::Mat};

@@ -1,5 +1,7 @@
 //! Tests of npb-regbayes from outside.
 
+mod answers;
+mod answers_topics;
 mod bad_input;
 mod fits;
 mod labels;
