@@ -365,7 +365,10 @@ fn ratings_are_predicted_and_recommended() {
     let chosen = cells(&folder.npb("recommend r.npb --row u1 --top 6 --liked 4"));
     assert_eq!(chosen[0], ["film", "P(rated)", "P(like)", "mean", "sd"]);
     let number = |row: &[String], k: usize| row[k].parse::<f64>().expect("a number");
-    let scores: Vec<f64> = chosen[1..].iter().map(|r| number(r, 1) * number(r, 2)).collect();
+    let scores: Vec<f64> = chosen[1..]
+        .iter()
+        .map(|r| number(r, 1) * number(r, 2))
+        .collect();
     assert!(scores.windows(2).all(|w| w[0] >= w[1]), "{chosen:?}");
     for row in &chosen[1..] {
         let film: usize = row[0][1..].parse().expect("a film");

@@ -130,7 +130,8 @@ mod tests {
         };
         let page = with_line("", "b/x", &line("b/x", "ALARM").text());
         let page = with_line(&page, "a/y", &line("a/y", "passed").text());
-        let below = "\n## Faults\n\n| c/z | 3 |\n\n# How each answer is known\n\n| npb-a | b/c | d | e |\n";
+        let below =
+            "\n## Faults\n\n| c/z | 3 |\n\n# How each answer is known\n\n| npb-a | b/c | d | e |\n";
         let page = with_line(&(page + below), "b/x", &line("b/x", "passed").text());
         assert!(page.ends_with(below));
         assert!(page.starts_with("# What") && !page.contains("ALARM"));

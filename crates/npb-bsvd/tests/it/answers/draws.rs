@@ -1,6 +1,6 @@
 //! Questions that the stored draws answer.
 
-use npb_bsvd::npb_data::{Rating, Ratings};
+use npb_bsvd::npb_data::{Exposure, Rating, Ratings};
 use npb_bsvd::npb_priors::special::normal_cdf;
 use npb_bsvd::{
     Acquisition, BsvdFit, BsvdSampler, Cells, Evaluation, Key, Likelihood, Part, SideInformation,
@@ -511,7 +511,9 @@ fn lists_are_those_of_the_draws() {
             _ => 1.0,
         };
         let row = example.entries.row(4).0;
-        let chances = example.entries.exposure(row).unwrap();
+        let lists = || (0..example.entries.n_rows()).map(|i| example.entries.row(i).0);
+        let exposure = Exposure::learn(COLUMNS, lists()).unwrap();
+        let chances = exposure.chances(COLUMNS, lists(), row).unwrap();
         let score = |j: usize| {
             let less = match likelihood {
                 Likelihood::Gaussian => like_from,
@@ -524,7 +526,7 @@ fn lists_are_those_of_the_draws() {
             .filter(|j| !row.contains(&(*j as u32)))
             .collect();
         order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
-        let found = fit.recommend(&example.entries, 4, 3, like_from).unwrap();
+        let found = fit.recommend(4, 3, Some(like_from), None).unwrap();
         assert_eq!(
             found.iter().map(|r| r.index).collect::<Vec<_>>(),
             order[..3]
@@ -532,6 +534,8 @@ fn lists_are_those_of_the_draws() {
         for ranked in &found {
             close(ranked.mean, mean(&own(ranked.index)), 1e-6);
             close(ranked.sd, sd(&own(ranked.index)), 1e-6);
+            close(ranked.exposure, chances[ranked.index], 1e-12);
+            close(ranked.exposure * ranked.liked, score(ranked.index), 1e-9);
         }
     }
 }
@@ -733,6 +737,23 @@ fn diagnostics_are_those_of_the_kept_sweeps() {
     }
     // The noise of a probit model, for one.
     assert!(constant > 0);
+    // What has not settled: the noise alone is judged.
+    let example = Example::new(Likelihood::Gaussian, 22);
+    let mut settings = config(Likelihood::Gaussian, 2, 9);
+    settings.chains = 3;
+    let short = example.fitted(&Cells::default(), &settings);
+    let noise = short.diagnostics().into_iter();
+    let noise = noise.filter(|(name, _)| name.contains("noise"));
+    let high: Vec<String> = noise
+        .filter(|(_, of)| of.rhat.is_some_and(|rhat| rhat > 1.05))
+        .map(|(name, of)| format!("R-hat of {name} is {:.2}", of.rhat.unwrap()))
+        .collect();
+    let said = short.unmet();
+    assert_eq!(said.len(), high.len());
+    assert!(
+        high.iter()
+            .all(|wanted| said.iter().any(|words| words.starts_with(wanted)))
+    );
     // Ranks and noise of all chains.
     let kept = |trace: &npb_infer::Trace| {
         let column: Vec<f64> = trace.column(0).collect();
@@ -755,6 +776,7 @@ fn what_was_given_comes_back() {
     assert_eq!((fit.n_rows(), fit.n_cols()), (ROWS, COLUMNS));
     for i in 0..ROWS {
         assert_eq!(fit.row_counts()[i] as usize, example.entries.row(i).0.len());
+        assert_eq!(fit.observed().nth(i).unwrap(), example.entries.row(i).0);
     }
     for j in 0..COLUMNS {
         assert_eq!(

@@ -214,6 +214,16 @@ fn diagnostics_are_those_of_the_kept_sweeps() {
             "{name}"
         );
     }
+    let high = fit.diagnostics().into_iter().filter_map(|(name, of)| {
+        let rhat = of.rhat.filter(|rhat| *rhat > 1.05)?;
+        Some(format!("R-hat of {name} is {rhat:.2}"))
+    });
+    let (high, said) = (high.collect::<Vec<_>>(), fit.unmet());
+    assert_eq!(said.len(), high.len());
+    assert!(
+        high.iter()
+            .all(|wanted| said.iter().any(|words| words.starts_with(wanted)))
+    );
 }
 
 /// Two fits of as many draws: densities are averages, and what is said of rows of training is, too.
