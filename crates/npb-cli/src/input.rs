@@ -139,6 +139,9 @@ impl Given {
             return Ok(asked);
         };
         let guess = asked.sniffed(text);
+        if layout.separator.is_some() && guess.options.separator != asked.separator {
+            return Ok(asked);
+        }
         let mut options = layout.over(&guess.options)?;
         if !guess.differs.is_empty() && options != asked {
             let how = "--separator, --decimal, --quote and --comment say otherwise";

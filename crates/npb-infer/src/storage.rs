@@ -90,7 +90,9 @@ pub enum FormatError {
         what: String,
     },
     /// The payload has a correct checksum but does not decode to the model's values.
-    #[error("{model} (written by version {written_by}): the payload cannot be decoded: {reason}")]
+    #[error(
+        "{model} (written by version {written_by}): the content cannot be decoded ({reason}): the file is damaged, or of an earlier layout: fit again, or load it with the version that wrote it"
+    )]
     Payload {
         /// Model in the file.
         model: String,

@@ -102,10 +102,14 @@ fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
     let fit = table::load(model, &args.model)?;
     let draws = fit.draws();
     let mut sheet = Sheet::new(&["column", "kind", "same_block_as_first"]);
-    for (j, info) in fit.columns().iter().enumerate() {
+    // Columns of a group are one in the draws.
+    let places = fit.places();
+    for (info, place) in fit.columns().iter().zip(places) {
+        let block = |d: &npb_itf::Draw, column: usize| d.columns[column].block;
+        let first = places[0].column;
         let together = draws
             .iter()
-            .filter(|d| d.columns[j].block == d.columns[0].block)
+            .filter(|d| block(d, place.column) == block(d, first))
             .count();
         sheet.push_row(vec![
             Cell::Text(info.name.clone()),

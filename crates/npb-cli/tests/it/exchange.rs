@@ -37,9 +37,7 @@ fn fits_of_other_seeds_are_merged() {
     );
     let error = folder.fails("merge c1.npb c1.npb -o twice.npb", 2);
     assert!(error.contains("the same seed"), "{error}");
-    folder.npb(&format!(
-        "{RATINGS} {short} --set candidates=4 -o other.npb"
-    ));
+    folder.npb(&format!("{RATINGS} {short} --set rank_a=3.5 -o other.npb"));
     let error = folder.fails("merge c1.npb other.npb -o twice.npb", 3);
     assert!(error.contains("another configuration"), "{error}");
     folder.fails("merge c1.npb -o twice.npb", 2);
