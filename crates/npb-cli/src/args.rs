@@ -134,7 +134,7 @@ pub(crate) struct Rules {
     /// A level never seen.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rule::Missing)]
     pub(crate) unseen_levels: Rule,
-    /// A value that its kind cannot be [default: error by a given schema, else missing].
+    /// A value its kind cannot be [default: error by a schema, else missing].
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) impossible_values: Option<Rule>,
 }

@@ -164,8 +164,16 @@ impl ModelFile {
 
     /// The library's fit in it.
     pub(crate) fn fit<F: Saved<Error: std::fmt::Display>>(&self, path: &Path) -> Result<F> {
-        F::from_bytes(&self.fit)
-            .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+        let version = env!("CARGO_PKG_VERSION");
+        match Self::library_model(path, &self.fit) {
+            Ok(found) if found != F::MODEL => Err(Failure::bad_data(format_args!(
+                "{}: holds a {found:?}, and npb {version} keeps a {:?} of this kind: fit again, or ask with the version that wrote it",
+                path.display(),
+                F::MODEL
+            ))),
+            _ => F::from_bytes(&self.fit)
+                .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display()))),
+        }
     }
 
     /// A question that this kind of model does not answer.
