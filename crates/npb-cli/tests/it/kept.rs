@@ -51,7 +51,11 @@ fn models_of_earlier_versions_answer_as_they_did() {
         assert!(folder.npb(&format!("summary {kind}.npb")).lines().count() > 1);
     }
     // The library now saves more of these.
-    for question in ["predict labels.npb p.csv", "predict ratings.npb r.csv"] {
+    for question in [
+        "predict labels.npb p.csv",
+        "predict ratings.npb r.csv",
+        "recommend groups.npb --row u1 --exclude r.csv --top 3",
+    ] {
         let error = folder.fails(question, 3);
         assert!(
             error.contains(".npb: ") && error.contains("fit again"),
