@@ -1,80 +1,85 @@
-//! `cargo xtask mutants`: faults planted in the crates one at a time, to see which of them the tests let through.
+//! `cargo xtask mutants`: faults planted in the crates, to see which of them the tests let through.
 //!
-//! The list is `xtask/mutants/*.toml`, one file per crate ([`list`]). Nothing is planted in the project itself: [`Tree`] is a copy of it under
-//! `target/mutants`, with a target directory of its own, and is kept between runs.
+//! The faults are those of `xtask/mutants/*.toml`, one file per crate ([`list`]), and mutants that a tool makes ([`made`]). Nothing is planted in the
+//! project itself: [`Tree`] is a copy of it under `target/mutants`, with a target directory of its own, and is kept between runs. All faults that can
+//! be are put behind one switch ([`switch`], [`plan`]), so that the copy is built once; of the tests ([`suite`]) those that meet a fault are run with it
+//! switched on, the quickest first, until one fails.
 
 mod list;
+mod made;
+mod plan;
+mod suite;
+mod switch;
 mod tree;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 
 use list::Fault;
 use npb_catalogue::Result;
-use tree::{Suite, Tests, Tree};
+use plan::{Alone, Plan};
+use suite::{Ended, Suite};
+use tree::Tree;
 
 #[derive(Args)]
 pub(crate) struct MutantsArgs {
-    /// Plant faults of this crate only [default: those of all crates].
+    /// Plant faults of these crates only [default: those of all crates].
     #[arg(value_name = "CRATE")]
-    krate: Option<String>,
+    crates: Vec<String>,
     /// Plant the faults of these numbers only.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     only: Vec<u32>,
     /// Check that the text of every fault is where the list says, and plant nothing.
     #[arg(long)]
     check: bool,
+    /// Draw so many mutants among those that cargo-mutants makes of all crates, and plant those of the crates that are asked for, too.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "300")]
+    sample: Option<usize>,
+    /// Seed of the sample.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
-
-/// How long the tests of a crate may take once they are built.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// What became of a fault.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// This test failed.
     Caught(String),
-    /// The tests took longer than the limit, though they take less than half of it without the fault.
-    TimedOut,
-    /// They did, but they take half of it without the fault: nothing is known.
-    TooSlow,
-    Survived,
+    /// This test took much longer than without the fault.
+    TimedOut(String),
+    /// So many tests met it and passed.
+    Survived(usize),
     /// What the compiler said: an error of the list.
     DoesNotCompile(String),
+    /// A mutant of the sample that cannot be behind the switch.
+    LeftOut(&'static str),
 }
 
 impl Outcome {
-    fn new(tests: Tests, without_fault: Duration) -> Self {
-        match tests {
-            Tests::Passed => Self::Survived,
-            Tests::Failed(test) => Self::Caught(test),
-            Tests::TimedOut if 2 * without_fault < LIMIT => Self::TimedOut,
-            Tests::TimedOut => Self::TooSlow,
-        }
-    }
-
     fn is_caught(&self) -> bool {
-        matches!(self, Self::Caught(_) | Self::TimedOut)
+        matches!(self, Self::Caught(_) | Self::TimedOut(_))
     }
 
     /// For the table.
     fn text(&self) -> String {
         match self {
             Self::Caught(test) => format!("caught by {test}"),
-            Self::TimedOut => "caught: timed out".to_owned(),
-            Self::TooSlow => "NOT JUDGED: the tests take half of the limit without it".to_owned(),
-            Self::Survived => "SURVIVED".to_owned(),
-            Self::DoesNotCompile(_) => "DOES NOT COMPILE".to_owned(),
+            Self::TimedOut(test) => format!("caught: {test} timed out"),
+            Self::Survived(0) => "SURVIVED: no test meets it".to_owned(),
+            Self::Survived(n) => format!("SURVIVED {}", plural(*n, "test")),
+            Self::DoesNotCompile(_) => "does not compile".to_owned(),
+            Self::LeftOut(why) => format!("left out: {why}"),
         }
     }
 }
 
 /// Runs what the arguments ask for; fails when a fault survives or the list is wrong.
 pub(crate) fn run(arguments: &MutantsArgs, project: &Path) -> Result<ExitCode> {
-    let faults = list::read(project)?;
+    let mut faults = list::read(project)?;
     let broken = list::check(&faults, project);
     if !broken.is_empty() {
         let mut text = format!("{} in xtask/mutants:", plural(broken.len(), "mistake"));
@@ -84,97 +89,196 @@ pub(crate) fn run(arguments: &MutantsArgs, project: &Path) -> Result<ExitCode> {
         return Err(text.into());
     }
     if arguments.check {
-        println!(
-            "mutants: {}, each in its place",
-            plural(faults.len(), "fault")
-        );
+        let alone = Plan::new(&faults, project)?.alone;
+        let n = plural(faults.len(), "fault");
+        println!("mutants: {n}, each in its place");
+        for (id, why) in &alone {
+            println!("  {id} is planted with a build of its own: {why}");
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    let chosen = chosen(&faults, arguments)?;
-    plant_all(&chosen, project)
+    if let Some(n) = arguments.sample {
+        faults.extend(made::sample(project, n, arguments.seed)?);
+    }
+    plant_all(&chosen(faults, arguments)?, project)
 }
 
-/// The faults that the arguments name, crate by crate.
-fn chosen<'f>(faults: &'f [Fault], arguments: &MutantsArgs) -> Result<Vec<&'f Fault>> {
-    let wanted = |fault: &&Fault| {
-        arguments
-            .krate
-            .as_ref()
-            .is_none_or(|krate| *krate == fault.krate)
+/// The faults that the arguments name.
+fn chosen(mut faults: Vec<Fault>, arguments: &MutantsArgs) -> Result<Vec<Fault>> {
+    let mut crates: Vec<String> = faults.iter().map(|fault| fault.krate.clone()).collect();
+    faults.retain(|fault| {
+        (arguments.crates.is_empty() || arguments.crates.contains(&fault.krate))
             && (arguments.only.is_empty() || arguments.only.contains(&fault.id))
-    };
-    let chosen: Vec<&Fault> = faults.iter().filter(wanted).collect();
-    if chosen.is_empty() {
-        let mut crates: Vec<&str> = faults.iter().map(|fault| &fault.krate[..]).collect();
+    });
+    if faults.is_empty() {
+        crates.sort();
         crates.dedup();
         return Err(format!("no such fault; there are some of {}", crates.join(", ")).into());
     }
-    Ok(chosen)
+    Ok(faults)
 }
 
-fn plant_all(faults: &[&Fault], project: &Path) -> Result<ExitCode> {
+/// A fault with what became of it.
+struct Judged<'f> {
+    fault: &'f Fault,
+    outcome: Outcome,
+    is_switched: bool,
+}
+
+fn plant_all(faults: &[Fault], project: &Path) -> Result<ExitCode> {
     let tree = Tree::copy(project)?;
+    let mut plan = Plan::new(faults, project)?;
+    let crates: BTreeSet<&str> = faults.iter().flat_map(crates).collect();
+    let crates: Vec<&str> = crates.into_iter().collect();
+    let mut clock = Clock(Instant::now());
+    let programs = plan.build(&tree, &crates)?;
+    println!("{:.1} minutes: the tests are built", clock.minutes());
+    let suite = Suite::timed(programs, tree.scratch())?;
+    let n_tests = plural(suite.n_tests(), "test");
+    println!("{:.1} minutes: {n_tests} without a fault", clock.minutes());
     println!("{:>5}  {:<13} {:>7}  outcome", "id", "crate", "seconds");
-    let mut left = Vec::new();
-    for faults in faults.chunk_by(|a, b| a.krate == b.krate) {
-        let without = without_fault(&tree, &faults[0].krate)?;
-        for &fault in faults {
-            let start = Instant::now();
-            let outcome = tree.with(fault, || judge(&tree, fault, without))?;
-            let seconds = start.elapsed().as_secs_f64();
-            let (id, krate) = (fault.id, &fault.krate);
-            println!("{id:>5}  {krate:<13} {seconds:>7.1}  {}", outcome.text());
-            if !outcome.is_caught() {
-                left.push((fault, outcome));
-            }
-        }
+    let mut judged = Vec::new();
+    let (alone, switched): (Vec<&Fault>, Vec<&Fault>) = faults
+        .iter()
+        .partition(|fault| plan.alone.contains_key(&fault.id));
+    for fault in switched {
+        judged.push(timed(fault, true, || judge(&suite, fault))?);
     }
-    report(faults.len(), &left);
-    Ok(match left.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    println!("{:.1} minutes: faults behind the switch", clock.minutes());
+    tree.restore()?;
+    for fault in alone {
+        let why = &plan.alone[&fault.id];
+        judged.push(timed(fault, false, || {
+            judge_alone(&tree, &suite, fault, why)
+        })?);
+    }
+    println!("{:.1} minutes: faults one at a time", clock.minutes());
+    Ok(report(&judged))
+}
+
+/// Minutes since the last time that it was asked.
+struct Clock(Instant);
+
+impl Clock {
+    fn minutes(&mut self) -> f64 {
+        let now = Instant::now();
+        let seconds = (now - std::mem::replace(&mut self.0, now)).as_secs_f64();
+        seconds / 60.0
+    }
+}
+
+/// The crates whose tests may see a fault.
+fn crates(fault: &Fault) -> impl Iterator<Item = &str> {
+    let also = fault.also.iter().map(String::as_str);
+    [&fault.krate[..]].into_iter().chain(also)
+}
+
+fn timed<'f>(
+    fault: &'f Fault,
+    is_switched: bool,
+    judge: impl FnOnce() -> Result<Outcome>,
+) -> Result<Judged<'f>> {
+    let start = Instant::now();
+    let outcome = judge()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let (id, krate, text) = (fault.id, &fault.krate, outcome.text());
+    println!("{id:>5}  {krate:<13} {seconds:>7.1}  {text}");
+    Ok(Judged {
+        fault,
+        outcome,
+        is_switched,
     })
 }
 
-/// How long the tests of a crate take as it is; they must pass.
-fn without_fault(tree: &Tree, krate: &str) -> Result<Duration> {
-    let suite = match tree.build(krate)? {
-        Ok(suite) => suite,
-        Err(messages) => {
-            return Err(format!("{krate} does not compile as it is\n{messages}").into());
+/// Runs the tests that meet a fault until one fails.
+fn judge(suite: &Suite, fault: &Fault) -> Result<Outcome> {
+    let tests = suite.concerned(fault.id, &fault.krate, &fault.tests);
+    for test in &tests {
+        let name = || test.name.clone();
+        match suite.with(fault.id, test)? {
+            Ended::Passed => {}
+            Ended::Failed => return Ok(Outcome::Caught(name())),
+            Ended::TimedOut => return Ok(Outcome::TimedOut(name())),
         }
-    };
-    let start = Instant::now();
-    match tree.test(&suite, &[], 10 * LIMIT)? {
-        Tests::Passed => Ok(start.elapsed()),
-        Tests::Failed(test) => Err(format!("{krate}: {test} fails as it is").into()),
-        Tests::TimedOut => Err(format!("{krate}: its tests do not end").into()),
     }
+    Ok(Outcome::Survived(tests.len()))
 }
 
-fn judge(tree: &Tree, fault: &Fault, without_fault: Duration) -> Result<Outcome> {
-    let suite: Suite = match tree.build(&fault.krate)? {
-        Ok(suite) => suite,
-        Err(messages) => return Ok(Outcome::DoesNotCompile(messages)),
-    };
-    if !fault.tests.is_empty()
-        && let Tests::Failed(test) = tree.test(&suite, &fault.tests, LIMIT)?
-    {
-        return Ok(Outcome::Caught(test));
+/// Plants a fault of the list that cannot be behind the switch.
+fn judge_alone(tree: &Tree, suite: &Suite, fault: &Fault, why: &Alone) -> Result<Outcome> {
+    if fault.id >= made::FIRST {
+        return Ok(match why {
+            Alone::Place(why) => Outcome::LeftOut(why),
+            Alone::Refused(text) => Outcome::DoesNotCompile(text.clone()),
+        });
     }
-    Ok(Outcome::new(tree.test(&suite, &[], LIMIT)?, without_fault))
+    tree.with(fault, || {
+        let crates: Vec<&str> = crates(fault).collect();
+        match tree.build(&crates)? {
+            Ok(programs) => judge(&suite.rebuilt(programs, fault.id), fault),
+            Err(complaints) => {
+                let texts: Vec<String> = complaints.into_iter().map(|c| c.text).collect();
+                Ok(Outcome::DoesNotCompile(texts.join("\n")))
+            }
+        }
+    })
 }
 
-fn report(n: usize, left: &[(&Fault, Outcome)]) {
-    println!("{} of {} caught", n - left.len(), plural(n, "fault"));
-    for (fault, outcome) in left {
+/// Prints the survivors and a table; what is wrong makes the run fail.
+fn report(judged: &[Judged<'_>]) -> ExitCode {
+    let is_made = |judged: &Judged<'_>| judged.fault.id >= made::FIRST;
+    let is_wrong = |judged: &&Judged<'_>| match judged.outcome {
+        Outcome::Survived(_) => true,
+        Outcome::DoesNotCompile(_) => !is_made(judged),
+        _ => false,
+    };
+    let wrong: Vec<&Judged<'_>> = judged.iter().filter(is_wrong).collect();
+    for Judged { fault, outcome, .. } in &wrong {
         println!("\n{} {}: {}", fault.id, fault.file, outcome.text());
         println!("  {}", fault.what);
-        println!("  who ought to see it: {}", fault.seen_by);
+        if !fault.seen_by.is_empty() {
+            println!("  who ought to see it: {}", fault.seen_by);
+        }
         if let Outcome::DoesNotCompile(messages) = outcome {
             println!("{messages}");
         }
     }
+    println!("\n{}", table(judged));
+    match wrong.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Counts by crate, of the lists and of the sample.
+fn table(judged: &[Judged<'_>]) -> String {
+    let mut text = String::from(
+        "| faults | planted | caught | survived | behind the switch | does not compile | left out |\n|---|---|---|---|---|---|---|\n",
+    );
+    for (source, is_of) in [("list", false), ("sample", true)] {
+        let of_source: Vec<&Judged<'_>> = judged
+            .iter()
+            .filter(|judged| (judged.fault.id >= made::FIRST) == is_of)
+            .collect();
+        let crates: BTreeSet<&str> = of_source.iter().map(|j| &j.fault.krate[..]).collect();
+        let all = (crates.len() > 1).then_some("all");
+        for name in crates.into_iter().chain(all) {
+            let mut of_crate = of_source.clone();
+            of_crate.retain(|judged| name == "all" || judged.fault.krate == name);
+            let count = |of: fn(&Judged<'_>) -> bool| of_crate.iter().filter(|j| of(j)).count();
+            let counts = [
+                of_crate.len(),
+                count(|judged| judged.outcome.is_caught()),
+                count(|judged| matches!(judged.outcome, Outcome::Survived(_))),
+                count(|judged| judged.is_switched),
+                count(|judged| matches!(judged.outcome, Outcome::DoesNotCompile(_))),
+                count(|judged| matches!(judged.outcome, Outcome::LeftOut(_))),
+            ];
+            let counts = counts.map(|n| n.to_string()).join(" | ");
+            text += &format!("| {name}, {source} | {counts} |\n");
+        }
+    }
+    text
 }
 
 fn plural(n: usize, what: &str) -> String {
@@ -185,34 +289,67 @@ fn plural(n: usize, what: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_limit_that_is_reached_says_something_of_quick_tests_only() {
-        let outcome = |seconds| Outcome::new(Tests::TimedOut, Duration::from_secs(seconds));
-        assert_eq!(outcome(59), Outcome::TimedOut);
-        assert_eq!(outcome(60), Outcome::TooSlow);
-        assert!(outcome(59).is_caught() && !outcome(60).is_caught());
+    fn fault(id: u32, krate: &str) -> Fault {
+        Fault {
+            id,
+            krate: krate.to_owned(),
+            ..Fault::default()
+        }
     }
 
     #[test]
     fn faults_are_chosen_by_crate_and_number() {
-        let fault = |id, krate: &str| Fault {
-            id,
-            krate: krate.to_owned(),
-            ..Fault::default()
-        };
-        let faults = [fault(1, "npb-a"), fault(2, "npb-a"), fault(3, "npb-b")];
         let ids = |krate: Option<&str>, only: &[u32]| -> Vec<u32> {
             let arguments = MutantsArgs {
-                krate: krate.map(str::to_owned),
+                crates: krate.iter().map(|&krate| krate.to_owned()).collect(),
                 only: only.to_vec(),
                 check: false,
+                sample: None,
+                seed: 1,
             };
-            let found = chosen(&faults, &arguments);
+            let faults = vec![fault(1, "npb-a"), fault(2, "npb-a"), fault(3, "npb-b")];
+            let found = chosen(faults, &arguments);
             found.map_or(Vec::new(), |found| found.iter().map(|f| f.id).collect())
         };
         assert_eq!(ids(None, &[]), [1, 2, 3]);
         assert_eq!(ids(Some("npb-a"), &[]), [1, 2]);
         assert_eq!(ids(None, &[3, 1]), [1, 3]);
         assert!(ids(Some("npb-a"), &[3]).is_empty());
+    }
+
+    #[test]
+    fn what_became_of_faults_is_counted_by_crate_and_source() {
+        let faults = [
+            fault(1, "npb-a"),
+            fault(2, "npb-b"),
+            fault(3, "npb-b"),
+            fault(made::FIRST, "npb-b"),
+        ];
+        let outcomes = [
+            (Outcome::Caught("t".to_owned()), true),
+            (Outcome::TimedOut("t".to_owned()), true),
+            (Outcome::Survived(2), false),
+            (Outcome::LeftOut("a const fn"), false),
+        ];
+        let judged: Vec<Judged<'_>> = faults
+            .iter()
+            .zip(outcomes)
+            .map(|(fault, (outcome, is_switched))| Judged {
+                fault,
+                outcome,
+                is_switched,
+            })
+            .collect();
+        let table = table(&judged);
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        let wanted = [
+            "| npb-a, list | 1 | 1 | 0 | 1 | 0 | 0 |",
+            "| npb-b, list | 2 | 1 | 1 | 1 | 0 | 0 |",
+            "| all, list | 3 | 2 | 1 | 2 | 0 | 0 |",
+            "| npb-b, sample | 1 | 0 | 0 | 0 | 0 | 1 |",
+        ];
+        assert_eq!(rows, wanted);
+        assert_eq!(report(&judged[..2]), ExitCode::SUCCESS);
+        assert_eq!(report(&judged[..3]), ExitCode::FAILURE);
     }
 }

@@ -4,7 +4,7 @@ mod circles;
 mod lock;
 mod manifest;
 mod rules;
-mod tokens;
+pub(crate) mod tokens;
 mod tree;
 
 use std::fmt;

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::switch::Edit;
 use npb_catalogue::Result;
 
 /// One fault.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fault {
     /// Number by which it is named, of all crates together.
@@ -21,6 +22,9 @@ pub(super) struct Fault {
     pub(super) file: String,
     /// Text that occurs in the file exactly once.
     pub(super) before: String,
+    /// Where in the file that text is, of a fault that is made and not listed: its text may be there more than once.
+    #[serde(skip)]
+    pub(super) at: Option<usize>,
     /// What takes its place.
     pub(super) after: String,
     /// What it is, and its effect.
@@ -30,6 +34,24 @@ pub(super) struct Fault {
     /// Names of tests, or parts of them, that are run first: those that are known to see it. The others run when these pass.
     #[serde(default)]
     pub(super) tests: Vec<String>,
+    /// Crates that use this one and whose tests are run when its own pass.
+    #[serde(default)]
+    pub(super) also: Vec<String>,
+}
+
+impl Fault {
+    /// The change that it makes to the text of its file.
+    pub(super) fn edit(&self, text: &str) -> Result<Edit> {
+        let start = self.at.or_else(|| text.find(&self.before));
+        let start = start.ok_or_else(|| format!("{} {}: its text is gone", self.id, self.file))?;
+        Ok(Edit::new(start, &self.before, &self.after))
+    }
+
+    /// The text of its file with it.
+    pub(super) fn planted(&self, text: &str) -> Result<String> {
+        let Edit { at, text: faulty } = self.edit(text)?;
+        Ok([&text[..at.start], &faulty, &text[at.end..]].concat())
+    }
 }
 
 /// The faults of a list.

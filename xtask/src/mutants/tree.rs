@@ -1,14 +1,15 @@
-//! A copy of the project in which faults are planted, built and tested.
+//! A copy of the project in which faults are planted and which is built.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use super::list::Fault;
+use super::suite::Program;
 use npb_catalogue::Result;
 
 /// Folders that are not copied.
@@ -16,24 +17,17 @@ const LEFT_OUT: [&str; 2] = ["target", ".git"];
 
 /// The copy and its target directory.
 pub(super) struct Tree {
+    project: PathBuf,
     root: PathBuf,
     target: PathBuf,
 }
 
-/// The test programs of a crate: unit tests and integration tests.
-pub(super) struct Suite {
-    /// Folder of the crate, in which cargo runs tests.
-    folder: PathBuf,
-    programs: Vec<PathBuf>,
-}
-
-/// How the tests of a crate ended.
+/// What the compiler does not like.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Tests {
-    Passed,
-    /// The first test that failed.
-    Failed(String),
-    TimedOut,
+pub(super) struct Complaint {
+    pub(super) text: String,
+    /// Files, by their paths from the root, and bytes in them: the place itself, then others that have to do with it.
+    pub(super) places: Vec<(String, Range<usize>)>,
 }
 
 impl Tree {
@@ -41,60 +35,77 @@ impl Tree {
     pub(super) fn copy(project: &Path) -> Result<Self> {
         let folder = project.join("target").join("mutants");
         let tree = Self {
+            project: project.to_owned(),
             root: folder.join("tree"),
             target: folder.join("target"),
         };
-        mirror(project, &tree.root)?;
+        tree.restore()?;
         Ok(tree)
+    }
+
+    /// Takes everything out that was planted.
+    pub(super) fn restore(&self) -> Result<()> {
+        Ok(mirror(&self.project, &self.root)?)
+    }
+
+    /// Writes a file of the copy unless it is so already.
+    pub(super) fn write(&self, file: &str, text: &str) -> Result<()> {
+        let path = self.root.join(file);
+        if fs::read_to_string(&path).ok().as_deref() != Some(text) {
+            fs::write(path, text)?;
+        }
+        Ok(())
+    }
+
+    /// A file as it is in the project.
+    pub(super) fn original(&self, file: &str) -> Result<String> {
+        Ok(fs::read_to_string(self.project.join(file))?)
+    }
+
+    /// A folder for what tests say.
+    pub(super) fn scratch(&self) -> &Path {
+        &self.target
     }
 
     /// Plants a fault, does `work` and takes the fault out again, whatever happened.
     pub(super) fn with<T>(&self, fault: &Fault, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let path = self.root.join(&fault.file);
         let text = fs::read_to_string(&path)?;
-        fs::write(&path, text.replacen(&fault.before, &fault.after, 1))?;
+        fs::write(&path, fault.planted(&text)?)?;
         let outcome = work();
         fs::write(&path, text)?;
         outcome
     }
 
-    /// Builds the tests of a crate; what the compiler said when it refuses.
-    pub(super) fn build(&self, krate: &str) -> Result<std::result::Result<Suite, String>> {
-        let output = Command::new("cargo")
-            .args(["test", "-p", krate, "--lib", "--tests", "--no-run"])
-            .arg("--message-format=json-render-diagnostics")
+    /// Builds the tests of some crates; what the compiler said when it refuses.
+    pub(super) fn build(
+        &self,
+        crates: &[&str],
+    ) -> Result<std::result::Result<Vec<Program>, Vec<Complaint>>> {
+        let mut command = Command::new("cargo");
+        command.args(["build", "--tests", "--keep-going"]);
+        for krate in crates {
+            command.args(["-p", krate]);
+        }
+        let output = command
+            .arg("--message-format=json")
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
             .stdin(Stdio::null())
             .output()?;
-        if !output.status.success() {
-            return Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()));
+        let messages = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() {
+            let programs = programs(&messages);
+            return match programs.is_empty() {
+                true => Err(format!("no tests in {}", crates.join(", ")).into()),
+                false => Ok(Ok(programs)),
+            };
         }
-        let programs = programs(&String::from_utf8_lossy(&output.stdout));
-        if programs.is_empty() {
-            return Err(format!("{krate} has no tests").into());
+        let complaints = complaints(&messages);
+        if complaints.is_empty() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
         }
-        Ok(Ok(Suite {
-            folder: self.root.join("crates").join(krate),
-            programs,
-        }))
-    }
-
-    /// Runs test programs one after the other until one fails or the time is over; of each the tests that match one of the names, or all.
-    pub(super) fn test(&self, suite: &Suite, names: &[String], limit: Duration) -> Result<Tests> {
-        let end = Instant::now() + limit;
-        for program in &suite.programs {
-            let mut command = Command::new(program);
-            command
-                .args(names)
-                .current_dir(&suite.folder)
-                .env("CARGO_MANIFEST_DIR", &suite.folder);
-            let tests = run(command, &self.target.join("tests.txt"), end)?;
-            if tests != Tests::Passed {
-                return Ok(tests);
-            }
-        }
-        Ok(Tests::Passed)
+        Ok(Err(complaints))
     }
 }
 
@@ -135,58 +146,83 @@ fn mirror(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// The test programs among cargo's messages.
-fn programs(messages: &str) -> Vec<PathBuf> {
+fn programs(messages: &str) -> Vec<Program> {
     #[derive(Deserialize)]
     struct Message {
         executable: Option<PathBuf>,
         profile: Option<Profile>,
+        manifest_path: Option<PathBuf>,
+        target: Option<Target>,
     }
     #[derive(Deserialize)]
     struct Profile {
         test: bool,
     }
+    #[derive(Deserialize)]
+    struct Target {
+        name: String,
+    }
     let program = |line: &str| {
         let message: Message = serde_json::from_str(line).ok()?;
-        message
-            .executable
-            .filter(|_| message.profile.is_some_and(|p| p.test))
+        message.profile.filter(|profile| profile.test)?;
+        let folder = message.manifest_path?.parent()?.to_owned();
+        Some(Program {
+            path: message.executable?,
+            target: message.target?.name,
+            krate: folder.file_name()?.to_string_lossy().into_owned(),
+            folder,
+        })
     };
     messages.lines().filter_map(program).collect()
 }
 
-/// Runs one test program until `end`, with what it says in the file `said`.
-fn run(mut command: Command, said: &Path, end: Instant) -> Result<Tests> {
-    let out = File::create(said)?;
-    command
-        .stdin(Stdio::null())
-        .stderr(out.try_clone()?)
-        .stdout(out);
-    let mut child = command.spawn()?;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if Instant::now() >= end {
-            child.kill()?;
-            child.wait()?;
-            return Ok(Tests::TimedOut);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    if status.success() {
-        return Ok(Tests::Passed);
+/// The errors among cargo's messages.
+fn complaints(messages: &str) -> Vec<Complaint> {
+    #[derive(Deserialize)]
+    struct Message {
+        message: Diagnostic,
     }
-    let said = String::from_utf8_lossy(&fs::read(said)?).into_owned();
-    Ok(Tests::Failed(failed(&said).unwrap_or(status.to_string())))
-}
-
-/// The first test that a program's output calls failed.
-fn failed(said: &str) -> Option<String> {
-    let name = |line: &str| {
-        let (name, end) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
-        (end == "FAILED").then(|| name.to_owned())
+    #[derive(Deserialize)]
+    struct Diagnostic {
+        level: String,
+        rendered: Option<String>,
+        spans: Vec<Span>,
+        children: Vec<Diagnostic>,
+    }
+    #[derive(Deserialize)]
+    struct Span {
+        file_name: String,
+        byte_start: usize,
+        byte_end: usize,
+        is_primary: bool,
+        expansion: Option<Box<Expansion>>,
+    }
+    #[derive(Deserialize)]
+    struct Expansion {
+        span: Span,
+    }
+    fn add(span: Span, places: &mut Vec<(String, Range<usize>)>) {
+        places.push((span.file_name, span.byte_start..span.byte_end));
+        if let Some(expansion) = span.expansion {
+            add(expansion.span, places);
+        }
+    }
+    fn all(diagnostic: Diagnostic, places: &mut Vec<(String, Range<usize>)>) {
+        let mut spans = diagnostic.spans;
+        spans.sort_by_key(|span| !span.is_primary);
+        spans.into_iter().for_each(|span| add(span, places));
+        let children = diagnostic.children.into_iter();
+        children.for_each(|child| all(child, places));
+    }
+    let complaint = |line: &str| {
+        let mut said = serde_json::from_str::<Message>(line).ok()?.message;
+        let text = said.rendered.take()?;
+        let mut places = Vec::new();
+        let is_error = said.level.starts_with("error");
+        all(said, &mut places);
+        is_error.then_some(Complaint { text, places })
     };
-    said.lines().find_map(name)
+    messages.lines().filter_map(complaint).collect()
 }
 
 #[cfg(test)]
@@ -234,6 +270,7 @@ mod tests {
         let scratch = Scratch::new("mutants-fault");
         fs::write(scratch.path("x.rs"), "a + 0.5 * n").unwrap();
         let tree = Tree {
+            project: scratch.root().to_owned(),
             root: scratch.root().to_owned(),
             target: scratch.root().to_owned(),
         };
@@ -252,21 +289,54 @@ mod tests {
 
     #[test]
     fn test_programs_are_found_among_messages() {
-        let messages = r#"{"reason":"compiler-artifact","profile":{"test":false,"opt_level":"3"},"executable":null}
-{"reason":"compiler-artifact","profile":{"test":true},"executable":"/t/lib-1"}
-{"reason":"compiler-artifact","profile":{"test":false},"executable":"/t/tool"}
-{"reason":"compiler-artifact","profile":{"test":true},"executable":"/t/it-2"}
+        let messages = r#"{"reason":"compiler-artifact","manifest_path":"/p/npb-a/Cargo.toml","target":{"name":"npb_a"},"profile":{"test":false},"executable":null}
+{"reason":"compiler-artifact","manifest_path":"/p/npb-a/Cargo.toml","target":{"name":"npb_a"},"profile":{"test":true},"executable":"/t/lib-1"}
+{"reason":"compiler-artifact","manifest_path":"/p/npb-a/Cargo.toml","target":{"name":"tool"},"profile":{"test":false},"executable":"/t/tool"}
+{"reason":"compiler-artifact","manifest_path":"/p/npb-b/Cargo.toml","target":{"name":"it"},"profile":{"test":true},"executable":"/t/it-2"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(
-            programs(messages),
-            [Path::new("/t/lib-1"), Path::new("/t/it-2")]
-        );
+        let program = |path: &str, krate: &str, target: &str| Program {
+            path: path.into(),
+            krate: krate.to_owned(),
+            target: target.to_owned(),
+            folder: Path::new("/p").join(krate),
+        };
+        let wanted = [
+            program("/t/lib-1", "npb-a", "npb_a"),
+            program("/t/it-2", "npb-b", "it"),
+        ];
+        assert_eq!(programs(messages), wanted);
     }
 
     #[test]
-    fn the_failed_test_is_named() {
-        let said = "running 2 tests\ntest a::passes ... ok\ntest a::falls ... FAILED\ntest b ... FAILED\n\nfailures:\n";
-        assert_eq!(failed(said).as_deref(), Some("a::falls"));
-        assert_eq!(failed("thread panicked"), None);
+    fn errors_are_found_among_messages_with_all_places() {
+        let span = |file: &str, at: usize, first: bool, more: &str| {
+            format!(
+                r#"{{"file_name":"{file}","byte_start":{at},"byte_end":9,"is_primary":{first},"expansion":{more}}}"#
+            )
+        };
+        let inner = span("a.rs", 3, true, "null");
+        let spans = [
+            span("b.rs", 1, false, "null"),
+            span("m.rs", 2, true, &format!(r#"{{"span":{inner}}}"#)),
+        ]
+        .join(",");
+        let child = span("c.rs", 4, true, "null");
+        let child =
+            format!(r#"{{"level":"note","rendered":null,"spans":[{child}],"children":[]}}"#);
+        let line = |level: &str| {
+            let message = format!(
+                r#"{{"level":"{level}","rendered":"no","spans":[{spans}],"children":[{child}]}}"#
+            );
+            format!(r#"{{"reason":"compiler-message","message":{message}}}"#)
+        };
+        let found = complaints(&[line("warning"), line("error")].join("\n"));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].text, "no");
+        let places: Vec<(&str, usize)> = found[0]
+            .places
+            .iter()
+            .map(|(f, at)| (&f[..], at.start))
+            .collect();
+        assert_eq!(places, [("m.rs", 2), ("a.rs", 3), ("b.rs", 1), ("c.rs", 4)]);
     }
 }
