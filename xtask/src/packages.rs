@@ -88,7 +88,7 @@ pub(crate) fn run(package: &str, arguments: &[OsString]) -> Result<ExitCode> {
 }
 
 /// The program of a package, built by the profile by which xtask was.
-fn build(package: &str) -> Result<PathBuf> {
+pub(crate) fn build(package: &str) -> Result<PathBuf> {
     println!("building {package}");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -1,14 +1,30 @@
-//! `cargo xtask validate`: which checks of samplers there are, and which package runs them.
+//! `cargo xtask validate`: which checks of samplers there are, and which package runs them; and [`kills`] of the command's fits.
+
+mod kills;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use npb_catalogue::{Page, Result, ValidateArgs, choose, root};
+use npb_catalogue::{Page, Result, Scale, ValidateArgs, choose, root};
 
 use crate::packages::{self, Package};
 
+/// Its name among the checks; it runs only when it is named.
+const KILLS: &str = "kills";
+
 /// Runs checks and writes the report; fails when one gives an alarm or cannot be run.
-pub(crate) fn run(arguments: ValidateArgs) -> Result<ExitCode> {
+pub(crate) fn run(mut arguments: ValidateArgs) -> Result<ExitCode> {
+    let n_named = arguments.checks.len();
+    arguments.checks.retain(|name| name != KILLS);
+    if arguments.checks.len() < n_named {
+        let sound = run_kills(&arguments)?;
+        if arguments.checks.is_empty() || !sound {
+            return Ok(match sound {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            });
+        }
+    }
     let mut packages = packages::all()?;
     let ids: Vec<String> = chosen(&arguments.checks, &packages)?;
     let out = match arguments.out {
@@ -38,6 +54,21 @@ pub(crate) fn run(arguments: ValidateArgs) -> Result<ExitCode> {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Builds the command and kills its fits; whether they end as if nothing had happened.
+fn run_kills(arguments: &ValidateArgs) -> Result<bool> {
+    let npb = packages::build("npb-cli")?;
+    let out = match &arguments.out {
+        Some(out) => out.clone(),
+        None => root().join("target").join("validate"),
+    };
+    let kills = match arguments.scale {
+        Scale::Smoke => 22,
+        Scale::Quick => 220,
+        Scale::Paper => 1100,
+    };
+    kills::run(&npb, &out.join(KILLS), kills, arguments.seed)
 }
 
 /// Checks that match any of the names, in the order of the list.
