@@ -84,14 +84,16 @@ pub(super) fn store(project: &Path, line: &Line<'_>) -> Result<()> {
 fn with_line(page: &str, id: &str, text: &str) -> String {
     let check = |line: &str| line.split('|').nth(1).map(|cell| cell.trim().to_owned());
     let is_check = |line: &&str| check(line).is_some_and(|id| id.contains('/'));
-    let mut lines: BTreeMap<String, String> = page
+    // Other sections stand below and stay.
+    let (table, below) = page.split_at(page.find("\n## ").unwrap_or(page.len()));
+    let mut lines: BTreeMap<String, String> = table
         .lines()
         .filter(is_check)
         .map(|line| (check(line).unwrap_or_default(), line.to_owned()))
         .collect();
     lines.insert(id.to_owned(), text.to_owned());
     let lines: Vec<String> = lines.into_values().collect();
-    format!("{HEAD}{}\n", lines.join("\n"))
+    format!("{HEAD}{}\n{below}", lines.join("\n"))
 }
 
 #[cfg(test)]
@@ -128,7 +130,9 @@ mod tests {
         };
         let page = with_line("", "b/x", &line("b/x", "ALARM").text());
         let page = with_line(&page, "a/y", &line("a/y", "passed").text());
-        let page = with_line(&page, "b/x", &line("b/x", "passed").text());
+        let below = "\n## Faults\n\n| c/z | 3 |\n";
+        let page = with_line(&(page + below), "b/x", &line("b/x", "passed").text());
+        assert!(page.ends_with(below));
         assert!(page.starts_with("# What") && !page.contains("ALARM"));
         let lines: Vec<&str> = page.lines().filter(|l| l.contains("passed")).collect();
         assert_eq!(lines.len(), 2);
