@@ -45,6 +45,20 @@ fn pairs_agree_at_the_stated_rates() {
     );
 }
 
+/// Shares by the concentrations that the prior tells: those of a stick-breaking law, 1 / (1 + concentration), and, for rows of two top clusters, the lower
+/// labels that two laws of their own share, 1 / (1 + 2 concentration).
+#[test]
+fn the_concentrations_that_a_prior_tells_are_those_of_its_shares() {
+    let prior = ItfPrior::new(1.3, vec![0.4, 2.0, 0.9]).unwrap();
+    let same = 1.0 / (1.0 + prior.alpha());
+    assert!((prior.top_co_assignment() - same).abs() < 1e-15);
+    assert_eq!(prior.betas().len(), 3);
+    for (j, beta) in prior.betas().iter().enumerate() {
+        let share = same / (1.0 + beta) + (1.0 - same) / (1.0 + 2.0 * beta);
+        assert!((prior.co_assignment(&[j]) - share).abs() < 1e-15);
+    }
+}
+
 /// Lower label counts of one column per top cluster.
 fn lower_counts(draw: &ItfDraw, column: usize) -> Vec<Vec<usize>> {
     let n_top = draw.lower[column].len();
