@@ -148,8 +148,8 @@ impl ItfFit {
     pub fn rows_of(&self, data: &ItfData, training: bool) -> Result<ItfRows, ItfError> {
         // Data from before columns were grouped, or grouped in the same way. The cells of groups are read again: those of training are spread.
         let plain = data.places().iter().all(|place| place.part.is_none());
-        let alike = data.infos().len() == self.columns().len()
-            && (plain || data.places() == self.places());
+        let alike =
+            data.infos().len() == self.columns().len() && (plain || data.places() == self.places());
         let cells = match alike {
             true => self.cells_like(data)?,
             false => data.cells().to_vec(),
