@@ -14,9 +14,9 @@ use rand::RngExt;
 
 use crate::columns::{codes, levels};
 use crate::draw::{ColumnDraw, Draw};
-use crate::groups::{changed, read_members};
+use crate::groups::{changed, is_number, read_members};
 use crate::kernel::{Part, RowLabels};
-use crate::kernels::Cells;
+use crate::kernels::{Cells, Column};
 use crate::numeric::pick;
 use crate::place::Place;
 use crate::{ColumnInfo, ItfData, ItfError, ItfFit};
@@ -146,19 +146,50 @@ impl ItfFit {
     /// Cells of other kernels than in training, or of other rows where that matters; a kernel that looks at other rows in a fit without
     /// their labels ([`crate::ItfConfig::keep_labels`]).
     pub fn rows_of(&self, data: &ItfData, training: bool) -> Result<ItfRows, ItfError> {
-        // Data from before columns were grouped.
+        // Data from before columns were grouped, or grouped in the same way. The cells of groups are read again: those of training are spread.
         let plain = data.places().iter().all(|place| place.part.is_none());
-        let grouped = match plain && !self.groups().is_empty() {
-            true => Some(data.with_groups(&self.groups())?),
-            false => None,
+        let alike =
+            data.infos().len() == self.columns().len() && (plain || data.places() == self.places());
+        let cells = match alike {
+            true => self.cells_like(data)?,
+            false => data.cells().to_vec(),
         };
         let rows = ItfRows {
-            cells: grouped.as_ref().unwrap_or(data).cells().to_vec(),
+            cells,
             n_rows: data.n_rows(),
             training,
         };
         self.check_columns_of(&rows)?;
         Ok(rows)
+    }
+
+    /// The cells of data with the user's columns, those of groups read by the laws of the fit.
+    fn cells_like(&self, data: &ItfData) -> Result<Vec<Cells>, ItfError> {
+        let of_column = |(column, of_column): (usize, &Vec<usize>)| {
+            if !self.groups_at(column) {
+                return Ok(data.cells_of(of_column[0]).clone());
+            }
+            let part = |row: usize, j: usize| {
+                let part = data.places()[j].part.unwrap_or(0);
+                data.law_of(j).part(data.cells_of(j), row, part).value()
+            };
+            let other = |j: usize| ItfError::OtherKernel {
+                name: self.columns()[j].name.clone(),
+            };
+            let joins = |j: usize| match data.law_of(j) {
+                Column::Categorical(_) | Column::FullNormal(_) => true,
+                law => is_number(law),
+            };
+            if let Some(&j) = of_column.iter().find(|&&j| !joins(j)) {
+                return Err(other(j));
+            }
+            let row = |row| of_column.iter().map(|&j| part(row, j)).collect();
+            let rows: Vec<Vec<Option<f64>>> = (0..data.n_rows()).map(row).collect();
+            let law = &self.draws()[0].columns[column].law;
+            let cells = law.cells_of_parts(&rows);
+            cells.ok_or_else(|| other(of_column[0]))
+        };
+        self.members().iter().enumerate().map(of_column).collect()
     }
 
     pub(crate) fn read(&self, table: &MixedTable, training: bool) -> Result<ItfRows, ItfError> {

@@ -54,12 +54,6 @@ const LN_LIMIT: f64 = 700.0;
 /// Ways to choose all levels of a cell.
 const MAX_WAYS: usize = 4096;
 
-/// Prior weight of a position of the grid, its logarithm: clusters are alike before data say that they are not. Else a cluster of few complete rows has a
-/// covariance of its own.
-fn ln_alike(g: usize) -> f64 {
-    alike(g).ln()
-}
-
 /// e at a position of its grid.
 fn alike(g: usize) -> f64 {
     (1_u64 << g) as f64
@@ -988,7 +982,7 @@ impl Kernel for FullNormal {
             mean,
             strength: positive_gamma(STRENGTH.0, STRENGTH.1, rng),
             effect_strength,
-            alike: pick_ln(&mut std::array::from_fn::<f64, ALIKE, _>(ln_alike), rng),
+            alike: pick_ln(&mut [0.0; ALIKE], rng),
             scale,
             ln_det_scale,
             concentrations: (self.levels.iter())
@@ -1641,8 +1635,7 @@ impl FullNormal {
         let mut weights: [f64; ALIKE] = std::array::from_fn(|g| {
             let (e, df) = (alike(g), (d + 1) as f64 + alike(g));
             let of_scale = d as f64 * (0.5 * e).ln() + params.ln_det_scale;
-            ln_alike(g)
-                + n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
+            n * (0.5 * df * of_scale - ln_multivariate_gamma(d, 0.5 * df))
                 + 0.5 * e * (ln_dets - trace)
         });
         params.alike = pick_ln(&mut weights, rng);

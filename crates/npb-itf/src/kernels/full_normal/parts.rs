@@ -9,7 +9,7 @@ use crate::kernels::Categorical;
 /// discriminant analysis.
 ///
 /// Λ_k ~ W(d + 1 + e, (e B)⁻¹), so that E Λ_k⁻¹ = B; μ_k ~ N(m, (s Λ_k)⁻¹), the effect of a level β_ka ~ N(m_a, (t Λ_k)⁻¹); θ_kl as
-/// in [`Categorical`]. Learned: m ~ N(0, I), m_a ~ N(0, 4 I), s ~ Gamma(1, 2), t ~ Gamma(1, 1/4), e on 2^g, g = 0..8, with probabilities proportional to e, and B ~ W(d + 2, I)
+/// in [`Categorical`]. Learned: m ~ N(0, I), m_a ~ N(0, 4 I), s ~ Gamma(1, 2), t ~ Gamma(1, 1/4), e, uniform on 2^g, g = 0..8, and B ~ W(d + 2, I)
 /// in which no number has a variance below 4⁻¹³ given the numbers before it. So clusters share a covariance as far as the data say that theirs are alike. Missing numbers and levels are
 /// summed out exactly. When no cell is incomplete (a wholly missing one may be), all parameters can be integrated out; otherwise `update`
 /// draws the missing parts first.
