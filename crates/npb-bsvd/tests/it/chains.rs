@@ -32,7 +32,7 @@ fn rhat(fit: &BsvdFit, name: &str) -> f64 {
 #[test]
 fn chains_that_have_settled_agree_and_others_do_not() {
     let data = simulated();
-    let fit = chains(&data, &config(100, 200), 4);
+    let fit = chains(&data, &config(200, 600), 4);
     for name in ["noise_sd", "offset", "ln_likelihood", "cell_"] {
         assert!(rhat(&fit, name) < 1.1, "{name}: {}", rhat(&fit, name));
     }

@@ -73,7 +73,10 @@ fn say_nothing(likelihood: Likelihood, more: impl Fn(&mut BsvdConfig)) -> BsvdFi
         },
         candidates: 5,
         max_candidates: 5,
-        noise: known(1e-6),
+        noise: GammaPrior {
+            shape: 1e3,
+            rate: 1e9,
+        },
         noise_shape_range: (2.0, 8.0),
         factor_precision_shape_range: (1.0, 4.0),
         ..config(likelihood, 50, 4000)

@@ -97,7 +97,9 @@ fn covariance(table: &Table, labels: &Labels) -> Square {
     let rows = standardised(table, table);
     let n = rows.len() as f64;
     let plain = rows.iter().map(|row| row[0].unwrap() * row[1].unwrap());
-    assert!((found[0][1] - plain.sum::<f64>() / n).abs() < 0.02);
+    // Drawn a little towards a diagonal one.
+    assert!((found[0][1] - plain.sum::<f64>() / n).abs() < 0.1);
+    assert!((0..2).all(|j| (found[j][j] - 1.0).abs() < 0.05));
     found
 }
 
@@ -189,10 +191,15 @@ fn the_best_of_the_starts_is_kept_within_the_limits() {
         };
         fit_qgme(&table, &labels, &config).unwrap()
     };
-    let heights: Vec<f64> = (1..=6).map(|restarts| last(&with(restarts, 3))).collect();
-    assert!(heights.windows(2).all(|w| w[1] >= w[0]));
-    assert!(heights[5] > heights[0], "{heights:?}");
-    assert_ne!(last(&with(1, 4)), heights[0]);
+    let heights =
+        |restarts: usize| -> Vec<f64> { (0..8).map(|seed| last(&with(restarts, seed))).collect() };
+    let (one, more) = (heights(1), heights(4));
+    assert!(one.iter().zip(&more).all(|(one, more)| more >= one));
+    assert!(
+        one.iter().zip(&more).any(|(one, more)| more > one),
+        "{one:?} {more:?}"
+    );
+    assert!(one.iter().any(|height| *height != one[0]));
     let fitted = with(1, 3);
     assert_eq!(
         (fitted.trace().len(), fitted.stop()),

@@ -39,8 +39,11 @@ fn example() -> (Table, Labels) {
 /// Of all fits: classes, columns, configuration.
 macro_rules! is_described {
     ($fit:expr, $config:expr) => {
+        is_described!($fit, $config, ["zebra", "ape"]);
+    };
+    ($fit:expr, $config:expr, $classes:expr) => {
         let (fit, config) = (&$fit, &$config);
-        assert_eq!(fit.classes(), ["zebra", "ape"]);
+        assert_eq!(fit.classes(), $classes);
         assert_eq!(fit.column_names(), ["5", "never", "a b", "é", "0"]);
         assert_eq!(fit.model_columns(), [2, 3]);
         assert_eq!(fit.ignored_columns(), [0, 1, 4]);
@@ -141,7 +144,8 @@ fn what_was_given_comes_back() {
         labels: &labels,
     };
     let model = fit_tasks(&[task("one"), task("1"), task("")], &tasks).unwrap();
-    is_described!(model, tasks);
+    // Tasks may have orders of their own: the classes of all are in alphabetical order.
+    is_described!(model, tasks, ["ape", "zebra"]);
     assert_eq!(model.tasks(), ["one", "1", ""]);
     // The highest of those whose atoms have Gaussians of their own.
     let own = |k: &usize| model.members()[*k].start != TaskInit::SharedGaussian(1);
