@@ -297,7 +297,13 @@ fn write_data(folder: &Path) -> io::Result<()> {
     )?;
     let noisy = |x: u32, y: u32| (60 + 60 * (x / 8 % 2) + (x * 31 + y * 17) % 41) as u8;
     write("in.tiff", &tiff(48, 40, noisy))?;
-    let holes = |x: u32, y: u32| if (x * 7 + y * 5) % 4 == 0 { 255 } else { 0 };
+    let holes = |x: u32, y: u32| {
+        if (x * 7 + y * 5).is_multiple_of(4) {
+            255
+        } else {
+            0
+        }
+    };
     write("mask.tiff", &tiff(48, 40, holes))
 }
 

@@ -297,8 +297,9 @@ fn mixtures_learn_the_weights_of_their_table() {
 fn re_estimated_atoms_are_pooled_users() {
     let model = BernoulliItems::new(vec![[0.7, 0.4]; 40]).unwrap();
     let user = |u: usize| {
-        let like = |item: usize| (item < 20) == (u % 2 == 0) && (item + u) % 9 != 0;
-        let rated = (0..40).filter(|item| (item + u) % 5 != 0);
+        let like =
+            |item: usize| (item < 20) == u.is_multiple_of(2) && !(item + u).is_multiple_of(9);
+        let rated = (0..40).filter(|item| !(item + u).is_multiple_of(5));
         let pairs: Vec<(u32, bool)> = rated.map(|item| (item as u32, like(item))).collect();
         Likes::new(40, &pairs).unwrap()
     };

@@ -463,7 +463,10 @@ fn scores_of_tasks_are_those_of_machines_on_the_features() {
         assert_eq!(labels.labels(2).unwrap(), above(2, -0.4));
         assert!(fit.clone().with_thresholds(&[0.0; 3]).is_err());
         // One more of each kind, known in other rows.
-        let later = |n: usize| (n % 3 == 0).then(|| 7.0 + 3.0 * rows[n][0] - rows[n][4]);
+        let later = |n: usize| {
+            n.is_multiple_of(3)
+                .then(|| 7.0 + 3.0 * rows[n][0] - rows[n][4])
+        };
         let number_of: Vec<Option<f64>> = (0..40).map(later).collect();
         let label: Vec<Option<bool>> = number_of.iter().map(|y| y.map(|y| y > 8.0)).collect();
         let more = [

@@ -302,7 +302,7 @@ fn answers_of_factors_are_those_of_the_posterior() {
         let ln = each.sum::<f64>().ln() - jacobian;
         assert!((density[i] - ln).abs() < 1e-8, "{i}: {} {ln}", density[i]);
         let mut p = 0.0;
-        let mut cells = vec![[0.0; 2]; 5];
+        let mut cells = [[0.0; 2]; 5];
         for (
             k,
             FactorMember {
@@ -669,7 +669,13 @@ fn sizes_limits_and_seeds_are_taken_from_the_configuration() {
 #[test]
 fn normal_scores_are_of_ranks_alone() {
     let (table, labels, _) = simulation(50, 0.1).draw(148);
-    let bent = |_: usize, j: usize, x: f64| if j % 2 == 0 { x.exp() } else { x * x * x + x };
+    let bent = |_: usize, j: usize, x: f64| {
+        if j.is_multiple_of(2) {
+            x.exp()
+        } else {
+            x * x * x + x
+        }
+    };
     let config = FactorConfig {
         scale: FeatureScale::NormalScores,
         folds: 0,

@@ -170,7 +170,7 @@ fn information_within_groups_is_that_of_their_clusters() {
         (1..3).for_each(|k| close(found[k], wanted[k], 1e-9));
         // Given its own cluster: the mean over clusters of each one's.
         let found = draw.information_within_given(group, group);
-        let mut wanted = vec![0.0; 4];
+        let mut wanted = [0.0; 4];
         for (k, share) in own.iter().enumerate() {
             let alone: Vec<f64> = (0..n).map(|l| f64::from(u8::from(l == k))).collect();
             let of_one = kernel.information(params, &alone);
@@ -186,7 +186,7 @@ fn information_within_groups_is_that_of_their_clusters() {
             (1..3).for_each(|k| assert_eq!(found[k], own[k]));
         } else {
             let top = &draw.blocks[draw.columns[group].block].weights;
-            let mut wanted = vec![0.0; 4];
+            let mut wanted = [0.0; 4];
             for m in 0..draw.columns[other].n_clusters {
                 let joint: Vec<f64> = (0..n)
                     .map(|k| {

@@ -34,7 +34,7 @@ fn data(table: &Table) -> TaskData {
     let z = |n: usize, d: usize| {
         (table.row(n)[d] - [3.0, -20.0, 0.0, 1.0][d]) / [1.0, 8.0, 0.1, 2.0][d]
     };
-    let known = |m: usize, n: usize| n < TRAINING && (n + m) % 6 != 0;
+    let known = |m: usize, n: usize| n < TRAINING && !(n + m).is_multiple_of(6);
     let ring = |n: usize| z(n, 0).powi(2) + z(n, 1).powi(2) < 0.9;
     let line = |n: usize| z(n, 0) - z(n, 2) > 0.8;
     let label = |name: &str, m: usize, of: &dyn Fn(usize) -> bool| {
