@@ -11,7 +11,7 @@ use npb_regbayes::tasks::{self, MtIlsvmVb, PreparedTasks, Task, TaskData, TaskTa
 use npb_regbayes::{
     ClassCosts, FactorState, IbpGibbsConfig, IbpMove, IbpSampler, IlsvmConfig, IlsvmFit, InputMap,
     Inputs, LabelUpdate, LoadingCovariance, Machine, MachineLimits, MapConfig, MtIlsvmFit, Problem,
-    Slack, Spread, Targets,
+    Slack, Spread, Targets, Variance,
 };
 
 use crate::simulated::{self, class_config, task_config};
@@ -306,6 +306,8 @@ fn features_of_new_rows_rest_at_their_log_odds() {
         let mut config = settings(3, class_config(4));
         config.factors.covariance = covariance;
         config.factors.input_weight = 0.3;
+        // Rows that leave something open.
+        config.factors.noise_variance = Variance::Fixed(1.5);
         let fit = classes::fit(&table, &labels, &config).unwrap();
         let state = fit.state();
         let k = state.n_features();
@@ -314,6 +316,7 @@ fn features_of_new_rows_rest_at_their_log_odds() {
         let precision = 0.3 / state.noise_variance;
         let mut odds = vec![0.0; k];
         state.sticks.prior_ln_odds(&mut odds);
+        let mut open = 0;
         for (n, row) in rows.iter().enumerate() {
             let psi = features.col_as_slice(n);
             for a in 0..k {
@@ -333,9 +336,11 @@ fn features_of_new_rows_rest_at_their_log_odds() {
                     ln_odds += precision * (m[a] * (x - others) - 0.5 * square - cross);
                 }
                 let p = 1.0 / (1.0 + (-ln_odds).exp());
+                open += usize::from(p > 0.02 && p < 0.98);
                 within(psi[a], p, 1e-5, &format!("{covariance:?}, row {n}, {a}"));
             }
         }
+        assert!(open > 10, "{open}");
     }
 }
 
