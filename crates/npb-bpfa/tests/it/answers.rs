@@ -745,7 +745,13 @@ fn weights_have_the_mean_of_their_law() {
     let n = 12;
     let rows = BpfaRows::complete(n, 2, (0..2 * n).map(|x| x as f32 - 11.5).collect()).unwrap();
     // Three and nine rows.
-    let value = |at: usize| f32::from(u8::from(if at % 2 == 0 { at < 6 } else { at < 18 }));
+    let value = |at: usize| {
+        f32::from(u8::from(if at.is_multiple_of(2) {
+            at < 6
+        } else {
+            at < 18
+        }))
+    };
     let scores = Scores::sparse(2, &(0..2 * n).map(value).collect::<Vec<_>>()).unwrap();
     for (usage, a, b) in [
         (UsagePrior::Rows { a: 2.0, rows: 4.0 }, 2.0, 4.0),

@@ -149,7 +149,7 @@ fn by_hand(image: &Image, config: &ImageConfig, chains: usize) -> ByHand {
         let mut sampler = BpfaSampler::chain(&rows, model.clone(), chain as u64, None).unwrap();
         for sweep in 1..=plan.burn_in + plan.keep * plan.thin {
             sampler.sweep().unwrap();
-            if sweep <= plan.burn_in || (sweep - plan.burn_in) % plan.thin != 0 {
+            if sweep <= plan.burn_in || !(sweep - plan.burn_in).is_multiple_of(plan.thin) {
                 continue;
             }
             let state = sampler.state();

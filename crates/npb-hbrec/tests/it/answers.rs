@@ -297,8 +297,9 @@ fn mixtures_learn_the_weights_of_their_table() {
 fn re_estimated_atoms_are_pooled_users() {
     let model = BernoulliItems::new(vec![[0.7, 0.4]; 40]).unwrap();
     let user = |u: usize| {
-        let like = |item: usize| (item < 20) == (u % 2 == 0) && (item + u) % 9 != 0;
-        let rated = (0..40).filter(|item| (item + u) % 5 != 0);
+        let like =
+            |item: usize| (item < 20) == u.is_multiple_of(2) && !(item + u).is_multiple_of(9);
+        let rated = (0..40_usize).filter(|item| !(item + u).is_multiple_of(5));
         let pairs: Vec<(u32, bool)> = rated.map(|item| (item as u32, like(item))).collect();
         Likes::new(40, &pairs).unwrap()
     };
@@ -737,7 +738,7 @@ fn world(seed: u64) -> World {
     let mut rng = stream(seed, [0; 4]);
     let (mut cells, mut labels, mut groups) = (Vec::new(), Vec::new(), Vec::new());
     for group in 0..GROUPS {
-        let slope = if group % 3 == 0 { -1.5 } else { 1.5 };
+        let slope = if group.is_multiple_of(3) { -1.5 } else { 1.5 };
         for _ in 0..4 + group {
             let x = 3.0 * rng.random::<f64>() - 1.5;
             cells.push(40.0 + 7.0 * x);

@@ -13,6 +13,7 @@ use super::super::held_out::{Asked, Found};
 use super::super::members::{Block, Member, blocks};
 use super::WELL;
 use crate::config::{ClassCosts, FactorConfig, IlsvmConfig, LabelUpdate};
+use crate::dense::centre_and_scale;
 use crate::inputs::Inputs;
 use crate::machine::Machine;
 use crate::tasks::{Goal, Task, TaskData, TaskTargets};
@@ -34,7 +35,7 @@ fn data(table: &Table) -> TaskData {
     let z = |n: usize, d: usize| {
         (table.row(n)[d] - [3.0, -20.0, 0.0, 1.0][d]) / [1.0, 8.0, 0.1, 2.0][d]
     };
-    let known = |m: usize, n: usize| n < TRAINING && (n + m) % 6 != 0;
+    let known = |m: usize, n: usize| n < TRAINING && !(n + m).is_multiple_of(6);
     let ring = |n: usize| z(n, 0).powi(2) + z(n, 1).powi(2) < 0.9;
     let line = |n: usize| z(n, 0) - z(n, 2) > 0.8;
     let label = |name: &str, m: usize, of: &dyn Fn(usize) -> bool| {
@@ -125,7 +126,9 @@ fn parts(data: &TaskData, model: &LabelsFit, config: &LabelsConfig) -> Parts {
     let TaskTargets::Real(values) = data.tasks()[1].targets() else {
         panic!("a number");
     };
-    let of_numbers = moments(values);
+    let of_numbers = centre_and_scale(values);
+    let (mean, sd) = moments(values);
+    assert!((of_numbers.0 - mean).abs() < 1e-9 && (of_numbers.1 - sd).abs() < 1e-9);
     let mut places = vec![0; ROWS];
     training
         .iter()
