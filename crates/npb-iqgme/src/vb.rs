@@ -2,7 +2,7 @@
 
 pub(crate) mod left_out;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ops::ControlFlow;
 

@@ -24,7 +24,11 @@ fn survey() -> (Ratings, Content) {
             if skip {
                 continue;
             }
-            let tends = if (user + item) % 2 == 0 { 2.0 } else { 0.0 };
+            let tends = if (user + item).is_multiple_of(2) {
+                2.0
+            } else {
+                0.0
+            };
             let value = (2.0 * (1.0 + tends + 2.0 * x)).round() / 2.0;
             entries.push(Rating {
                 row: user,

@@ -6,10 +6,7 @@ use npb_infer::ensemble::{Calibration, stack};
 
 use super::crossval::{Side, sides};
 
-#[path = "../../tests/it/gaussians.rs"]
-mod simulated;
-
-use self::simulated::{config as simulated_config, three_gaussians};
+use crate::vb::tests::simulated::{config as simulated_config, three_gaussians};
 use crate::{
     FactorConfig, FactorInit, FeatureScale, Init, IqgmeConfig, Task, TaskInit, TasksConfig, fit,
     fit_factor, fit_tasks,

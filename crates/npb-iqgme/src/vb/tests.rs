@@ -7,7 +7,7 @@ use npb_linalg::faer::Mat;
 use npb_priors::special::ln_multivariate_gamma;
 
 #[path = "../../tests/it/gaussians.rs"]
-mod simulated;
+pub(crate) mod simulated;
 
 use self::simulated::{config, three_gaussians};
 use super::VbUpdate;
