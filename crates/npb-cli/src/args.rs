@@ -524,7 +524,7 @@ pub(crate) struct RecommendArgs {
     /// A file of ratings: what this row has rated there is left out, as what it had rated at the fit.
     #[arg(long, value_name = "FILE")]
     pub(crate) exclude: Option<PathBuf>,
-    /// What is best: `choice`, what the row would come to rate and like; or, if it had to rate it, `mean` or a probability, such as 'P(>=4)' (groups: 'P(like)').
+    /// What is best: `choice` (to come to rate and like), `mean`, 'P(>=4)' (groups: 'P(like)').
     #[arg(long, value_name = "WHAT", default_value = "choice")]
     pub(crate) by: String,
     /// Ratings from here on are likes, with `--by choice` (ratings) [default: the mean rating; groups: as fitted].

@@ -1,6 +1,7 @@
 //! Which columns share a joint law: candidates compared by the log densities of cells that were hidden from short fits.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use npb_infer::parallel;
@@ -235,6 +236,7 @@ pub(crate) fn find_groups(
             ..config.clone()
         },
         n_candidates: 1 + candidates.len(),
+        stopped: AtomicBool::new(false),
         told: Mutex::new((0, part)),
     };
     let none = [Vec::new()];
@@ -265,6 +267,8 @@ struct Search<'a, 'p, 'w> {
     folds: Vec<Fold>,
     config: ItfConfig,
     n_candidates: usize,
+    /// Fits that have not begun are not begun any more.
+    stopped: AtomicBool,
     /// Sweeps made so far, and who hears of them.
     told: Mutex<(u64, &'a mut Part<'p, 'w>)>,
 }
@@ -272,6 +276,9 @@ struct Search<'a, 'p, 'w> {
 impl Search<'_, '_, '_> {
     /// Log densities of the hidden cells of a fold under a fit to what is shown; none when it was stopped.
     fn explained(&self, groups: &[Vec<String>], fold: &Fold) -> Result<Option<Vec<f64>>, ItfError> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let shown = fold.shown.with_groups(groups)?;
         let whole = self.whole.with_groups(groups)?;
         let mut run = ItfRun::new(&shown, self.config.clone(), 0)?;
@@ -289,7 +296,9 @@ impl Search<'_, '_, '_> {
         *sweeps += 1;
         let fits = self.n_candidates * self.folds.len();
         let all = fits as u64 * self.config.sweeps.total();
-        part.report(*sweeps, *sweeps as f64 / all as f64, &[], &[])
+        let flow = part.report(*sweeps, *sweeps as f64 / all as f64, &[], &[]);
+        self.stopped.fetch_or(flow.is_break(), Ordering::Relaxed);
+        flow
     }
 
     /// Which candidate, of the log densities under none and under each: the first, with most columns together and none last, that is not behind the best

@@ -134,6 +134,8 @@ fn free_thresholds_are_as_their_prior_has_them() {
     let fit = say_nothing(Likelihood::Ordinal { levels: 4 }, |config| {
         config.threshold_precision = 4.0;
         (config.row_noise, config.column_noise) = (false, false);
+        // Thresholds of levels that nobody has given move slowly.
+        (config.sweeps.keep, config.stored_draws) = (20_000, 20_000);
     });
     let squares = each(&fit, |draw| {
         draw.thresholds[1].powi(2) + draw.thresholds[2].powi(2)
