@@ -106,7 +106,12 @@ fn grouped<'d>(
         Grouping::Given(groups) => Cow::Owned(data.with_groups(groups)?),
         Grouping::Found => {
             let mut part = watch.part("groups", SEARCH_SHARE);
-            Cow::Owned(data.with_groups(&find_groups(data, config, &mut part)?)?)
+            let groups = find_groups(data, config, &mut part)?;
+            match groups.is_empty() {
+                // None is better, or there are some already.
+                true => Cow::Borrowed(data),
+                false => Cow::Owned(data.with_groups(&groups)?),
+            }
         }
     })
 }
