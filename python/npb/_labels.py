@@ -133,7 +133,7 @@ class MultiLabelLatentFeatures(TableBase):
             raise text
         Y = np.asarray(Y)
         if Y.ndim > 2:
-            raise ValueError(f"y: must have one column for each label, found an array of shape {Y.shape}")
+            raise ValueError(f"Y: must have one column for each label, found an array of shape {Y.shape}")
         self._flat = Y.ndim == 1
         try:
             Y = check_array(Y.reshape(len(Y), -1), dtype=np.float64, order="C", ensure_all_finite="allow-nan", input_name="y")

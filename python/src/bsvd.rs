@@ -45,6 +45,9 @@ fn best(ranked: Vec<Ranked>) -> Best {
 }
 
 /// A fit of `npb_bsvd::fit`.
+/// Column, chance of an entry, chance that it is a like, mean and standard deviation.
+type Choice = (usize, f64, f64, f64, f64);
+
 #[pyclass(module = "npb._native", frozen)]
 pub(crate) struct Bsvd(BsvdFit);
 
@@ -206,7 +209,7 @@ impl Bsvd {
         like_from: Option<f64>,
         exclude: Option<Vec<u32>>,
         threads: usize,
-    ) -> PyResult<Vec<(usize, f64, f64, f64, f64)>> {
+    ) -> PyResult<Vec<Choice>> {
         let found = ask(py, threads, || {
             self.0.recommend(row, n, like_from, exclude.as_deref())
         })?;

@@ -326,7 +326,13 @@ impl Search<'_, '_, '_> {
 fn hidden_cells(whole: &ItfData, shown: &ItfData) -> Vec<(usize, usize)> {
     let is_hidden = |row: usize, j: usize| {
         let law = whole.law_of(j);
-        law.parts(whole.cells_of(j), row) != law.parts(shown.cells_of(j), row)
+        // What is shown may differ in its last digit: an angle is taken into its period anew.
+        let (all, left) = (
+            law.parts(whole.cells_of(j), row),
+            law.parts(shown.cells_of(j), row),
+        );
+        let mut parts = all.iter().zip(&left);
+        parts.any(|(all, left)| all.is_some() && left.is_none())
     };
     let columns = |row| {
         let columns = (0..whole.infos().len()).filter(move |&j| is_hidden(row, j));
