@@ -226,7 +226,7 @@ impl Default for BsvdConfig {
     }
 }
 
-/// Everything each sweep, but switches every fifth: they are the dearest move, and change least. Rows come last: cells that are followed are then
+/// Everything each sweep, but switches every fifth: they cost most, and change least. Rows come last: cells that are followed are then
 /// averaged over them exactly, see [`CellMoments`](crate::CellMoments).
 fn default_schedule() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };

@@ -75,14 +75,14 @@ pub(crate) fn stacked(
     prior: &[f64],
 ) -> Vec<(f64, Calibration)> {
     let calibrations: Vec<Calibration> = parallel::map(by_member, |of| Calibration::fit(of, truth));
-    let came_true = |(of, calibration): (&Vec<f64>, &Calibration)| -> Vec<f64> {
+    let of_truth = |(of, calibration): (&Vec<f64>, &Calibration)| -> Vec<f64> {
         let each = of.chunks_exact(of.len() / truth.len()).zip(truth);
         each.map(|(p, &class)| calibration.of(p)[class]).collect()
     };
     let each = by_member.iter().zip(&calibrations);
-    let came_true: Vec<Vec<f64>> = each.map(came_true).collect();
-    let weights = by_scale(&came_true, n_own, |at| {
-        stack(&came_true[at.clone()], &prior[at])
+    let of_truth: Vec<Vec<f64>> = each.map(of_truth).collect();
+    let weights = by_scale(&of_truth, n_own, |at| {
+        stack(&of_truth[at.clone()], &prior[at])
     });
     weights.into_iter().zip(calibrations).collect()
 }

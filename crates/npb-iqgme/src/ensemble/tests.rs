@@ -33,12 +33,12 @@ fn checked(
         .iter()
         .map(|of| Calibration::fit(of, truth))
         .collect();
-    let came_true = |(of, calibration): (&Vec<f64>, &Calibration)| -> Vec<f64> {
+    let of_truth = |(of, calibration): (&Vec<f64>, &Calibration)| -> Vec<f64> {
         let each = of.chunks_exact(2).zip(truth);
         each.map(|(p, &class)| calibration.of(p)[class]).collect()
     };
     let each = by_member.iter().zip(&calibrations);
-    let weights = stack(&each.map(came_true).collect::<Vec<_>>(), prior);
+    let weights = stack(&each.map(of_truth).collect::<Vec<_>>(), prior);
     for (k, (weight, calibration)) in weights.iter().zip(&calibrations).enumerate() {
         let (own, of) = found(k);
         assert!((own - weight).abs() < 1e-9, "{k}: {own} {weight}");
