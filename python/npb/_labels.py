@@ -30,7 +30,7 @@ class MultiLabelLatentFeatures(TableBase):
         What scores see beside latent features. With "none" it is the published MT-iLSVM: labels take part in the features, scores are margins, there are no
         probabilities.
     decisions : {"both", "accuracy", "f1_micro", "f1_macro"}, optional
-        What labels are decided for, by calibrated probabilities: "both" gives at most .005 of held-out accuracy for F1.
+        What labels are decided for, by calibrated probabilities: "both" gives at most .01 of held-out accuracy for F1.
     class_weight : {"balanced"}, optional
         Rows of a rare value of a label count as if both were as frequent, in machines and in probabilities.
     cost : float, optional

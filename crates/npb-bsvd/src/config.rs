@@ -214,9 +214,9 @@ impl Default for BsvdConfig {
             threshold_precision: 0.01,
             schedule: default_schedule(),
             sweeps: SweepPlan {
-                burn_in: 100,
+                burn_in: 300,
                 keep: 200,
-                thin: 1,
+                thin: 2,
             },
             stored_draws: 50,
             chains: 1,

@@ -26,7 +26,7 @@ pub enum LabelInputs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decisions {
-    /// On the way, in log-odds, from 1/2 to the label's own `F / 2`: half of it, or less where held-out decisions of all labels together would lose more than .005
+    /// On the way, in log-odds, from 1/2 to the label's own `F / 2`: half of it, or less where held-out decisions of all labels together would lose more than .01
     /// of accuracy.
     #[default]
     Both,

@@ -29,7 +29,7 @@ use npb_infer::stream;
 /// Share of the work that is finding the features.
 const FEATURES: f64 = 0.4;
 /// Accuracy of held-out decisions that is given for F1.
-const ACCURACY_GIVEN: f64 = 0.005;
+const ACCURACY_GIVEN: f64 = 0.01;
 /// Shares of the way to the best F1 are multiples of this, up to so many.
 const STEP: f64 = 0.05;
 const MOST_STEPS: u32 = 10;
