@@ -7,12 +7,11 @@ use npb_infer::{Saved, storage};
 use serde::ser::SerializeTuple;
 use serde::{Serialize, Serializer};
 
-#[allow(dead_code)]
 #[path = "../crates/npb-cli/src/picture.rs"]
 mod picture;
 
 /// The targets by the names of their folders in `fuzz/corpus`.
-pub(crate) const TARGETS: [(&str, fn(&[u8])); 11] = [
+pub const TARGETS: [(&str, fn(&[u8])); 11] = [
     ("text", text),
     ("movielens", movielens),
     ("ratings", ratings),
@@ -27,7 +26,7 @@ pub(crate) const TARGETS: [(&str, fn(&[u8])); 11] = [
 ];
 
 /// A table of text: its layout and its columns are guessed, and it is read by what was guessed.
-pub(crate) fn text(bytes: &[u8]) {
+pub fn text(bytes: &[u8]) {
     let layout = DelimitedOptions::default().sniffed(bytes).options;
     let Ok(guess) = Schema::guess("f", bytes, &layout) else {
         return;
@@ -44,7 +43,7 @@ pub(crate) fn text(bytes: &[u8]) {
 }
 
 /// The first byte says which of the three layouts.
-pub(crate) fn movielens(bytes: &[u8]) {
+pub fn movielens(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else {
         return;
     };
@@ -55,7 +54,7 @@ pub(crate) fn movielens(bytes: &[u8]) {
 }
 
 /// Lines with row, column and value, by place and by name.
-pub(crate) fn ratings(bytes: &[u8]) {
+pub fn ratings(bytes: &[u8]) {
     let layout = DelimitedOptions::default().sniffed(bytes).options;
     let places = [0, 1, 2].map(Column::Index);
     let names = ["row", "column", "value"].map(Column::from);
@@ -77,7 +76,7 @@ fn check_ratings(file: &RatingFile) {
 }
 
 /// Documents as svmlight has them.
-pub(crate) fn words(bytes: &[u8]) {
+pub fn words(bytes: &[u8]) {
     for n_words in [None, Some(20)] {
         if let Ok(bags) = read::bags_of_words("f", bytes, n_words) {
             assert_eq!(bags.keys.len(), bags.counts.n_rows());
@@ -86,17 +85,17 @@ pub(crate) fn words(bytes: &[u8]) {
 }
 
 /// A file of Weka.
-pub(crate) fn arff(bytes: &[u8]) {
+pub fn arff(bytes: &[u8]) {
     let _ = read::arff("f", bytes);
 }
 
 /// A file of Matrix Market.
-pub(crate) fn market(bytes: &[u8]) {
+pub fn market(bytes: &[u8]) {
     let _ = read::matrix_market("f", bytes);
 }
 
 /// A file of NumPy.
-pub(crate) fn npy(bytes: &[u8]) {
+pub fn npy(bytes: &[u8]) {
     if let Ok(table) = npb_data::read_npy(bytes) {
         let guess = Schema::guess_raw("f", &table);
         assert_eq!(guess.n_rows, table.n_rows());
@@ -104,7 +103,7 @@ pub(crate) fn npy(bytes: &[u8]) {
 }
 
 /// A Parquet file, an Arrow file or a stream of Arrow: the first bytes say which.
-pub(crate) fn parquet(bytes: &[u8]) {
+pub fn parquet(bytes: &[u8]) {
     let _ = npb_arrow::columns("f", bytes);
     let Ok(table) = npb_arrow::read("f", bytes.to_vec(), &npb_arrow::Options::default()) else {
         return;
@@ -117,7 +116,7 @@ pub(crate) fn parquet(bytes: &[u8]) {
 }
 
 /// An image, as the command reads it. The formats' own header says how large it is: no more than a megapixel is decoded.
-pub(crate) fn image(bytes: &[u8]) {
+pub fn image(bytes: &[u8]) {
     let reader = ::image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format();
     let size = reader.map(|reader| reader.into_dimensions());
     if !size.is_ok_and(|size| size.is_ok_and(|(w, h)| u64::from(w) * u64::from(h) <= 1 << 20)) {
@@ -129,6 +128,7 @@ pub(crate) fn image(bytes: &[u8]) {
     if let Ok(picture) = picture::Picture::new(&decoded) {
         let n = picture.pixels.height() * picture.pixels.width();
         assert!(picture.alpha.is_empty() || picture.alpha.len() == n);
+        assert!(picture.transparent <= n);
         let largest = picture.largest;
         assert!(
             picture
@@ -141,7 +141,7 @@ pub(crate) fn image(bytes: &[u8]) {
 }
 
 /// A schema as people edit it.
-pub(crate) fn schema(bytes: &[u8]) {
+pub fn schema(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
@@ -151,7 +151,7 @@ pub(crate) fn schema(bytes: &[u8]) {
 }
 
 /// A saved fit with its header and checksum as they should be: the first byte says of which model.
-pub(crate) fn model(bytes: &[u8]) {
+pub fn model(bytes: &[u8]) {
     let Some((first, payload)) = bytes.split_first() else {
         return;
     };

@@ -1,7 +1,3 @@
 #![no_main]
 
-#[allow(dead_code)]
-#[path = "../bodies.rs"]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::market(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| npb_fuzz::market(bytes));

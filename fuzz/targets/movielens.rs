@@ -1,7 +1,3 @@
 #![no_main]
 
-#[allow(dead_code)]
-#[path = "../bodies.rs"]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::movielens(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| npb_fuzz::movielens(bytes));

@@ -276,10 +276,10 @@ mod tests {
         let broken = append(path, verbs);
         assert_eq!(broken.len(), 2, "{broken:?}");
         assert!(
-            broken[0].contains("args.rs:5: fit has no row"),
+            broken[0].contains("args.rs:3: predict has no row"),
             "{broken:?}"
         );
-        assert!(broken[1].contains("args.rs:3: predict has no row"));
+        assert!(broken[1].contains("args.rs:5: fit has no row"));
     }
 
     #[test]

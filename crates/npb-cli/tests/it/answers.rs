@@ -6,7 +6,7 @@ use npb_data::read::{ReadingRules, with_schema};
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData};
 use npb_data::{Image, Labels, MixedColumn, MixedTable, Rating, Ratings, Table};
 use npb_hbrec::{Likes, Recommender};
-use npb_infer::vb::VbReport;
+use npb_infer::VbReport;
 use npb_iqgme::{IqgmeFit, MultiTaskFit, Saved};
 use npb_itf::{DependenceConfig, ItfFit};
 use npb_regbayes::{LabelsFit, MedLdaFit};
@@ -382,10 +382,14 @@ fn ratings_are_those_of_the_library() {
         "predictive_sd",
         posteriors.iter().map(|c| c.predictive_sd()),
     );
-    let ends = posteriors.iter().map(|cell| cell.interval(0.5));
+    let ends = posteriors
+        .iter()
+        .map(|cell| cell.interval(0.5).expect("ends"));
     asked.has("lower", ends.clone().map(|ends| ends.0));
     asked.has("upper", ends.map(|ends| ends.1));
-    let ends = posteriors.iter().map(|cell| cell.predictive_interval(0.5));
+    let ends = posteriors
+        .iter()
+        .map(|cell| cell.predictive_interval(0.5).expect("ends"));
     asked.has("predictive_lower", ends.clone().map(|ends| ends.0));
     asked.has("predictive_upper", ends.map(|ends| ends.1));
     lists_of_ratings(&folder, &fit);
@@ -423,7 +427,7 @@ fn lists_of_ratings(folder: &Folder, fit: &BsvdFit) {
     chances.sort_by(|a, b| b.total_cmp(a));
     asked.has("P(>=4)", chances);
     let asked = Answer::of(folder, "next m.npb -n 3 --exclude r.csv");
-    let mut known = Vec::new();
+    let mut known: Vec<Rating> = Vec::new();
     for line in stars().lines().skip(1) {
         let parts: Vec<&str> = line.split(',').collect();
         known.push(Rating {

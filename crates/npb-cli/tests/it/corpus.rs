@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+#[allow(unreachable_pub, reason = "the library of the package for fuzzing")]
 #[path = "../../../../fuzz/bodies.rs"]
 mod bodies;
 
