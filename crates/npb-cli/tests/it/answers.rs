@@ -615,7 +615,7 @@ fn schemas_and_settings_are_what_they_should_be() {
     let expected = [
         (Kind::Identifier, Role::RowId),
         (Kind::Count, Role::Feature),
-        (Kind::Positive, Role::Feature),
+        (Kind::Real, Role::Feature),
         (Kind::Categorical, Role::Feature),
         (Kind::Binary, Role::Label),
     ];
