@@ -270,6 +270,19 @@ mod tests {
     }
 
     #[test]
+    fn each_verb_has_a_row() {
+        let path = "crates/npb-cli/src/args.rs";
+        let verbs = "enum Verb {\n    /// One.\n    Predict(PredictArgs),\n    #[command(subcommand)]\n    Fit(Fit),\n}\nenum Kind { Table }\n";
+        let broken = append(path, verbs);
+        assert_eq!(broken.len(), 2, "{broken:?}");
+        assert!(
+            broken[0].contains("args.rs:3: predict has no row"),
+            "{broken:?}"
+        );
+        assert!(broken[1].contains("args.rs:5: fit has no row"));
+    }
+
+    #[test]
     fn this_project_is_readable() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let project = Project::new(Tree::read(root).unwrap()).unwrap();

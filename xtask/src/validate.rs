@@ -1,6 +1,9 @@
-//! `cargo xtask validate`: which checks of samplers there are, and which package runs them; and [`kills`] of the command's fits.
+//! `cargo xtask validate`: which checks of samplers there are, and which package runs them; [`kills`] of the command's
+//! fits, and its damaged [`files`].
 
+mod files;
 mod kills;
+mod work;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,15 +12,18 @@ use npb_catalogue::{Page, Result, Scale, ValidateArgs, choose, root};
 
 use crate::packages::{self, Package};
 
-/// Its name among the checks; it runs only when it is named.
-const KILLS: &str = "kills";
+/// Checks of the command; they run only when they are named.
+const OF_COMMAND: [&str; 2] = ["kills", "files"];
 
 /// Runs checks and writes the report; fails when one gives an alarm or cannot be run.
 pub(crate) fn run(mut arguments: ValidateArgs) -> Result<ExitCode> {
-    let n_named = arguments.checks.len();
-    arguments.checks.retain(|name| name != KILLS);
-    if arguments.checks.len() < n_named {
-        let sound = run_kills(&arguments)?;
+    let is_of_command = |name: &String| OF_COMMAND.contains(&&name[..]);
+    let of_command: Vec<String> = arguments
+        .checks
+        .extract_if(.., |name| is_of_command(name))
+        .collect();
+    if !of_command.is_empty() {
+        let sound = run_of_command(&of_command, &arguments)?;
         if arguments.checks.is_empty() || !sound {
             return Ok(match sound {
                 true => ExitCode::SUCCESS,
@@ -56,19 +62,27 @@ pub(crate) fn run(mut arguments: ValidateArgs) -> Result<ExitCode> {
     })
 }
 
-/// Builds the command and kills its fits; whether they end as if nothing had happened.
-fn run_kills(arguments: &ValidateArgs) -> Result<bool> {
+/// Builds the command, kills its fits and damages its files; whether they end as if nothing had happened, or by an error.
+fn run_of_command(names: &[String], arguments: &ValidateArgs) -> Result<bool> {
     let npb = packages::build("npb-cli")?;
     let out = match &arguments.out {
         Some(out) => out.clone(),
         None => root().join("target").join("validate"),
     };
-    let kills = match arguments.scale {
-        Scale::Smoke => 22,
-        Scale::Quick => 220,
-        Scale::Paper => 1100,
+    let (kills, damages) = match arguments.scale {
+        Scale::Smoke => (22, 30),
+        Scale::Quick => (220, 1_000),
+        Scale::Paper => (1_100, 10_000),
     };
-    kills::run(&npb, &out.join(KILLS), kills, arguments.seed)
+    let mut sound = true;
+    for name in names {
+        let folder = out.join(name);
+        sound &= match &name[..] {
+            "kills" => kills::run(&npb, &folder, kills, arguments.seed)?,
+            _ => files::run(&npb, &folder, damages, arguments.seed)?,
+        };
+    }
+    Ok(sound)
 }
 
 /// Checks that match any of the names, in the order of the list.

@@ -12,6 +12,7 @@ mod join;
 mod keep;
 mod model;
 mod output;
+mod picture;
 mod settings;
 mod sheet;
 mod verbs;

@@ -1,11 +1,13 @@
 //! Checks of samplers that take longer than a test suite may.
 //!
-//! Two kinds: simulation-based calibration (do posterior intervals cover at their nominal rate?) and the false alarms of the
-//! joint-distribution test over 20 consecutive seeds (is a test that passes at one seed no lucky one?). A new check is a [`Check`] in
+//! Three kinds: simulation-based calibration (do posterior intervals cover at their nominal rate?) and the false alarms of the
+//! joint-distribution test over 20 consecutive seeds (is a test that passes at one seed no lucky one?), and coverage
+//! of the intervals of a fit where truth is simulated by another law than the model's. A new check is a [`Check`] in
 //! the list of its model.
 
 pub mod alarms;
 pub mod calibration;
+pub mod coverage;
 mod stored;
 
 use std::path::Path;

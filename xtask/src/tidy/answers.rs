@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::manifest::Manifest;
 use super::rules::is_model;
 use super::tokens::{Token, tokens};
 use super::{Project, Violation};
 
 /// The page with the table.
 const PAGE: &str = "docs/validation.md";
+/// The command, whose verbs have rows as well.
+const COMMAND: &str = "npb-cli";
 /// Types that answer, beside all whose names end in `Fit`.
 const ANSWERING: [&str; 15] = [
     "CellMoments",
@@ -39,9 +42,13 @@ struct Item {
 pub(super) fn answers_are_proved(project: &Project) -> Vec<Violation> {
     let page = project.tree.text(PAGE).unwrap_or_default();
     let mut broken = Vec::new();
-    let models = project.members.iter().filter(|member| is_model(member));
-    for model in models.map(|member| member.name.as_str()) {
-        let items = items(project, model);
+    let answers = |member: &&Manifest| member.name == COMMAND || is_model(member);
+    let members = project.members.iter().filter(answers);
+    for model in members.map(|member| member.name.as_str()) {
+        let items = match model {
+            COMMAND => verbs(project),
+            _ => items(project, model),
+        };
         let tests = functions(project, model);
         let mut missing: BTreeMap<&str, &Item> =
             items.iter().map(|item| (&*item.name, item)).collect();
@@ -70,6 +77,31 @@ pub(super) fn answers_are_proved(project: &Project) -> Vec<Violation> {
         }));
     }
     broken
+}
+
+/// The verbs of the command: the variants of `enum Verb`, as they are typed.
+fn verbs(project: &Project) -> Vec<Item> {
+    let path = format!("crates/{COMMAND}/src/args.rs");
+    let code = tokens(project.tree.text(&path).unwrap_or_default());
+    let named = |w: &[Token<'_>]| w[0].text == "enum" && w[1].text == "Verb";
+    let Some(open) = code.windows(2).position(named).map(|at| at + 2) else {
+        return Vec::new();
+    };
+    let mut depth = 0;
+    let mut found = Vec::new();
+    for token in &code[open..=closing(&code, open).min(code.len() - 1)] {
+        match token.text {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" => depth -= 1,
+            text if depth == 1 && text.starts_with(char::is_uppercase) => found.push(Item {
+                name: text.to_lowercase(),
+                path: path.clone(),
+                line: token.line,
+            }),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// A line of the table: crate, names, how their values are known, tests.

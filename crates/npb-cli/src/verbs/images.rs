@@ -13,19 +13,10 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, note};
 use crate::job::Job;
 use crate::output;
-
-/// An image of a file, with what is needed to write one like it.
-struct Picture {
-    /// Transparent pixels are holes.
-    pixels: Image,
-    /// Of each pixel; empty without.
-    alpha: Vec<f32>,
-    /// Largest value of a channel: 255 or 65535.
-    largest: f32,
-}
+use crate::picture::{self, Picture};
 
 pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
-    let picture = picture(&args.image, quiet)?;
+    let picture = read(&args.image, quiet)?;
     restored(&args.image, &picture.pixels, &args.how, quiet, |found| {
         let alpha = picture.alpha.clone();
         written(&args.how, &picture, found.values(), alpha)
@@ -33,7 +24,7 @@ pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
 }
 
 pub(crate) fn inpaint(args: &InpaintArgs, quiet: bool) -> Result<()> {
-    let picture = picture(&args.image, quiet)?;
+    let picture = read(&args.image, quiet)?;
     let image = match &args.mask {
         Some(mask) => masked(&picture.pixels, args, mask, quiet)?,
         None => picture.pixels.clone(),
@@ -183,54 +174,24 @@ fn format_of(out: &Path) -> Result<ImageFormat> {
 
 fn decoded(path: &Path) -> Result<DynamicImage> {
     let bytes = input::bytes(path)?;
-    image::load_from_memory(&bytes).map_err(|e| {
-        Failure::bad_data(format_args!(
-            "{}: {e}; PNG and TIFF are read",
-            path.display()
-        ))
-    })
+    picture::decoded(&bytes)
+        .map_err(|problem| Failure::bad_data(format_args!("{}: {problem}", path.display())))
 }
 
-fn picture(path: &Path, quiet: bool) -> Result<Picture> {
-    let decoded = decoded(path)?;
-    let [height, width] = [decoded.height() as usize, decoded.width() as usize];
-    let colour = decoded.color();
-    let deep = colour.bytes_per_pixel() / colour.channel_count() > 1;
-    let bytes = |raw: Vec<u8>| raw.into_iter().map(f32::from).collect();
-    let words = |raw: Vec<u16>| raw.into_iter().map(f32::from).collect();
-    // With alpha, opaque where there is none.
-    let (channels, all): (usize, Vec<f32>) = match (colour.has_color(), deep) {
-        (false, false) => (1, bytes(decoded.to_luma_alpha8().into_raw())),
-        (false, true) => (1, words(decoded.to_luma_alpha16().into_raw())),
-        (true, false) => (3, bytes(decoded.to_rgba8().into_raw())),
-        (true, true) => (3, words(decoded.to_rgba16().into_raw())),
-    };
-    let pixels = all.chunks_exact(channels + 1);
-    let alpha: Vec<f32> = pixels.clone().map(|pixel| pixel[channels]).collect();
-    let values = pixels.flat_map(|pixel| &pixel[..channels]).copied();
-    let image = Image::new(height, width, channels, values.collect());
-    let transparent = Mask::from_fn(height, width, |i, j| alpha[i * width + j] == 0.0);
-    let hidden = image.and_then(|image| image.hide(&transparent?));
-    let pixels = hidden.map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
-    let holes = alpha.iter().filter(|a| **a == 0.0).count();
-    if holes > 0 {
-        let name = path.display();
+fn read(path: &Path, quiet: bool) -> Result<Picture> {
+    let picture = Picture::new(&decoded(path)?)
+        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
+    if picture.transparent > 0 {
         note(
             quiet,
             format_args!(
-                "{name}: {holes} transparent pixels are holes; alpha is left alone elsewhere"
+                "{}: {} transparent pixels are holes; alpha is left alone elsewhere",
+                path.display(),
+                picture.transparent
             ),
         );
     }
-    Ok(Picture {
-        pixels,
-        alpha: if colour.has_alpha() {
-            alpha
-        } else {
-            Vec::new()
-        },
-        largest: if deep { 65_535.0 } else { 255.0 },
-    })
+    Ok(picture)
 }
 
 /// Writes an image like the one that was read, with these values and this alpha: as many channels and bits.

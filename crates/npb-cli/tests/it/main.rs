@@ -1,5 +1,7 @@
 //! The command `npb`, run on small files.
 
+mod answers;
+mod corpus;
 mod exchange;
 mod files;
 mod fits;

@@ -1414,12 +1414,14 @@ impl Kernel for FullNormal {
         };
         let scale = params.scale.len() == rows.triangle()
             && Cholesky::new(params.scale().as_ref()).is_ok_and(is_scale);
+        // Cells are that near, and their squares are numbers.
+        let within = |m: &f64| m.abs() <= LIMIT;
         let concentrations = params.concentrations.len() == self.levels.len()
             && params.concentrations.iter().all(|&a| positive(a));
         if !means
             || !scale
             || !concentrations
-            || params.mean.iter().any(|m| !m.is_finite())
+            || !params.mean.iter().all(within)
             || !positive(params.strength)
             || !positive(params.effect_strength)
             || params.alike >= ALIKE
@@ -1446,6 +1448,9 @@ impl Kernel for FullNormal {
             }
             let effects = (0..rows.effects).flat_map(|a| params.effect(k, a));
             let means: Vec<f64> = params.mean(k).into_iter().chain(effects).collect();
+            if !means.iter().all(within) {
+                return Err(format!("vector: mean of cluster {k}"));
+            }
             self.set(&mut fresh, k, &means, &l);
             for row in 0..rows.n() {
                 let (a, b) = (fresh.table[k][row], params.table[k][row]);

@@ -336,19 +336,22 @@ impl Kernel for Normal {
             constants,
         } = params;
         let positive = |x: &f64| x.is_finite() && *x > 0.0;
+        // In scales from the centre, so that squares are numbers.
+        let within = |m: &f64| m.abs() <= 1e100;
         if Self::new(self.centre, self.scale).as_ref() != Some(self) {
             return Err(format!(
                 "normal scale {} or centre {}",
                 self.scale, self.centre
             ));
         }
-        if !mean.is_finite() || !positive(strength) || !positive(rate) {
+        if !within(mean) || !positive(strength) || !positive(rate) {
             return Err("normal hyperparameters".to_owned());
         }
         if means.len() != precisions.len() || means.len() != constants.len() {
             return Err("normal clusters: sizes do not agree".to_owned());
         }
-        if !means.iter().all(|m| m.is_finite()) || !precisions.iter().all(positive) {
+        let invertible = |p: &f64| (1e-200..=1e200).contains(p);
+        if !means.iter().all(within) || !precisions.iter().all(invertible) {
             return Err("normal clusters: mean or precision".to_owned());
         }
         let agrees = |(p, c): (&f64, &f64)| (0.5 * p.ln() - LN_SQRT_2PI - c).abs() < 1e-9;

@@ -1,5 +1,7 @@
 //! Checks of npb-hbrec's samplers, and of its probabilities.
 
+mod groups;
+
 use npb_hbrec::{
     BernoulliItems, GibbsConfig, GibbsModel, GibbsMove, GibbsSampler, GibbsState, Likes,
     Recommender, RecommenderConfig,
@@ -30,6 +32,11 @@ pub(super) const CHECKS: &[Check] = &[
         id: "hbrec/calibration",
         what: "probabilities of likes of new users with 20 ratings at random, on simulated surveys: calibration error at most 0.03",
         run: calibration,
+    },
+    Check {
+        id: "hbrec/groups",
+        what: "coverage of intervals of class probabilities, 30 groups of 12 rows",
+        run: groups::coverage,
     },
 ];
 

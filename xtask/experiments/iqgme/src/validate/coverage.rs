@@ -3,8 +3,9 @@
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeConfig, IqgmeFit, fit, fit_unlabelled};
+use npb_kit::validate::coverage::{LEVELS, Quantity, Share, findings};
 use npb_kit::validate::{Findings, Plan};
-use npb_kit::{Report, Result, ResultRow, Scale, TextTable, short};
+use npb_kit::{Result, Scale};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::{normal_cdf, student_t_two_sided};
@@ -17,27 +18,6 @@ const P: usize = 3;
 /// Completed tables that are pooled.
 const COMPLETED: usize = 20;
 
-/// What was found of one quantity, table by table, and the range in which its mean should be.
-struct Quantity {
-    name: String,
-    by_table: Vec<f64>,
-    range: [f64; 2],
-}
-
-impl Quantity {
-    fn mean(&self) -> f64 {
-        self.by_table.iter().sum::<f64>() / self.by_table.len() as f64
-    }
-
-    fn sd(&self) -> f64 {
-        variance(&self.by_table).sqrt()
-    }
-
-    fn passes(&self) -> bool {
-        (self.range[0]..=self.range[1]).contains(&self.mean())
-    }
-}
-
 fn variance(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -47,46 +27,6 @@ fn variance(values: &[f64]) -> f64 {
 
 fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
     rng.sample(StandardNormal)
-}
-
-/// A few tables say nothing of coverage: the range counts from the quick scale on.
-fn findings(plan: &Plan, quantities: &[Quantity], notes: &str) -> Findings {
-    let result = |q: &Quantity| ResultRow {
-        dataset: "simulated".to_owned(),
-        setting: format!("quantity={}", q.name.replace([' ', ';', '='], "_")),
-        method: METHOD.to_owned(),
-        metric: "coverage".to_owned(),
-        mean: q.mean(),
-        sd: Some(q.sd()),
-        trials: q.by_table.len(),
-        paper: None,
-    };
-    let row = |q: &Quantity| {
-        let n = q.by_table.len();
-        let error = q.sd() / (n as f64).sqrt();
-        let range = q.range.map(short).join(" to ");
-        vec![
-            q.name.clone(),
-            short(q.mean()),
-            short(error),
-            range,
-            n.to_string(),
-        ]
-    };
-    let header = ["quantity", "found", "standard error", "wanted", "tables"];
-    Findings {
-        passed: plan.scale == Scale::Smoke || quantities.iter().all(Quantity::passes),
-        report: Report {
-            figures: Vec::new(),
-            results: quantities.iter().map(result).collect(),
-            tables: vec![TextTable {
-                title: "Mean over simulated tables".to_owned(),
-                header: header.map(str::to_owned).to_vec(),
-                rows: quantities.iter().map(row).collect(),
-            }],
-            notes: vec![notes.to_owned()],
-        },
-    }
 }
 
 fn config(seed: u64) -> IqgmeConfig {
@@ -201,39 +141,44 @@ impl Law {
     }
 }
 
-/// The share of 200 new rows whose true probability is in its interval.
-fn held(n: usize, seed: u64) -> Result<f64> {
+/// The shares of 200 new rows whose true probability is in its interval.
+fn held(n: usize, seed: u64) -> Result<[f64; 2]> {
     let rng = &mut stream(seed, [0, n as u64, 1, 0]);
     let law = Law::new(rng);
     let (table, labels, _) = law.rows(n, rng)?;
     let (new, _, truth) = law.rows(200, rng)?;
     let fitted = fit(&table, &labels, &config(seed))?;
-    let intervals = fitted.predict_interval(&new, 0.9, 200)?;
-    let inside = intervals.iter().zip(&truth);
-    let inside = inside
-        .filter(|(i, p)| i.lower <= **p && **p <= i.upper)
-        .count();
-    Ok(inside as f64 / truth.len() as f64)
+    let mut shares = [0.0; 2];
+    for (share, level) in shares.iter_mut().zip(LEVELS) {
+        let intervals = fitted.predict_interval(&new, level, 200)?;
+        let both = intervals.iter().zip(&truth);
+        let inside = both.filter(|(i, p)| i.lower <= **p && **p <= i.upper);
+        *share = inside.count() as f64 / truth.len() as f64;
+    }
+    Ok(shares)
 }
 
 pub(super) fn class_intervals(plan: &Plan) -> Result<Findings> {
     let (tables, sizes): (u64, &[usize]) = match plan.scale {
         Scale::Smoke => (2, &[60]),
-        Scale::Quick => (40, &[100, 400]),
-        Scale::Paper => (40, &[100, 400, 2000]),
+        Scale::Quick => (40, &[100, 400, 2_000]),
+        Scale::Paper => (1_000, &[100, 400, 2_000]),
     };
-    let of_size = |&n: &usize| {
+    let mut quantities = Vec::new();
+    for &n in sizes {
+        // Of large tables a fit takes a second.
+        let tables = if n > 1_000 {
+            tables.div_ceil(2)
+        } else {
+            tables
+        };
         let by_table = (0..tables).map(|t| held(n, plan.seed * 1000 + t));
-        Ok(Quantity {
-            name: format!("rows {n}"),
-            by_table: by_table.collect::<Result<_>>()?,
-            range: [0.87, 0.93],
-        })
-    };
-    let quantities: Vec<Quantity> = sizes.iter().map(of_size).collect::<Result<_>>()?;
-    let notes = "Two clusters of random Gaussians with a probit line each, 3 columns, a fifth of the cells hidden: how often 90% intervals of 200 new rows, with holes too, hold \
+        let by_table = by_table.collect::<Result<Vec<_>>>()?;
+        quantities.extend(Quantity::of_levels(&format!("{n} rows"), &by_table));
+    }
+    let notes = "Two clusters of random Gaussians with a probit line each, 3 columns, a fifth of the cells hidden: how often intervals of 200 new rows, with holes too, hold \
                  the true probability of the class given what is seen.";
-    Ok(findings(plan, &quantities, notes))
+    Ok(findings(plan, METHOD, &quantities, notes))
 }
 
 /// Three columns that share a factor, and those of their cells that are seen.
@@ -296,24 +241,26 @@ pub(super) fn imputation(plan: &Plan) -> Result<Findings> {
     let quantities = [
         Quantity {
             name: "mean of a column".to_owned(),
+            metric: "coverage_95".to_owned(),
             by_table: covered,
             range: [0.92, 0.97],
         },
         Quantity {
             name: "variance between draws".to_owned(),
+            metric: "variance".to_owned(),
             by_table: between,
             range: [0.0040, 0.0055],
         },
     ];
     let notes = "Three columns that share a factor, 200 rows, 60% of one column hidden: how often the 95% interval of its mean by Rubin's rule, 20 completed tables, holds 0.";
-    Ok(findings(plan, &quantities, notes))
+    Ok(findings(plan, METHOD, &quantities, notes))
 }
 
 pub(super) fn few_rows(plan: &Plan) -> Result<Findings> {
     let tables = match plan.scale {
         Scale::Smoke => 2,
         Scale::Quick => 100,
-        Scale::Paper => 400,
+        Scale::Paper => 1_000,
     };
     let mut by_table = Vec::new();
     for t in 0..tables {
@@ -321,23 +268,16 @@ pub(super) fn few_rows(plan: &Plan) -> Result<Findings> {
         let rng = &mut stream(seed, [0, 0, 3, 0]);
         let (table, truth) = factor_rows(15, rng, |_, rng| rng.random::<f64>() > 0.2)?;
         let cells = fit_unlabelled(&table, &config(seed))?.cells_by_row(&table)?;
-        let (mut inside, mut n) = (0.0, 0.0);
+        let mut share = Share::default();
         for (row, cells) in cells.iter().enumerate() {
             for cell in cells {
-                let below = cell.cdf(truth[row * P + cell.column]);
-                inside += f64::from(u8::from((below - 0.5).abs() < 0.45));
-                n += 1.0;
+                let off = (cell.cdf(truth[row * P + cell.column]) - 0.5).abs();
+                share.add(LEVELS.map(|level| off < 0.5 * level));
             }
         }
-        if n > 0.0 {
-            by_table.push(inside / n);
-        }
+        by_table.extend(share.of_table());
     }
-    let quantities = [Quantity {
-        name: "missing cells, 15 rows".to_owned(),
-        by_table,
-        range: [0.87, 0.93],
-    }];
-    let notes = "Three columns that share a factor, 15 rows, a fifth of the cells hidden: how often 90% intervals of missing cells hold them.";
-    Ok(findings(plan, &quantities, notes))
+    let quantities = Quantity::of_levels("missing cells, 15 rows", &by_table);
+    let notes = "Three columns that share a factor, 15 rows, a fifth of the cells hidden: how often intervals of missing cells hold them.";
+    Ok(findings(plan, METHOD, &quantities, notes))
 }
