@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use npb_data::read::{
-    self, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns, ReadError,
-    ReadingReport, ReadingRules, Separator, UnseenLevels,
+    self, Arff, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns,
+    ReadError, ReadProblem, ReadingReport, ReadingRules, Separator, UnseenLevels,
 };
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
 use npb_data::{MixedTable, RawColumn, RawTable, Table};
@@ -88,6 +88,8 @@ pub(crate) struct Given {
     path: PathBuf,
     name: String,
     content: Content,
+    /// What a file says itself of its columns.
+    declared: Option<SchemaGuess>,
 }
 
 enum Content {
@@ -105,6 +107,7 @@ impl Given {
     fn read_only(path: &Path, schema: Option<&Schema>, quiet: bool) -> Result<Self> {
         let bytes = bytes(path)?;
         let name = path.display().to_string();
+        let mut declared = None;
         let content = if npb_arrow::Format::of(&bytes).is_some() {
             let only = match schema {
                 Some(schema) => schema.columns.iter().map(|c| c.name.clone()).collect(),
@@ -116,6 +119,11 @@ impl Given {
         } else if npb_data::is_npy(&bytes) {
             let table = npb_data::read_npy(bytes.as_slice());
             Content::Raw(table.map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?)
+        } else if Arff::is_beginning(&bytes) {
+            let file = read::arff(&name, bytes.as_slice()).map_err(|e| unreadable(&e))?;
+            let (table, guess) = file.into_raw(&name);
+            declared = Some(guess);
+            Content::Raw(table)
         } else {
             Content::Text(Arc::new(bytes))
         };
@@ -123,6 +131,7 @@ impl Given {
             path: path.to_owned(),
             name,
             content,
+            declared,
         })
     }
 
@@ -186,9 +195,10 @@ impl Given {
 
     /// The schema that it suggests.
     pub(crate) fn guess(&self, options: &DelimitedOptions) -> Result<SchemaGuess> {
-        match &self.content {
-            Content::Raw(table) => Ok(Schema::guess_raw(&self.name, table)),
-            Content::Text(text) => {
+        match (&self.content, &self.declared) {
+            (_, Some(declared)) => Ok(declared.clone()),
+            (Content::Raw(table), None) => Ok(Schema::guess_raw(&self.name, table)),
+            (Content::Text(text), None) => {
                 Schema::guess(&self.name, text.as_slice(), options).map_err(|e| unreadable(&e))
             }
         }
@@ -430,11 +440,33 @@ pub(crate) fn unreadable(error: &ReadError) -> Failure {
             "or say --latin1",
         ),
     ];
+    if let ReadProblem::Fields { found, expected } = *error.problem {
+        return uneven(error, found, expected);
+    }
     let plain = error.to_string();
     let message = options
         .iter()
         .fold(plain, |text, (library, here)| text.replace(library, here));
     Failure::bad_data(message)
+}
+
+/// A line with another number of fields than the first one.
+fn uneven(error: &ReadError, found: usize, expected: usize) -> Failure {
+    let why = match (found, expected) {
+        (_, 1) => {
+            "the first line is no list of names, or fields are separated otherwise: say --separator, pass over lines above the table by --comment, or delete them"
+        }
+        _ if found == expected + 1 => {
+            "where lines begin with the name of a row, as R writes them, or end with a separator, give the first line one name more"
+        }
+        _ if found < expected => {
+            "where a line is broken or its last fields are left out, complete it; where it is a comment, say --comment"
+        }
+        _ => {
+            "where a field holds the separator, put it between quotes (--quote), or say --separator"
+        }
+    };
+    Failure::bad_data(format_args!("{error}; {why}"))
 }
 
 pub(crate) fn bad_schema(path: Option<&Path>, error: &SchemaError) -> Failure {

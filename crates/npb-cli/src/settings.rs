@@ -2,7 +2,7 @@
 
 use npb_bpfa::ImageConfig;
 use npb_bsvd::BsvdConfig;
-use npb_hbrec::HbrecConfig;
+use npb_hbrec::{GroupedConfig, HbrecConfig};
 use npb_iqgme::{IqgmeConfig, TasksConfig};
 use npb_itf::ItfConfig;
 use npb_regbayes::{LabelsConfig, MedLdaConfig};
@@ -24,6 +24,7 @@ impl ModelKind {
             ModelKind::Table => "table",
             ModelKind::Labels => "labels",
             ModelKind::Groups => "groups",
+            ModelKind::Grouped => "grouped",
             ModelKind::Tasks => "tasks",
             ModelKind::Topics => "topics",
             ModelKind::Image => "image",
@@ -40,6 +41,7 @@ impl ModelKind {
             ModelKind::Table => text(&settings.read::<ItfConfig>(self)?),
             ModelKind::Labels => text(&settings.read::<LabelsConfig>(self)?),
             ModelKind::Groups => text(&settings.read::<HbrecConfig>(self)?),
+            ModelKind::Grouped => text(&settings.read::<GroupedConfig>(self)?),
             ModelKind::Tasks => text(&settings.read::<TasksConfig>(self)?),
             ModelKind::Topics => text(&settings.read::<MedLdaConfig>(self)?),
             ModelKind::Image => text(&settings.read::<ImageConfig>(self)?),
@@ -180,6 +182,7 @@ mod tests {
             ModelKind::Table,
             ModelKind::Labels,
             ModelKind::Groups,
+            ModelKind::Grouped,
             ModelKind::Tasks,
             ModelKind::Topics,
             ModelKind::Image,

@@ -7,7 +7,7 @@ use npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
 use super::classes::check_classes;
-use super::{groups, labels, ratings, table, tasks, topics};
+use super::{grouped, groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input::{self, numbers};
@@ -24,6 +24,7 @@ pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
         Fit::Table(args) => table::fit(args, quiet),
         Fit::Labels(args) => labels::fit(args, quiet),
         Fit::Groups(args) => groups::fit(args, quiet),
+        Fit::Grouped(args) => grouped::fit(args, quiet),
         Fit::Tasks(args) => tasks::fit(args, quiet),
         Fit::Topics(args) => topics::fit(args, quiet),
     }

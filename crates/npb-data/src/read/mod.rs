@@ -11,7 +11,6 @@ mod cells;
 mod delimited;
 mod documents;
 mod error;
-mod fields;
 mod given;
 mod matrix_market;
 mod numbers;
@@ -27,12 +26,11 @@ pub use delimited::{
     Column, DelimitedOptions, Separator, StringTable, delimited_strings, for_each_text,
     labelled_table, table,
 };
-pub use documents::{BagsOfWords, bags_of_words, tokens};
+pub use documents::{BagsOfWords, bags_of_known_words, bags_of_words, tokens};
 pub use error::{ReadError, ReadProblem};
-pub use fields::{Declared, FieldTable, Source, field_table};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
 pub use matrix_market::{MatrixMarket, matrix_market};
-pub use ratings::{MovieLens, RatingFile, movielens, triplets};
+pub use ratings::{MovieLens, RatingFile, Repeats, movielens, triplets};
 pub use rules::{
     ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
 };
