@@ -626,5 +626,11 @@ pub(crate) fn with_originals(
     let originals = given.originals(&schema, &rules.layout);
     let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, path, &report.to_string());
+    if data.n_rows == 0 {
+        note(
+            quiet,
+            format_args!("{}: there is no row of data", path.display()),
+        );
+    }
     Ok((data, originals))
 }

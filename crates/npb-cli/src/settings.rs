@@ -13,8 +13,23 @@ use toml::{Table, Value};
 use crate::args::{ModelKind, Settings};
 use crate::failure::{Failure, Result};
 use crate::input;
+use crate::meanings::with_meanings;
 
 impl ModelKind {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Classifier,
+        Self::Mixture,
+        Self::Ratings,
+        Self::Table,
+        Self::Labels,
+        Self::Groups,
+        Self::Grouped,
+        Self::Tasks,
+        Self::Topics,
+        Self::Image,
+    ];
+
     /// As it is written in commands and files.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -31,9 +46,9 @@ impl ModelKind {
         }
     }
 
-    /// Its settings, as TOML.
+    /// Its settings, as TOML with the meaning of each.
     pub(crate) fn config(self, settings: &Settings) -> Result<String> {
-        match self {
+        let text = match self {
             ModelKind::Classifier | ModelKind::Mixture => {
                 text(&settings.read::<IqgmeConfig>(self)?)
             }
@@ -45,7 +60,8 @@ impl ModelKind {
             ModelKind::Tasks => text(&settings.read::<TasksConfig>(self)?),
             ModelKind::Topics => text(&settings.read::<MedLdaConfig>(self)?),
             ModelKind::Image => text(&settings.read::<ImageConfig>(self)?),
-        }
+        };
+        Ok(with_meanings(self, &text?))
     }
 }
 
@@ -175,18 +191,7 @@ mod tests {
 
     #[test]
     fn the_settings_of_every_kind_are_written_and_read() {
-        for kind in [
-            ModelKind::Classifier,
-            ModelKind::Mixture,
-            ModelKind::Ratings,
-            ModelKind::Table,
-            ModelKind::Labels,
-            ModelKind::Groups,
-            ModelKind::Grouped,
-            ModelKind::Tasks,
-            ModelKind::Topics,
-            ModelKind::Image,
-        ] {
+        for kind in ModelKind::ALL {
             let none = Settings {
                 config: None,
                 set: vec![],

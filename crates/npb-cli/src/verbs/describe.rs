@@ -84,7 +84,10 @@ fn items(model: &ModelFile, path: &Path) -> Result<Sheet> {
         .collect();
     by_use.sort_by_key(|&(n, _)| std::cmp::Reverse(n));
     if by_use.len() > MANY_ITEMS {
-        let text = format_args!("the {MANY_ITEMS} items of {} that most have rated:", by_use.len());
+        let text = format_args!(
+            "the {MANY_ITEMS} items of {} that most have rated:",
+            by_use.len()
+        );
         input::note(false, text);
     }
     let mut sheet = Sheet::new(&[item, "ratings"]);

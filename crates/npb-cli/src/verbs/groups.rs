@@ -126,7 +126,10 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
         let item = items[entry.column as usize]?;
         Some((item as u32, entry.value >= model.liked))
     };
-    let own = file.entries.iter().filter(|entry| entry.row as usize == row);
+    let own = file
+        .entries
+        .iter()
+        .filter(|entry| entry.row as usize == row);
     let rated: Vec<(u32, bool)> = own.filter_map(like).collect();
     let found = || {
         let profile = fit.profile(&Likes::new(fit.n_items(), &rated)?)?;

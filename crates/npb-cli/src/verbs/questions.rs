@@ -82,7 +82,9 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
         return grouped::predict(args, &model, level, quiet);
     }
     if args.new_tasks && !is(&model, ModelKind::Tasks) {
-        return Err(Failure::usage("--new-tasks: of models of kind tasks or grouped"));
+        return Err(Failure::usage(
+            "--new-tasks: of models of kind tasks or grouped",
+        ));
     }
     if is(&model, ModelKind::Tasks) {
         return tasks::predict(args, &model, level, quiet);

@@ -349,7 +349,11 @@ impl Known {
             quiet,
         };
         let (file, _) = triplets(path, &model.places, &how)?;
-        let places: Vec<Option<usize>> = file.column_ids.iter().map(|id| fit.column(id).ok()).collect();
+        let places: Vec<Option<usize>> = file
+            .column_ids
+            .iter()
+            .map(|id| fit.column(id).ok())
+            .collect();
         unknown_items(path, &file.column_ids, &places, quiet);
         let entry = |entry: &npb_data::Rating| {
             let row = file.row_ids[entry.row as usize].clone();
@@ -366,19 +370,19 @@ impl Known {
 }
 
 /// Says which names of a file the fit has not.
-pub(crate) fn unknown_items(
-    path: &Path,
-    names: &[String],
-    places: &[Option<usize>],
-    quiet: bool,
-) {
-    let mut unknown = names.iter().zip(places).filter(|(_, place)| place.is_none());
+pub(crate) fn unknown_items(path: &Path, names: &[String], places: &[Option<usize>], quiet: bool) {
+    let mut unknown = names
+        .iter()
+        .zip(places)
+        .filter(|(_, place)| place.is_none());
     let n = unknown.clone().count();
     if let Some((first, _)) = unknown.next() {
         let (file, all) = (path.display(), names.len());
         note(
             quiet,
-            format_args!("{file}: {n} of {all} names are not in the fit, such as {first:?}: left out"),
+            format_args!(
+                "{file}: {n} of {all} names are not in the fit, such as {first:?}: left out"
+            ),
         );
     }
 }
@@ -432,7 +436,11 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
     let sheet = match fit.row(&args.row) {
         Ok(row) => {
             rated.extend(fit.observed().nth(row).unwrap_or_default());
-            let of_row = OfRow { fit: &fit, row, rated };
+            let of_row = OfRow {
+                fit: &fit,
+                row,
+                rated,
+            };
             of_row.recommend(args, how, column)?
         }
         // Somebody new, known by the ratings of the file.
@@ -442,7 +450,10 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
                 note(quiet, format_args!("--row {} {why}", args.row));
             }
             let new = fit.fold_in_row(&own, &[]).map_err(|e| {
-                Failure::bad_data(format_args!("--row {}: is not in the fit, and cannot be added: {e}", args.row))
+                Failure::bad_data(format_args!(
+                    "--row {}: is not in the fit, and cannot be added: {e}",
+                    args.row
+                ))
             })?;
             let chance = |j: usize| Ok(new.cell(j)?);
             let top = || new.top(args.top, &rated);
@@ -534,7 +545,10 @@ pub(crate) fn next(args: &NextArgs, quiet: bool) -> Result<()> {
     let known = Known::read(args.exclude.as_deref(), (&fit, &model), &args.layout, quiet)?;
     let only = match &args.row {
         None => None,
-        Some(row) => Some(fit.row(row).map_err(|e| Failure::usage(format_args!("--row: {e}")))?),
+        Some(row) => Some(
+            fit.row(row)
+                .map_err(|e| Failure::usage(format_args!("--row: {e}")))?,
+        ),
     };
     let open = open_cells(&fit, &known, only).map_err(|e| failed(&e))?;
     let wanted = fit

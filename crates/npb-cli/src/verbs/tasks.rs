@@ -214,9 +214,14 @@ pub(super) fn no_answers(
         }
     );
     match args.rules.unseen_levels {
-        Rule::Error => Err(Failure::bad_data(format_args!("{what}; --new-tasks answers for them"))),
+        Rule::Error => Err(Failure::bad_data(format_args!(
+            "{what}; --new-tasks answers for them"
+        ))),
         Rule::Missing => {
-            note(quiet, format_args!("{what}: no answer; --new-tasks gives one"));
+            note(
+                quiet,
+                format_args!("{what}: no answer; --new-tasks gives one"),
+            );
             Ok(())
         }
     }
@@ -231,9 +236,12 @@ pub(super) fn labels_of(data: &SchemaData, classes: &[String]) -> Labels {
     let texts: Vec<Option<&str>> = match &own {
         None => none,
         Some(own) => {
-            let name = |code: &Option<u32>| code.map(|code| own.classes()[code as usize].as_str());
+            let name = |code: &Option<usize>| code.map(|code| own.classes()[code].as_str());
             let known = |name: &&str| classes.iter().any(|class| class == name);
-            own.codes().iter().map(|code| name(code).filter(known)).collect()
+            own.codes()
+                .iter()
+                .map(|code| name(code).filter(known))
+                .collect()
         }
     };
     Labels::with_classes(classes.to_vec(), &texts).unwrap_or_else(|_| Labels::from_strings(&texts))

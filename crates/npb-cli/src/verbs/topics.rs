@@ -82,11 +82,7 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
 }
 
 /// What is known of the documents, and of which, where not of all. The others have no part in the fit.
-fn known(
-    args: &TopicsArgs,
-    corpus: &Corpus,
-    quiet: bool,
-) -> Result<(Known, Option<Vec<usize>>)> {
+fn known(args: &TopicsArgs, corpus: &Corpus, quiet: bool) -> Result<(Known, Option<Vec<usize>>)> {
     let n = corpus.counts.n_rows();
     let file = args.file.display();
     let texts = match (&args.target, &args.classes, &corpus.classes) {
@@ -96,14 +92,22 @@ fn known(
         (None, None, None) => return Ok((Known::Nothing, None)),
     };
     let rows: Vec<usize> = (0..n).filter(|&i| texts[i].is_some()).collect();
-    let what = if args.target.is_some() { "number" } else { "class" };
+    let what = if args.target.is_some() {
+        "number"
+    } else {
+        "class"
+    };
     if rows.is_empty() {
-        note(quiet, format_args!("{file}: no document has a {what}: topics alone"));
+        note(
+            quiet,
+            format_args!("{file}: no document has a {what}: topics alone"),
+        );
         return Ok((Known::Nothing, None));
     }
     let left_out = n - rows.len();
     if left_out > 0 {
-        let text = format_args!("{file}: {left_out} of {n} documents have no {what}: left out of the fit");
+        let text =
+            format_args!("{file}: {left_out} of {n} documents have no {what}: left out of the fit");
         note(quiet, text);
     }
     let texts: Vec<&str> = rows.iter().filter_map(|&i| texts[i].as_deref()).collect();
@@ -119,7 +123,9 @@ fn classes(texts: &[&str], file: &dyn std::fmt::Display, quiet: bool) -> Result<
     names.sort_unstable();
     names.dedup();
     if let [only] = names.as_slice() {
-        let text = format_args!("{file}: all documents are of class {only:?}, so that there is nothing to tell apart: topics alone");
+        let text = format_args!(
+            "{file}: all documents are of class {only:?}, so that there is nothing to tell apart: topics alone"
+        );
         note(quiet, text);
         return Ok(Known::Nothing);
     }

@@ -47,7 +47,11 @@ impl Arff {
             let Some(levels) = levels.filter(|_| column.role != Role::Ignored) else {
                 continue;
             };
-            column.kind = if levels.len() == 2 { Kind::Binary } else { Kind::Categorical };
+            column.kind = if levels.len() == 2 {
+                Kind::Binary
+            } else {
+                Kind::Categorical
+            };
             (column.period, column.date) = (None, None);
             column.levels = Some(levels);
             guess.why = "levels that the file declares".to_owned();

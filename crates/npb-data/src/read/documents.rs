@@ -172,7 +172,10 @@ const BEYOND: &str = "a pair with a word of the vocabulary; numbers start at 0 (
 /// Takes away the key that is the number of pairs of every document. `n_pairs`: of lines that are not blank.
 fn take_lengths(keys: &mut [Vec<String>], n_pairs: &[Option<usize>]) -> bool {
     let is_length = |place: usize| {
-        let mut lines = keys.iter().zip(n_pairs).filter_map(|(key, n)| Some((key, (*n)?)));
+        let mut lines = keys
+            .iter()
+            .zip(n_pairs)
+            .filter_map(|(key, n)| Some((key, (*n)?)));
         let of = |(key, n): (&Vec<String>, usize)| {
             key.get(place).is_some_and(|text| text.parse() == Ok(n))
         };

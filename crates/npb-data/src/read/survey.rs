@@ -21,6 +21,8 @@ const MANY_TEXTS: usize = 1000;
 const FEW_TEXTS: usize = 4;
 /// So many values are shown of a column.
 const EXAMPLES: usize = 3;
+/// Whole numbers of so many digits are beyond what a number holds exactly.
+const MANY_DIGITS: usize = 16;
 const CENSORED: &str = "a number; what is known only to lie below or above one is not modelled: add it to the missing marks, or say in a schema that the column is categorical";
 /// Names that programs give to the names or numbers of rows when they write a table, whatever these look like; the first is that of a column without a name.
 const NAMES_OF_ROWS: [&str; 3] = ["", "Unnamed: 0", "__index_level_0__"];
@@ -424,6 +426,14 @@ impl Survey {
         }
     }
 
+    /// Numbers that are too long to be measurements, nearly all different.
+    fn names_by_number(&self, n_distinct: usize) -> bool {
+        let is_long =
+            |text: &String| text.len() >= MANY_DIGITS && text.bytes().all(|b| b.is_ascii_digit());
+        let numbers = self.numbers.is_some() && self.whole && self.examples.len() == EXAMPLES;
+        numbers && 2 * n_distinct > self.n_observed && self.examples.iter().all(is_long)
+    }
+
     /// The column of a schema, and why.
     fn column(mut self, at: usize, name: &str) -> (ColumnSchema, ColumnGuess) {
         self.settle_marks();
@@ -434,6 +444,9 @@ impl Survey {
             guess.why =
                 "names or numbers of the rows, as they are written beside a table".to_owned();
             self.orders.clear();
+        } else if self.names_by_number(guess.n_distinct) {
+            guess.identifier = true;
+            guess.why = format!("whole numbers of {MANY_DIGITS} digits or more: names");
         } else if let Some(odd) = self.odd_among_numbers() {
             guess.why = format!("{}; {odd}", guess.why);
             notable = true;

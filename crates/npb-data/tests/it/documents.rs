@@ -26,17 +26,32 @@ fn lengths_blank_lines_comments_and_unknown_words() {
     for (file, lengths, keys) in [
         ("2 0:2 3:1\n0\n1 1:1\n", true, [&[][..], &[], &[]]),
         ("a 2 0:2 3:1\n\nb 1 1:1\n", true, [&["a"][..], &[], &["b"]]),
-        ("2 a 0:2 3:1\n0 c\n1 b 1:1\n", true, [&["a"][..], &["c"], &["b"]]),
-        ("1 0:2 3:1 # one\n2\n2 1:1 # two\n", false, [&["1"][..], &["2"], &["2"]]),
+        (
+            "2 a 0:2 3:1\n0 c\n1 b 1:1\n",
+            true,
+            [&["a"][..], &["c"], &["b"]],
+        ),
+        (
+            "1 0:2 3:1 # one\n2\n2 1:1 # two\n",
+            false,
+            [&["1"][..], &["2"], &["2"]],
+        ),
     ] {
         let bags = bags_of_words("f", file.as_bytes(), Some(4)).unwrap();
         assert_eq!(bags.counts, plain.counts, "{file:?}");
         assert_eq!(bags.lengths, lengths, "{file:?}");
-        assert!(bags.keys.iter().zip(keys).all(|(a, b)| a == b), "{file:?}: {:?}", bags.keys);
+        assert!(
+            bags.keys.iter().zip(keys).all(|(a, b)| a == b),
+            "{file:?}: {:?}",
+            bags.keys
+        );
     }
     // What the vocabulary does not have is left out and counted; the length is that of the line.
     let few = bags_of_known_words("f", "2 0:2 3:1\n0\n1 1:1\n".as_bytes(), 3).unwrap();
-    assert_eq!((few.n_unknown, few.lengths, few.counts.n_cols()), (1, true, 3));
+    assert_eq!(
+        (few.n_unknown, few.lengths, few.counts.n_cols()),
+        (1, true, 3)
+    );
     assert_eq!(few.counts.row(0), (&[0][..], &[2.0][..]));
 }
 

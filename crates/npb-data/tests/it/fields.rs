@@ -126,10 +126,22 @@ fn fields_are_checked_against_their_table() {
     let all = |fields: &[Field]| Field::check_all(fields, &table).map_err(|e| e.to_string());
     let place = Field::new("p", Measure::Vector, vec![0, 1]);
     for (fields, message) in [
-        (vec![Field::new("p", Measure::Real, vec![0, 1])], "field \"p\" (real) has 2 columns, expected 1"),
-        (vec![Field::new("p", Measure::Vector, vec![])], "field \"p\" (vector) has 0 columns, expected 1"),
-        (vec![place.clone(), Field::new("q", Measure::Real, vec![1])], "column 1 belongs to the fields \"p\" and \"q\""),
-        (vec![Field::new("p", Measure::Angle { period: 0.0 }, vec![0])], "field \"p\": period 0 must be"),
+        (
+            vec![Field::new("p", Measure::Real, vec![0, 1])],
+            "field \"p\" (real) has 2 columns, expected 1",
+        ),
+        (
+            vec![Field::new("p", Measure::Vector, vec![])],
+            "field \"p\" (vector) has 0 columns, expected 1",
+        ),
+        (
+            vec![place.clone(), Field::new("q", Measure::Real, vec![1])],
+            "column 1 belongs to the fields \"p\" and \"q\"",
+        ),
+        (
+            vec![Field::new("p", Measure::Angle { period: 0.0 }, vec![0])],
+            "field \"p\": period 0 must be",
+        ),
     ] {
         let error = all(&fields).expect_err(message);
         assert!(error.starts_with(message), "{error} | {message}");

@@ -230,7 +230,14 @@ fn triplets_of_any_columns() {
         ..DelimitedOptions::default()
     };
     let [who, what, score] = ["who", "what", "score"].map(Column::from);
-    let file = triplets("t.csv", text.as_bytes(), [&who, &what, &score], &options, Repeats::Error).expect("valid");
+    let file = triplets(
+        "t.csv",
+        text.as_bytes(),
+        [&who, &what, &score],
+        &options,
+        Repeats::Error,
+    )
+    .expect("valid");
     assert_eq!(file.row_ids, ["ann", "bob"]);
     assert_eq!(
         file.ratings().expect("valid").column(0),

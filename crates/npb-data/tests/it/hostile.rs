@@ -297,7 +297,13 @@ fn triplets() {
     survives(&["u,m,r\nann,tea,3\nbob,tea,1\nann,\"jam\",2\n"], |bytes| {
         let columns = [0, 1, 2].map(Column::from);
         let columns = [&columns[0], &columns[1], &columns[2]];
-        let file = read::triplets("hostile", bytes, columns, &DelimitedOptions::default(), Repeats::Mean)?;
+        let file = read::triplets(
+            "hostile",
+            bytes,
+            columns,
+            &DelimitedOptions::default(),
+            Repeats::Mean,
+        )?;
         Ok(entries(&file.entries) + file.ratings().expect("valid").n_rows())
     });
 }

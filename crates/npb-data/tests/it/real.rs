@@ -513,8 +513,17 @@ fn mixed_tables_and_what_their_columns_measure() {
         [Positive, Count]
     );
     let heart = guessed("heart-disease/processed.cleveland.data", &no_header());
-    let n_missing: usize = heart.guesses.iter().map(|g| heart.n_rows - g.n_observed).sum();
+    let n_missing: usize = heart
+        .guesses
+        .iter()
+        .map(|g| heart.n_rows - g.n_observed)
+        .sum();
     assert_eq!(n_missing, 6);
     assert_eq!(measure(&heart, 2), Count, "chest pain, coded 1 to 4");
-    assert!(heart.guesses[2].others.iter().any(|other| other.measure() == Categorical));
+    assert!(
+        heart.guesses[2]
+            .others
+            .iter()
+            .any(|other| other.measure() == Categorical)
+    );
 }

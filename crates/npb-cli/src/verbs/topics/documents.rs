@@ -53,7 +53,9 @@ fn pairs(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
     if bags.lengths {
         note(
             quiet,
-            format_args!("{file}: the number before the pairs is that of the pairs (LDA-C), no class"),
+            format_args!(
+                "{file}: the number before the pairs is that of the pairs (LDA-C), no class"
+            ),
         );
     }
     let missing = Schema::default().missing;
@@ -73,7 +75,9 @@ fn is_of_pairs(bytes: &[u8]) -> bool {
     let first = String::from_utf8_lossy(&bytes[..bytes.len().min(1 << 12)]).into_owned();
     let is_pair = |field: &str| {
         let parts = field.split_once(':');
-        parts.is_some_and(|(word, count)| word.parse::<u32>().is_ok() && count.parse::<f64>().is_ok())
+        parts.is_some_and(|(word, count)| {
+            word.parse::<u32>().is_ok() && count.parse::<f64>().is_ok()
+        })
     };
     first.split_whitespace().any(is_pair)
 }
@@ -81,7 +85,10 @@ fn is_of_pairs(bytes: &[u8]) -> bool {
 /// Texts: the words that count are those of a file, or those in enough documents and not in too many.
 fn texts(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
     if !(args.max_share > 0.0 && args.max_share <= 1.0) {
-        let what = format!("--max-share {}: must be above 0 and at most 1", args.max_share);
+        let what = format!(
+            "--max-share {}: must be above 0 and at most 1",
+            args.max_share
+        );
         return Err(Failure::usage(what));
     }
     let stop: &[&str] = match args.stop_words.as_deref() {
@@ -98,7 +105,9 @@ fn texts(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
         ..DelimitedOptions::default()
     };
     let of_fit = args.lines.then_some(&of_lines);
-    let wanted: Vec<&str> = std::iter::once(column).chain(args.label.as_deref()).collect();
+    let wanted: Vec<&str> = std::iter::once(column)
+        .chain(args.label.as_deref())
+        .collect();
     let (mut cells, layout) = columns(&args.file, &wanted, &args.layout, of_fit, quiet)?;
     let classes = args.label.as_ref().and_then(|_| cells.pop());
     let documents: Vec<Vec<String>> = cells.swap_remove(0).iter().map(words_of).collect();
@@ -111,7 +120,10 @@ fn texts(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
         }
         None => {
             let all = Vocabulary::of_documents(&documents, args.min_documents, args.max_share);
-            let words = all.words().iter().filter(|word| !stop.contains(&word.as_str()));
+            let words = all
+                .words()
+                .iter()
+                .filter(|word| !stop.contains(&word.as_str()));
             Vocabulary::new(words.cloned().collect())
         }
     };
@@ -167,7 +179,9 @@ pub(super) fn like_training(
 /// Says how much was not in training.
 fn unknown(file: &str, what: &str, (n, all): (usize, usize), quiet: bool) {
     if n > 0 {
-        let text = format_args!("{file}: {n} of {all} {what} are not among the words of the fit: left out");
+        let text = format_args!(
+            "{file}: {n} of {all} {what} are not among the words of the fit: left out"
+        );
         note(quiet, text);
     }
 }
@@ -185,7 +199,11 @@ fn columns(
 ) -> Result<(Vec<Texts>, DelimitedOptions)> {
     let name = path.display().to_string();
     if let Some(of_lines) = of_fit.filter(|o| o.separator == Separator::Text("\n".to_owned())) {
-        let encoding = if layout.latin1 { Encoding::Latin1 } else { of_lines.encoding };
+        let encoding = if layout.latin1 {
+            Encoding::Latin1
+        } else {
+            of_lines.encoding
+        };
         let lines = read::tokens(&name, input::bytes(path)?.as_slice(), encoding);
         let lines = lines.map_err(|e| unreadable(&e))?;
         let lines = lines.into_iter().map(|words| Some(words.join(" ")));
@@ -215,9 +233,9 @@ fn columns(
 /// The words of a text in lower case, by Unicode's rules (UAX 29): of two characters or more, with a letter among them.
 fn words_of(text: &Option<String>) -> Vec<String> {
     let text = text.as_deref().unwrap_or_default();
-    let words = text.unicode_words().filter(|word| {
-        word.chars().nth(1).is_some() && word.chars().any(char::is_alphabetic)
-    });
+    let words = text
+        .unicode_words()
+        .filter(|word| word.chars().nth(1).is_some() && word.chars().any(char::is_alphabetic));
     words.map(str::to_lowercase).collect()
 }
 
