@@ -193,26 +193,34 @@ fn separator_of(lines: &[&str], usual: char, options: &DelimitedOptions) -> Opti
         return Some(Separator::Char(*better.unwrap_or(&usual)));
     }
     let widest = wide.into_iter().max_by_key(|&mark| width(mark));
-    widest.map(Separator::Char).or_else(|| by_blanks(lines))
+    widest
+        .map(Separator::Char)
+        .or_else(|| by_blanks(lines, options.quote))
 }
 
-/// Numbers with blanks between them.
-fn by_blanks(lines: &[&str]) -> Option<Separator> {
+/// Numbers with blanks between them. The first line may have one field less, as R writes it: the reader says so.
+fn by_blanks(lines: &[&str], quote: Option<char>) -> Option<Separator> {
+    let quoted = quote.is_some_and(|mark| lines.iter().any(|line| line.contains(mark)));
+    let separator = match quoted {
+        true => Separator::Char(' '),
+        false => Separator::Blanks,
+    };
     let rows: Vec<Vec<&str>> = lines
         .iter()
-        .map(|line| line.split_whitespace().collect())
+        .map(|line| fields(line, &separator, quote))
         .collect();
-    let width = rows.first()?.len();
-    let even = rows.len() > 2 && width > 1 && rows.iter().all(|row| row.len() == width);
+    let width = rows.get(1)?.len();
+    let even = rows.len() > 2 && width > 1 && rows[1..].iter().all(|row| row.len() == width);
+    let named = rows[0].len() == width || rows[0].len() + 1 == width;
     let fields = || rows[1..].iter().flatten();
     let numbers = fields().filter(|field| number(field, '.')).count();
-    (even && 2 * numbers > fields().count()).then_some(Separator::Blanks)
+    (even && named && 2 * numbers > fields().count()).then_some(separator)
 }
 
 fn in_words(separator: &Separator) -> String {
     match separator {
         Separator::Char('\t') => "tabs".to_owned(),
-        Separator::Blanks => "blanks".to_owned(),
+        Separator::Blanks | Separator::Char(' ') => "blanks".to_owned(),
         Separator::Char(mark) => format!("{mark:?}"),
         Separator::Text(text) => format!("{text:?}"),
     }
@@ -317,6 +325,9 @@ mod tests {
             ("a\tb\n1.5\t2\n", char('\t'), '.'),
             ("a|b\n1,5|2\n3,25|1\n", char('|'), ','),
             ("a b c\n1 2 3\n4 5.5 6\n", Separator::Blanks, '.'),
+            // As R writes a table.
+            ("a b\n1 1.5 2\n2 2.5 1\n3 3 1\n", Separator::Blanks, '.'),
+            ("\"a\" \"b\"\n\"1\" 1.5 2\n\"2\" 2.5 1\n", char(' '), '.'),
             // A column of texts with blanks and commas.
             ("name\nred wine\nwhite wine\nrose wine\n", char(','), '.'),
             ("name;note\nx;\"a, b\"\ny;\"c, d\"\n", char(';'), '.'),
