@@ -293,6 +293,8 @@ pub(crate) struct Training {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Fit {
+    /// The kind that the table suggests, with the reason: classifier, table or mixture.
+    Auto(ClassifierArgs),
     /// Classes of rows with holes: `npb predict` gives probabilities.
     Classifier(ClassifierArgs),
     /// Density and clusters of rows with holes: `npb score`, `npb impute`.
@@ -315,7 +317,7 @@ pub(crate) enum Fit {
 
 #[derive(Args, Debug)]
 pub(crate) struct TopicsArgs {
-    /// The documents, one a line: any class, then `word:count` pairs, words as numbers from 0 (LDA-C, svmlight), or as --text or --lines say.
+    /// The documents, one a line: any class, then `word:count` pairs, words from 0; or as --text, --lines say.
     pub(crate) file: PathBuf,
     /// The file is a table; this column of it holds the documents, in plain words.
     #[arg(long, value_name = "COLUMN", conflicts_with = "lines")]
@@ -521,7 +523,7 @@ pub(crate) struct PredictArgs {
     /// Central intervals that hold this probability.
     #[arg(long, value_name = "P")]
     pub(crate) interval: Option<f64>,
-    /// Tasks or groups that were not in training: answer by what the others share, and by their own labels where the file has these (tasks, grouped).
+    /// Answer for tasks and groups that were not in training, by their own labels if there are any.
     #[arg(long)]
     pub(crate) new_tasks: bool,
     #[command(flatten)]

@@ -510,6 +510,21 @@ fn schema_of(
     Ok(guess.schema)
 }
 
+/// What the columns of the file of a fit are: as a schema says, or as the file suggests.
+pub(crate) fn schema(training: &Training) -> Result<Schema> {
+    if let Some(path) = &training.schema {
+        return Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e));
+    }
+    let given = Given::read(&training.file, true)?;
+    let options = given.options(&training.layout, None, true)?;
+    let mut schema = given.guess(&options)?.schema;
+    for name in training.ignore.iter().chain(&training.id) {
+        let ignored = schema.set_role(name, Role::Ignored);
+        ignored.map_err(|e| Failure::usage(format_args!("{}: {e}", training.file.display())))?;
+    }
+    Ok(schema)
+}
+
 /// Reads the file of a fit; `label` and `group`: the columns of these roles, if the schema does not say.
 pub(crate) fn training(
     training: &Training,

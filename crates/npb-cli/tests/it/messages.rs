@@ -181,3 +181,56 @@ fn summaries_are_to_be_read() {
         errors(&output)
     );
 }
+
+/// The kind is that of the label and of the columns; the model is that of the verb it names.
+#[test]
+fn the_kind_of_a_model_is_suggested() {
+    let folder = Folder::new("auto");
+    folder.write("t.csv", "age,level,dose,ill\n".to_owned() + &rows(","));
+    let numbers = |i: usize| format!("{}.5,{}.25\n", i % 7, i * 3 % 11);
+    folder.write(
+        "n.csv",
+        "a,b\n".to_owned() + &(0..40).map(numbers).collect::<String>(),
+    );
+    let table = "--set chains=1 --set sweeps.burn_in=20 --set sweeps.keep=10";
+    for (given, kind, why) in [
+        (
+            format!("t.csv --label ill {QUICK}"),
+            "classifier",
+            "a classifier, as the label has classes",
+        ),
+        (
+            format!("t.csv --label level {table}"),
+            "table",
+            "a table, as the label is a number",
+        ),
+        (
+            format!("t.csv {table}"),
+            "table",
+            "columns are of several kinds",
+        ),
+        (
+            format!("n.csv {QUICK}"),
+            "mixture",
+            "all columns are numbers",
+        ),
+        (
+            format!("t.csv --ignore dose --ignore ill --id age {QUICK}"),
+            "mixture",
+            "all columns are numbers",
+        ),
+    ] {
+        let words = said(&folder, &format!("fit auto {given} -o a.npb"));
+        assert!(words.contains(why), "{given}: {words}");
+        let named = given.replace("--label level ", "");
+        folder.npb(&format!("fit {kind} {named} -o k.npb"));
+        let [auto, named] =
+            ["a.npb", "k.npb"].map(|m| std::fs::read(folder.path(m)).expect("a file"));
+        assert!(auto == named, "{given}");
+    }
+    assert!(
+        folder
+            .fails("fit auto - -o x.npb", 2)
+            .contains("say the kind")
+    );
+}
