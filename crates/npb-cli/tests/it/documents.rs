@@ -208,6 +208,10 @@ fn plain_words_are_counted() {
     folder.write("posts.csv", format!("id,body,group\n{table}"));
     folder.write("posts.txt", texts.join("\n") + "\n");
     folder.write(
+        "even.txt",
+        "sport the ball is round\nlaw the vote is today\n",
+    );
+    folder.write(
         "classes",
         (0..40)
             .map(|i| format!("{}\n", class(i)))
@@ -249,6 +253,7 @@ fn plain_words_are_counted() {
     assert!(folder.npb("-q summary a.npb").contains("the"));
     for (arguments, code, part) in [
         ("posts.txt", 3, "say --lines"),
+        ("even.txt", 3, "say --lines"),
         ("posts.csv --text bod", 3, "there is no column \"bod\""),
         (
             "posts.txt --lines --min-documents 41",

@@ -44,12 +44,18 @@ fn pairs(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
     let n_words = Some(words.len()).filter(|&n| n > 0);
     let (file, bytes) = (args.file.display().to_string(), input::bytes(&args.file)?);
     let bags = read::bags_of_words(&file, bytes.as_slice(), n_words);
-    let bags = bags.map_err(|e| match e.line {
-        Some(_) if !is_of_pairs(&bytes) => Failure::bad_data(format_args!(
+    let in_words = || {
+        Failure::bad_data(format_args!(
             "{file}: has no word:count pairs; where documents are in plain words, say --lines (a document a line) or --text COLUMN (a table)"
-        )),
-        _ => unreadable(&e),
+        ))
+    };
+    let bags = bags.map_err(|e| match is_of_pairs(&bytes) || e.line.is_none() {
+        true => unreadable(&e),
+        false => in_words(),
     })?;
+    if bags.counts.n_observed() == 0 && bags.keys.iter().any(|key| key.len() > 1) {
+        return Err(in_words());
+    }
     if bags.lengths {
         note(
             quiet,
