@@ -488,6 +488,11 @@ impl Survey {
             [] => measured,
         };
         let (n_observed, n_distinct) = (guess.n_observed, guess.n_distinct);
+        // Levels are listed themselves.
+        let examples = match column.levels {
+            Some(_) => Vec::new(),
+            None => self.examples,
+        };
         let column = ColumnSchema {
             missing: self.stray.keys().cloned().collect(),
             ..column
@@ -509,7 +514,7 @@ impl Survey {
                 others,
                 n_observed,
                 n_distinct,
-                examples: self.examples,
+                examples,
                 notable,
             },
         )

@@ -571,7 +571,7 @@ fn guesses_say_why_and_what_else() {
     );
     assert!(
         toml.contains(
-            "# 5 distinct whole numbers from 1 to 5; or kind = \"real\"; or kind = \"ordinal\""
+            "# 5 distinct whole numbers from 1 to 5; e.g. 1, 2, 3; or kind = \"real\"; or kind = \"ordinal\""
         ),
         "{toml}"
     );
