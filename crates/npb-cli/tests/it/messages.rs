@@ -161,7 +161,7 @@ fn summaries_are_to_be_read() {
         .position(|name| name == "day")
         .expect("a column");
     assert!(shown[1][day].starts_with("2024-0"), "{shown:?}");
-    folder.write("d.toml", "columns = [{ name = \"day\", kind = \"date\" }, { name = \"x\", kind = \"positive\" }, { name = \"kind\", kind = \"ordinal\", levels = [\"a\", \"b\", \"c\"] }]");
+    folder.write("d.toml", "columns = [{ name = \"day\", kind = \"date\", date = { order = \"ymd\" } }, { name = \"x\", kind = \"positive\" }, { name = \"kind\", kind = \"ordinal\", levels = [\"a\", \"b\", \"c\"] }]");
     folder.npb("-q fit table d.csv --schema d.toml --set chains=1 --set sweeps.burn_in=20 --set sweeps.keep=10 -o t.npb");
     let shown = cells(&folder.npb("summary t.npb"));
     let kinds: Vec<&str> = shown[1..].iter().map(|row| row[1].as_str()).collect();
