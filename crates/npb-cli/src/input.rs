@@ -90,6 +90,8 @@ pub(crate) struct Given {
     content: Content,
     /// What a file says itself of its columns.
     declared: Option<SchemaGuess>,
+    /// Columns of types that are not read.
+    left_out: Vec<String>,
 }
 
 enum Content {
@@ -107,11 +109,15 @@ impl Given {
     fn read_only(path: &Path, schema: Option<&Schema>, quiet: bool) -> Result<Self> {
         let bytes = bytes(path)?;
         let name = path.display().to_string();
-        let mut declared = None;
+        let (mut declared, mut left_out) = (None, Vec::new());
         let content = if npb_arrow::Format::of(&bytes).is_some() {
             let only = match schema {
                 Some(schema) => schema.columns.iter().map(|c| c.name.clone()).collect(),
-                None => readable(&name, &bytes, quiet)?,
+                None => {
+                    let (readable, others) = readable(&name, &bytes, quiet)?;
+                    left_out = others;
+                    readable
+                }
             };
             let options = npb_arrow::Options { only: Some(only) };
             let table = npb_arrow::read(&name, bytes, &options);
@@ -132,6 +138,7 @@ impl Given {
             name,
             content,
             declared,
+            left_out,
         })
     }
 
@@ -279,8 +286,8 @@ impl Given {
     }
 }
 
-/// The columns of a file with types that can be read; the others are said.
-fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<HashSet<String>> {
+/// The columns of a file with types that can be read, and the others, which are said.
+fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<(HashSet<String>, Vec<String>)> {
     let columns = npb_arrow::columns(name, bytes).map_err(Failure::bad_data)?;
     for column in columns.iter().filter(|column| !column.readable) {
         let (of, kind) = (&column.name, &column.kind);
@@ -289,8 +296,10 @@ fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<HashSet<String>> {
             format_args!("{name}: column {of:?}: is of type {kind}, which is not read: left out"),
         );
     }
-    let readable = columns.into_iter().filter(|column| column.readable);
-    Ok(readable.map(|column| column.name).collect())
+    let (readable, others): (Vec<_>, Vec<_>) =
+        columns.into_iter().partition(|column| column.readable);
+    let names = |columns: Vec<npb_arrow::StoredColumn>| columns.into_iter().map(|c| c.name);
+    Ok((names(readable).collect(), names(others).collect()))
 }
 
 /// The cells of features as they stand in a file.
@@ -567,7 +576,10 @@ pub(crate) fn training(
         schema.set_role(group, Role::Group).map_err(in_schema)?;
     }
     for name in &training.ignore {
-        schema.set_role(name, Role::Ignored).map_err(in_schema)?;
+        // What cannot be read is left out already.
+        if !given.left_out.contains(name) {
+            schema.set_role(name, Role::Ignored).map_err(in_schema)?;
+        }
     }
     let rules = ReadingRules {
         layout: options,

@@ -121,7 +121,7 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
         })?;
     let place = |id: &String| model.names.iter().position(|name| name == id);
     let items: Vec<Option<usize>> = file.column_ids.iter().map(place).collect();
-    unknown_items(path, &file.column_ids, &items, quiet);
+    unknown_items(path, (&file.column_ids, &items), &model.names, quiet);
     let like = |entry: &Rating| {
         let item = items[entry.column as usize]?;
         Some((item as u32, entry.value >= model.liked))

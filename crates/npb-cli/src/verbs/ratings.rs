@@ -265,7 +265,7 @@ pub(crate) fn predict(
     ]);
     // Each line, and whether it can be predicted.
     let mut pairs: Vec<(&str, &str, bool)> = Vec::with_capacity(lines.rows.len());
-    let mut unknown: Vec<String> = Vec::new();
+    let mut unknown: Vec<(usize, BsvdError, [&str; 2])> = Vec::new();
     for (number, line) in lines.rows.iter().enumerate() {
         let text = |j: usize, what: &str| {
             line[j].as_deref().ok_or_else(|| {
@@ -283,10 +283,13 @@ pub(crate) fn predict(
                 cells.rows.push(i as u32);
                 cells.columns.push(j as u32);
             }
-            (Err(e), _) | (_, Err(e)) => unknown.push(format!("row {}: {e}", number + 1)),
+            (Err(e), _) | (_, Err(e)) => unknown.push((number + 1, e, [r, c])),
         }
     }
-    if let Some(first) = unknown.first() {
+    if let Some((number, e, names)) = unknown.first() {
+        let of_fit = fit.row_names().iter().chain(fit.column_names());
+        let alike = join::alike(names, of_fit.map(String::as_str));
+        let first = format!("row {number}: {e}{alike}");
         if args.rules.unseen_levels == Rule::Error {
             return Err(Failure::bad_data(format_args!(
                 "{name}: {first}; --unseen-levels missing goes on"
@@ -354,7 +357,7 @@ impl Known {
             .iter()
             .map(|id| fit.column(id).ok())
             .collect();
-        unknown_items(path, &file.column_ids, &places, quiet);
+        unknown_items(path, (&file.column_ids, &places), fit.column_names(), quiet);
         let entry = |entry: &npb_data::Rating| {
             let row = file.row_ids[entry.row as usize].clone();
             Some((row, places[entry.column as usize]?, entry.value))
@@ -370,7 +373,12 @@ impl Known {
 }
 
 /// Says which names of a file the fit has not.
-pub(crate) fn unknown_items(path: &Path, names: &[String], places: &[Option<usize>], quiet: bool) {
+pub(crate) fn unknown_items(
+    path: &Path,
+    (names, places): (&[String], &[Option<usize>]),
+    of_fit: &[String],
+    quiet: bool,
+) {
     let mut unknown = names
         .iter()
         .zip(places)
@@ -378,10 +386,11 @@ pub(crate) fn unknown_items(path: &Path, names: &[String], places: &[Option<usiz
     let n = unknown.clone().count();
     if let Some((first, _)) = unknown.next() {
         let (file, all) = (path.display(), names.len());
+        let alike = join::alike(&[first.as_str()], of_fit.iter().map(String::as_str));
         note(
             quiet,
             format_args!(
-                "{file}: {n} of {all} names are not in the fit, such as {first:?}: left out"
+                "{file}: {n} of {all} names are not in the fit, such as {first:?}: left out{alike}"
             ),
         );
     }

@@ -205,23 +205,18 @@ pub(super) fn no_answers(
         return Ok(());
     };
     let n: usize = unknown.values().map(Vec::len).sum();
-    let file = args.file.display();
+    let others = match unknown.len() - 1 {
+        0 => "was".to_owned(),
+        others => format!("and {others} others were"),
+    };
     let what = format!(
-        "{file}: {n} rows are of {first:?}{} which were not in training",
-        match unknown.len() {
-            1 => ",".to_owned(),
-            many => format!(" (and {} others),", many - 1),
-        }
+        "{}: no answer for {n} rows, as {first:?} {others} not in training; --new-tasks gives one",
+        args.file.display()
     );
     match args.rules.unseen_levels {
-        Rule::Error => Err(Failure::bad_data(format_args!(
-            "{what}; --new-tasks answers for them"
-        ))),
+        Rule::Error => Err(Failure::bad_data(what)),
         Rule::Missing => {
-            note(
-                quiet,
-                format_args!("{what}: no answer; --new-tasks gives one"),
-            );
+            note(quiet, what);
             Ok(())
         }
     }

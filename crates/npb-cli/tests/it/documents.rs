@@ -97,7 +97,9 @@ fn words_are_lines_and_documents_keep_their_rows() {
     // Counts after the words are no part of them.
     folder.write(
         "counted",
-        (0..17).map(|w| format!("w{w} 3 {w}\n")).collect::<String>(),
+        (0..17)
+            .map(|w| [format!("w{w} 3 {w}\n"), "nan 3 7\n".to_owned()][usize::from(w == 9)].clone())
+            .collect::<String>(),
     );
     folder.npb(&format!(
         "fit topics docs --words counted {TOPICS} -o c.npb"

@@ -2,7 +2,7 @@
 //!
 //! Every reader takes the name of the file (used in errors only) and any [`Read`](std::io::Read), holds the whole input in memory,
 //! and uses memory in proportion to it, whatever sizes a header claims. No reader panics, whatever the bytes. Text must be UTF-8
-//! (a byte order mark is skipped), or Latin-1 where [`DelimitedOptions::encoding`] says so; what gzip has compressed is recognised. Lines end in LF, CR LF or CR.
+//! (a byte order mark is skipped), UTF-16 that begins with such a mark, or Latin-1 where [`DelimitedOptions::encoding`] says so; what gzip has compressed is recognised. Lines end in LF, CR LF or CR.
 //! Errors count lines and columns from 1.
 
 mod arff;

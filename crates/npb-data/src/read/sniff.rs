@@ -2,7 +2,7 @@
 
 use super::delimited::{DelimitedOptions, Separator};
 use super::numbers::Numbers;
-use super::text::plain_bytes;
+use super::text::{plain_bytes, units_of_utf16};
 use crate::names::is_stray_mark;
 use std::io::Read;
 
@@ -94,11 +94,13 @@ fn beginning(bytes: &[u8]) -> String {
     let mut first = Vec::new();
     // What cannot be read is said by the reader.
     let _ = plain_bytes(bytes).take(FIRST_BYTES).read_to_end(&mut first);
+    let mut text = match units_of_utf16(&first) {
+        Some(units) => String::from_utf16_lossy(&units),
+        None => String::from_utf8_lossy(&first).into_owned(),
+    };
     if first.len() as u64 == FIRST_BYTES {
-        let end = first.iter().rposition(|&b| b == b'\n').unwrap_or(0);
-        first.truncate(end);
+        text.truncate(text.rfind('\n').unwrap_or(0));
     }
-    let text = String::from_utf8_lossy(&first);
     text.trim_start_matches('\u{feff}')
         .replace("\r\n", "\n")
         .replace('\r', "\n")
@@ -195,7 +197,15 @@ fn separator_of(lines: &[&str], usual: char, options: &DelimitedOptions) -> Opti
     let widest = wide.into_iter().max_by_key(|&mark| width(mark));
     widest
         .map(Separator::Char)
+        .or_else(|| by_colons(lines))
         .or_else(|| by_blanks(lines, options.quote))
+}
+
+/// Two colons, as in MovieLens.
+fn by_colons(lines: &[&str]) -> Option<Separator> {
+    let width = lines.first()?.matches("::").count();
+    let even = lines.iter().all(|line| line.matches("::").count() == width);
+    (width > 0 && even && lines.len() > 2).then(|| Separator::Text("::".to_owned()))
 }
 
 /// Numbers with blanks between them. The first line may have one field less, as R writes it: the reader says so.
@@ -325,6 +335,11 @@ mod tests {
             ("a\tb\n1.5\t2\n", char('\t'), '.'),
             ("a|b\n1,5|2\n3,25|1\n", char('|'), ','),
             ("a b c\n1 2 3\n4 5.5 6\n", Separator::Blanks, '.'),
+            (
+                "1::1193::5\n1::661::3\n2::1357::5\n",
+                Separator::Text("::".to_owned()),
+                '.',
+            ),
             // As R writes a table.
             ("a b\n1 1.5 2\n2 2.5 1\n3 3 1\n", Separator::Blanks, '.'),
             ("\"a\" \"b\"\n\"1\" 1.5 2\n\"2\" 2.5 1\n", char(' '), '.'),

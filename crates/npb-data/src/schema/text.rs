@@ -134,7 +134,7 @@ impl ColumnGuess {
         let examples: Vec<String> = self.examples.iter().map(|text| shortened(text)).collect();
         let examples = match examples.is_empty() {
             true => String::new(),
-            false => format!("; e.g. {}", examples.join(", ")),
+            false => format!("; e.g. {}", examples.join(" | ")),
         };
         one_line(&format!(
             "{}{missing}{examples}{or}{}",

@@ -571,7 +571,7 @@ fn guesses_say_why_and_what_else() {
     );
     assert!(
         toml.contains(
-            "# 5 distinct whole numbers from 1 to 5; e.g. 1, 2, 3; or kind = \"real\"; or kind = \"ordinal\""
+            "# 5 distinct whole numbers from 1 to 5; e.g. 1 | 2 | 3; or kind = \"real\"; or kind = \"ordinal\""
         ),
         "{toml}"
     );
@@ -841,7 +841,7 @@ fn long_numbers_are_names_and_values_are_shown() {
     assert_ne!(kinds[2], Kind::Identifier, "three numbers are no names");
     assert_eq!(guess.guesses[1].examples, ["0.5", "1.5", "2.5"]);
     assert!(
-        guess.to_toml().contains("; e.g. 0.5, 1.5, 2.5"),
+        guess.to_toml().contains("; e.g. 0.5 | 1.5 | 2.5"),
         "{}",
         guess.to_toml()
     );

@@ -256,12 +256,10 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>> {
 /// The words, one a line; numbers after every word, such as how often it occurs, are none of it.
 fn vocabulary(path: &Path) -> Result<Vec<String>> {
     let mut lines = lines(path)?;
-    let is_number = |text: &str| text.parse::<f64>().is_ok();
+    let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let counted = |line: &String| {
-        let mut fields = line.split(' ');
-        fields.next().is_some_and(|word| !is_number(word))
-            && fields.clone().next().is_some()
-            && fields.all(is_number)
+        let mut fields = line.split(' ').skip(1).peekable();
+        fields.peek().is_some() && fields.all(is_number)
     };
     if lines.iter().all(counted) {
         for line in &mut lines {
