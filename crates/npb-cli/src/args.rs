@@ -86,6 +86,8 @@ pub(crate) enum ModelKind {
     Labels,
     /// Likes of many users with few ratings each.
     Groups,
+    /// Two classes in many groups of few rows each.
+    Grouped,
     /// Classes in many tasks that share what they can.
     Tasks,
     /// Topics of documents.
@@ -291,6 +293,8 @@ pub(crate) struct Training {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Fit {
+    /// The kind that the table suggests, with the reason: classifier, table or mixture.
+    Auto(ClassifierArgs),
     /// Classes of rows with holes: `npb predict` gives probabilities.
     Classifier(ClassifierArgs),
     /// Density and clusters of rows with holes: `npb score`, `npb impute`.
@@ -303,6 +307,8 @@ pub(crate) enum Fit {
     Labels(LabelsArgs),
     /// Likes of many users with few ratings each: `npb recommend`, new users included.
     Groups(GroupsArgs),
+    /// Two classes in many groups of few rows each, without holes: `npb predict`, new groups included.
+    Grouped(GroupedArgs),
     /// Classes in many tasks, such as places or machines, that share what they can: `npb predict`.
     Tasks(TasksArgs),
     /// Topics of documents, and what they say of a class or a number: `npb predict`.
@@ -311,17 +317,40 @@ pub(crate) enum Fit {
 
 #[derive(Args, Debug)]
 pub(crate) struct TopicsArgs {
-    /// The documents, one a line: the class first, then `word:count` pairs, words as numbers from 0.
+    /// The documents, one a line: any class, then `word:count` pairs, words from 0; or as --text, --lines say.
     pub(crate) file: PathBuf,
+    /// The file is a table; this column of it holds the documents, in plain words.
+    #[arg(long, value_name = "COLUMN", conflicts_with = "lines")]
+    pub(crate) text: Option<String>,
+    /// Each line is a document, in plain words.
+    #[arg(long)]
+    pub(crate) lines: bool,
+    /// With --text, the column of the classes.
+    #[arg(long, value_name = "COLUMN", requires = "text")]
+    pub(crate) label: Option<String>,
+    /// A class for each document, one a line.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["label", "target"])]
+    pub(crate) classes: Option<PathBuf>,
     /// A number for each document, one a line, to be predicted instead of the class.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "label")]
     pub(crate) target: Option<PathBuf>,
-    /// The words, one a line.
+    /// The words, one a line, also with blanks or empty; of plain words those that count.
     #[arg(long, value_name = "FILE")]
     pub(crate) words: Option<PathBuf>,
+    /// Of plain words, leave out those that say little in this language: `en`, `de`, ...
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) stop_words: Option<String>,
+    /// Plain words count that are in so many documents at least.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) min_documents: usize,
+    /// Plain words count that are in this share of the documents at most.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    pub(crate) max_share: f64,
     /// What stands first in a line is no class.
     #[arg(long)]
     pub(crate) no_classes: bool,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
@@ -357,6 +386,9 @@ pub(crate) struct GroupsArgs {
     /// Ratings from here on are likes.
     #[arg(long, value_name = "X")]
     pub(crate) liked: f64,
+    /// What a pair of names that occurs again means.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) duplicates: Duplicates,
     /// Features of items: a file whose first column names them.
     #[arg(long, value_name = "FILE")]
     pub(crate) items: Option<PathBuf>,
@@ -398,6 +430,22 @@ pub(crate) struct TasksArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct GroupedArgs {
+    #[command(flatten)]
+    pub(crate) training: Training,
+    /// The column that says to which group a row belongs.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) group: String,
+    /// The column to be predicted, of two values [default: that of the schema].
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct MixtureArgs {
     #[command(flatten)]
     pub(crate) training: Training,
@@ -420,6 +468,9 @@ pub(crate) struct RatingsArgs {
     /// The column of the values.
     #[arg(long, value_name = "COLUMN")]
     pub(crate) value: String,
+    /// What a pair of names that occurs again means.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) duplicates: Duplicates,
     /// How values come about.
     #[arg(long, value_enum, default_value_t = Values::Gaussian)]
     pub(crate) likelihood: Values,
@@ -440,6 +491,18 @@ pub(crate) struct RatingsArgs {
     pub(crate) run: Run,
 }
 
+/// What a row and column mean that a file has twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Duplicates {
+    /// A mistake.
+    #[default]
+    Error,
+    /// The last value counts.
+    Last,
+    /// The mean of the values counts.
+    Mean,
+}
+
 /// Likelihoods of ratings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Values {
@@ -453,13 +516,16 @@ pub(crate) enum Values {
 
 #[derive(Args, Debug)]
 pub(crate) struct PredictArgs {
-    /// A model file: classifier, tasks, labels, topics or ratings.
+    /// A model file: classifier, tasks, grouped, labels, topics or ratings.
     pub(crate) model: PathBuf,
     /// New rows; for ratings, lines with row and column.
     pub(crate) file: PathBuf,
     /// Central intervals that hold this probability.
     #[arg(long, value_name = "P")]
     pub(crate) interval: Option<f64>,
+    /// Answer for tasks and groups that were not in training, by their own labels if there are any.
+    #[arg(long)]
+    pub(crate) new_tasks: bool,
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
@@ -515,7 +581,7 @@ pub(crate) struct ScoreArgs {
 pub(crate) struct RecommendArgs {
     /// A model file: ratings or groups.
     pub(crate) model: PathBuf,
-    /// The row, by its name.
+    /// The row, by its name; somebody new by the ratings in the file of --exclude.
     #[arg(long, value_name = "NAME")]
     pub(crate) row: String,
     /// How many.
@@ -540,6 +606,9 @@ pub(crate) struct RecommendArgs {
 pub(crate) struct NextArgs {
     /// A model file of ratings.
     pub(crate) model: PathBuf,
+    /// Ask this row only, by its name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) row: Option<String>,
     /// How many.
     #[arg(long, short, value_name = "N", default_value_t = 10)]
     pub(crate) n: usize,

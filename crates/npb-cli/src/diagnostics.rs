@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use npb_bsvd::BsvdFit;
+use npb_hbrec::{GroupedFit, Recommender};
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_iqgme::{IqgmeFit, MultiTaskFit};
 use npb_itf::ItfFit;
@@ -14,11 +15,17 @@ use crate::model::ModelFile;
 use crate::sheet::{Cell, Sheet};
 
 /// Scalars of chains, or the bound by iteration, of the kinds of models that keep them.
-pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Option<Sheet>> {
+pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Sheet> {
     let trace = match model.kind.as_str() {
-        "ratings" => return Ok(Some(scalars(model.fit::<BsvdFit>(path)?.diagnostics()))),
-        "table" => return Ok(Some(scalars(model.fit::<ItfFit>(path)?.diagnostics()))),
-        "groups" => return Ok(None),
+        "ratings" => return Ok(scalars(model.fit::<BsvdFit>(path)?.diagnostics())),
+        "table" => return Ok(scalars(model.fit::<ItfFit>(path)?.diagnostics())),
+        "groups" => {
+            let fit = model.fit::<Recommender>(path)?;
+            let fitted = fit.fitted();
+            let base = fitted.base().map(|base| base.trace.clone());
+            base.unwrap_or_else(|| fitted.weights().trace.clone())
+        }
+        "grouped" => model.fit::<GroupedFit>(path)?.trace().to_vec(),
         "labels" => model.fit::<LabelsFit>(path)?.trace().to_vec(),
         "tasks" => model.fit::<MultiTaskFit>(path)?.trace().to_vec(),
         "topics" => model.fit::<MedLdaFit>(path)?.trace().to_vec(),
@@ -29,7 +36,7 @@ pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Option<Sheet
         let numbers = [report.iteration as f64, report.elbo, report.rel_change];
         sheet.push_row(numbers.map(Cell::Number));
     }
-    Ok(Some(sheet))
+    Ok(sheet)
 }
 
 fn scalars(found: Vec<(String, ChainDiagnostics)>) -> Sheet {

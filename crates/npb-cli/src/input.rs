@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use npb_data::read::{
-    self, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns, ReadError,
-    ReadingReport, ReadingRules, Separator, UnseenLevels,
+    self, Arff, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns,
+    ReadError, ReadProblem, ReadingReport, ReadingRules, Separator, UnseenLevels,
 };
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
 use npb_data::{MixedTable, RawColumn, RawTable, Table};
@@ -88,6 +88,10 @@ pub(crate) struct Given {
     path: PathBuf,
     name: String,
     content: Content,
+    /// What a file says itself of its columns.
+    declared: Option<SchemaGuess>,
+    /// Columns of types that are not read.
+    left_out: Vec<String>,
 }
 
 enum Content {
@@ -105,10 +109,15 @@ impl Given {
     fn read_only(path: &Path, schema: Option<&Schema>, quiet: bool) -> Result<Self> {
         let bytes = bytes(path)?;
         let name = path.display().to_string();
+        let (mut declared, mut left_out) = (None, Vec::new());
         let content = if npb_arrow::Format::of(&bytes).is_some() {
             let only = match schema {
                 Some(schema) => schema.columns.iter().map(|c| c.name.clone()).collect(),
-                None => readable(&name, &bytes, quiet)?,
+                None => {
+                    let (readable, others) = readable(&name, &bytes, quiet)?;
+                    left_out = others;
+                    readable
+                }
             };
             let options = npb_arrow::Options { only: Some(only) };
             let table = npb_arrow::read(&name, bytes, &options);
@@ -116,6 +125,11 @@ impl Given {
         } else if npb_data::is_npy(&bytes) {
             let table = npb_data::read_npy(bytes.as_slice());
             Content::Raw(table.map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?)
+        } else if Arff::is_beginning(&bytes) {
+            let file = read::arff(&name, bytes.as_slice()).map_err(|e| unreadable(&e))?;
+            let (table, guess) = file.into_raw(&name);
+            declared = Some(guess);
+            Content::Raw(table)
         } else {
             Content::Text(Arc::new(bytes))
         };
@@ -123,6 +137,8 @@ impl Given {
             path: path.to_owned(),
             name,
             content,
+            declared,
+            left_out,
         })
     }
 
@@ -186,9 +202,10 @@ impl Given {
 
     /// The schema that it suggests.
     pub(crate) fn guess(&self, options: &DelimitedOptions) -> Result<SchemaGuess> {
-        match &self.content {
-            Content::Raw(table) => Ok(Schema::guess_raw(&self.name, table)),
-            Content::Text(text) => {
+        match (&self.content, &self.declared) {
+            (_, Some(declared)) => Ok(declared.clone()),
+            (Content::Raw(table), None) => Ok(Schema::guess_raw(&self.name, table)),
+            (Content::Text(text), None) => {
                 Schema::guess(&self.name, text.as_slice(), options).map_err(|e| unreadable(&e))
             }
         }
@@ -269,8 +286,8 @@ impl Given {
     }
 }
 
-/// The columns of a file with types that can be read; the others are said.
-fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<HashSet<String>> {
+/// The columns of a file with types that can be read, and the others, which are said.
+fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<(HashSet<String>, Vec<String>)> {
     let columns = npb_arrow::columns(name, bytes).map_err(Failure::bad_data)?;
     for column in columns.iter().filter(|column| !column.readable) {
         let (of, kind) = (&column.name, &column.kind);
@@ -279,8 +296,10 @@ fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<HashSet<String>> {
             format_args!("{name}: column {of:?}: is of type {kind}, which is not read: left out"),
         );
     }
-    let readable = columns.into_iter().filter(|column| column.readable);
-    Ok(readable.map(|column| column.name).collect())
+    let (readable, others): (Vec<_>, Vec<_>) =
+        columns.into_iter().partition(|column| column.readable);
+    let names = |columns: Vec<npb_arrow::StoredColumn>| columns.into_iter().map(|c| c.name);
+    Ok((names(readable).collect(), names(others).collect()))
 }
 
 /// The cells of features as they stand in a file.
@@ -430,11 +449,33 @@ pub(crate) fn unreadable(error: &ReadError) -> Failure {
             "or say --latin1",
         ),
     ];
+    if let ReadProblem::Fields { found, expected } = *error.problem {
+        return uneven(error, found, expected);
+    }
     let plain = error.to_string();
     let message = options
         .iter()
         .fold(plain, |text, (library, here)| text.replace(library, here));
     Failure::bad_data(message)
+}
+
+/// A line with another number of fields than the first one.
+fn uneven(error: &ReadError, found: usize, expected: usize) -> Failure {
+    let why = match (found, expected) {
+        (_, 1) => {
+            "the first line is no list of names, or fields are separated otherwise: say --separator, pass over lines above the table by --comment, or delete them"
+        }
+        _ if found == expected + 1 => {
+            "where lines begin with the name of a row, as R writes them, or end with a separator, give the first line one name more"
+        }
+        _ if found < expected => {
+            "where a line is broken or its last fields are left out, complete it; where it is a comment, say --comment"
+        }
+        _ => {
+            "where a field holds the separator, put it between quotes (--quote), or say --separator"
+        }
+    };
+    Failure::bad_data(format_args!("{error}; {why}"))
 }
 
 pub(crate) fn bad_schema(path: Option<&Path>, error: &SchemaError) -> Failure {
@@ -476,6 +517,21 @@ fn schema_of(
         }
     }
     Ok(guess.schema)
+}
+
+/// What the columns of the file of a fit are: as a schema says, or as the file suggests.
+pub(crate) fn schema(training: &Training) -> Result<Schema> {
+    if let Some(path) = &training.schema {
+        return Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e));
+    }
+    let given = Given::read(&training.file, true)?;
+    let options = given.options(&training.layout, None, true)?;
+    let mut schema = given.guess(&options)?.schema;
+    for name in training.ignore.iter().chain(&training.id) {
+        let ignored = schema.set_role(name, Role::Ignored);
+        ignored.map_err(|e| Failure::usage(format_args!("{}: {e}", training.file.display())))?;
+    }
+    Ok(schema)
 }
 
 /// Reads the file of a fit; `label` and `group`: the columns of these roles, if the schema does not say.
@@ -520,7 +576,10 @@ pub(crate) fn training(
         schema.set_role(group, Role::Group).map_err(in_schema)?;
     }
     for name in &training.ignore {
-        schema.set_role(name, Role::Ignored).map_err(in_schema)?;
+        // What cannot be read is left out already.
+        if !given.left_out.contains(name) {
+            schema.set_role(name, Role::Ignored).map_err(in_schema)?;
+        }
     }
     let rules = ReadingRules {
         layout: options,
@@ -594,5 +653,11 @@ pub(crate) fn with_originals(
     let originals = given.originals(&schema, &rules.layout);
     let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, path, &report.to_string());
+    if data.n_rows == 0 {
+        note(
+            quiet,
+            format_args!("{}: there is no row of data", path.display()),
+        );
+    }
     Ok((data, originals))
 }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use npb_infer::Watch;
@@ -19,8 +19,15 @@ use crate::output::{check_folder, is_no_file};
 /// Somebody pressed Ctrl-C.
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
-/// How often a terminal hears of progress.
+/// Milliseconds since the program began, plus one, at which the present step began, and how long the one before took.
+static STEP_BEGAN: AtomicU64 = AtomicU64::new(0);
+static LAST_STEP: AtomicU64 = AtomicU64::new(0);
+
+/// How often a terminal hears of progress, and a file.
 const PAUSE: Duration = Duration::from_millis(200);
+const LONG_PAUSE: Duration = Duration::from_secs(10);
+/// A fit that goes on for so long after Ctrl-C says when it will end.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One fit: what it is told to do beside the fit itself.
 pub(crate) struct Job<'a> {
@@ -61,12 +68,18 @@ impl<'a> Job<'a> {
         self.run.checkpoint.as_deref()
     }
 
-    /// Ctrl-C stops the fit after its present step, and a second one the program, from now on.
+    /// Ctrl-C stops the fit after its present step, and a second one the program, from now on. A long step is said.
     pub(crate) fn listen(&self) -> Result<()> {
-        ctrlc::set_handler(|| {
+        let (begun, quiet) = (self.begun, self.quiet);
+        STEP_BEGAN.store(milliseconds(begun) + 1, Ordering::Relaxed);
+        ctrlc::set_handler(move || {
             if INTERRUPT.swap(true, Ordering::Relaxed) {
                 std::process::exit(i32::from(INTERRUPTED));
             }
+            std::thread::spawn(move || {
+                std::thread::sleep(PATIENCE);
+                note(quiet, format_args!("{}", long_step(begun)));
+            });
         })
         .map_err(Failure::failed)
     }
@@ -82,10 +95,13 @@ impl<'a> Job<'a> {
 
     /// Tells how far the fit is, and says whether it is to go on.
     fn hear(&self, progress: &Progress<'_>) -> ControlFlow<()> {
+        let now = milliseconds(self.begun) + 1;
+        let began = STEP_BEGAN.swap(now, Ordering::Relaxed);
+        LAST_STEP.store(now.saturating_sub(began), Ordering::Relaxed);
         match self.run.progress {
             Tell::Json => self.tell(progress),
-            Tell::Auto if self.terminal => self.show(progress.part, progress.step, progress.share),
-            Tell::Auto => {}
+            Tell::Auto if self.quiet => {}
+            Tell::Auto => self.show(progress.part, progress.step, progress.share),
         }
         match INTERRUPT.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
@@ -118,12 +134,17 @@ impl<'a> Job<'a> {
         self.run.record.as_deref()
     }
 
+    /// A line that changes on a terminal, now and then a new one elsewhere.
     fn show(&self, part: &str, step: u64, share: f64) {
         let now = Instant::now();
         let Ok(mut shown) = self.shown.lock() else {
             return;
         };
-        if shown.is_some_and(|last| now - last < PAUSE) && share < 1.0 {
+        let (last, pause) = match self.terminal {
+            true => (*shown, PAUSE),
+            false => (Some(shown.unwrap_or(self.begun)), LONG_PAUSE),
+        };
+        if last.is_some_and(|last| now - last < pause) && !(self.terminal && share >= 1.0) {
             return;
         }
         *shown = Some(now);
@@ -132,11 +153,11 @@ impl<'a> Job<'a> {
             true => format!(", {} left", seconds(spent * (1.0 - share) / share)),
             false => String::new(),
         };
-        let _ = write!(
-            io::stderr(),
-            "\r{:3.0} %  {part}, step {step}{left}    \x1b[K",
-            100.0 * share
-        );
+        let line = format!("{:3.0} %  {part}, step {step}{left}", 100.0 * share);
+        let _ = match self.terminal {
+            true => write!(io::stderr(), "\r{line}    \x1b[K"),
+            false => writeln!(io::stderr(), "npb: {}", line.trim_start()),
+        };
     }
 
     /// The line of progress is over.
@@ -192,6 +213,24 @@ impl<'a> Job<'a> {
     pub(crate) fn out(&self) -> &Path {
         &self.run.out
     }
+}
+
+fn milliseconds(begun: Instant) -> u64 {
+    begun.elapsed().as_millis() as u64
+}
+
+/// When a fit that was told to end will.
+fn long_step(begun: Instant) -> String {
+    let of = |time: &AtomicU64| time.load(Ordering::Relaxed) as f64 / 1000.0;
+    let spent = begun.elapsed().as_secs_f64() - of(&STEP_BEGAN);
+    let last = match of(&LAST_STEP) {
+        0.0 => String::new(),
+        last => format!(", the one before took {}", seconds(last)),
+    };
+    format!(
+        "ends after the present step (for {} so far{last}); Ctrl-C again ends at once",
+        seconds(spent.max(0.0))
+    )
 }
 
 /// A time as people say it.

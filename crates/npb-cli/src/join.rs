@@ -47,7 +47,7 @@ pub(crate) fn joined(
     let Some(first) = without.first() else {
         return Ok(rows);
     };
-    let alike = alike(&without, at);
+    let alike = alike(&without, at.keys().copied());
     if without.len() == named.len() {
         return Err(Failure::bad_data(format_args!(
             "{file}: none of its names is one of the {} that are looked for, such as {first:?}{alike}",
@@ -65,13 +65,13 @@ pub(crate) fn joined(
     Ok(rows)
 }
 
-/// A name that is the same number, or the same text but for blanks and capitals.
-fn alike(without: &[&str], at: &Places<'_>) -> String {
+/// Says of the first name that is one of others but for blanks and capitals, or as a number, that they may be the same.
+pub(crate) fn alike<'a>(without: &[&str], others: impl Iterator<Item = &'a str>) -> String {
     let plain = |name: &str| match name.trim().parse::<f64>() {
         Ok(number) if number.is_finite() => format!("{number}"),
         _ => name.trim().to_lowercase(),
     };
-    let by_plain: HashMap<String, &str> = at.keys().map(|name| (plain(name), *name)).collect();
+    let by_plain: HashMap<String, &str> = others.map(|name| (plain(name), name)).collect();
     let found = without
         .iter()
         .find_map(|name| Some((*name, *by_plain.get(&plain(name))?)));

@@ -61,12 +61,8 @@ fn record(job: &Job<'_>, model: &ModelFile, what: &str, unmet: &[String]) -> Res
         .get("seed")
         .or_else(|| settings.get("single")?.get("seed"))
         .or_else(|| settings.get("latent")?.get("seed"));
-    let diagnostics: Value = match diagnostics(model, job.out())? {
-        Some(sheet) => {
-            serde_json::from_slice(&sheet.written(Format::Json)?).map_err(Failure::failed)?
-        }
-        None => Value::Null,
-    };
+    let diagnostics = diagnostics(model, job.out())?.written(Format::Json)?;
+    let diagnostics: Value = serde_json::from_slice(&diagnostics).map_err(Failure::failed)?;
     let ended = SystemTime::now().duration_since(UNIX_EPOCH);
     let ended = ended.map_or(0.0, |time| time.as_secs_f64());
     Ok(json!({

@@ -1,7 +1,7 @@
 //! The command `npb`: classify, fill, complete and recommend from files with holes, without writing a program.
 //!
 //! One file for each verb in `verbs`; what they share is above them: options (`args`), readers of files by a schema (`input`), joins by names (`join`), tables written (`sheet`,
-//! `output`), settings of models (`settings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`).
+//! `output`), settings of models (`settings`, and what they mean: `meanings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`).
 
 mod args;
 mod diagnostics;
@@ -10,6 +10,7 @@ mod input;
 mod job;
 mod join;
 mod keep;
+mod meanings;
 mod model;
 mod output;
 mod picture;

@@ -2,7 +2,7 @@
 
 use npb_bpfa::ImageConfig;
 use npb_bsvd::BsvdConfig;
-use npb_hbrec::HbrecConfig;
+use npb_hbrec::{GroupedConfig, HbrecConfig};
 use npb_iqgme::{IqgmeConfig, TasksConfig};
 use npb_itf::ItfConfig;
 use npb_regbayes::{LabelsConfig, MedLdaConfig};
@@ -13,8 +13,23 @@ use toml::{Table, Value};
 use crate::args::{ModelKind, Settings};
 use crate::failure::{Failure, Result};
 use crate::input;
+use crate::meanings::with_meanings;
 
 impl ModelKind {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Classifier,
+        Self::Mixture,
+        Self::Ratings,
+        Self::Table,
+        Self::Labels,
+        Self::Groups,
+        Self::Grouped,
+        Self::Tasks,
+        Self::Topics,
+        Self::Image,
+    ];
+
     /// As it is written in commands and files.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -24,15 +39,16 @@ impl ModelKind {
             ModelKind::Table => "table",
             ModelKind::Labels => "labels",
             ModelKind::Groups => "groups",
+            ModelKind::Grouped => "grouped",
             ModelKind::Tasks => "tasks",
             ModelKind::Topics => "topics",
             ModelKind::Image => "image",
         }
     }
 
-    /// Its settings, as TOML.
+    /// Its settings, as TOML with the meaning of each.
     pub(crate) fn config(self, settings: &Settings) -> Result<String> {
-        match self {
+        let text = match self {
             ModelKind::Classifier | ModelKind::Mixture => {
                 text(&settings.read::<IqgmeConfig>(self)?)
             }
@@ -40,10 +56,12 @@ impl ModelKind {
             ModelKind::Table => text(&settings.read::<ItfConfig>(self)?),
             ModelKind::Labels => text(&settings.read::<LabelsConfig>(self)?),
             ModelKind::Groups => text(&settings.read::<HbrecConfig>(self)?),
+            ModelKind::Grouped => text(&settings.read::<GroupedConfig>(self)?),
             ModelKind::Tasks => text(&settings.read::<TasksConfig>(self)?),
             ModelKind::Topics => text(&settings.read::<MedLdaConfig>(self)?),
             ModelKind::Image => text(&settings.read::<ImageConfig>(self)?),
-        }
+        };
+        Ok(with_meanings(self, &text?))
     }
 }
 
@@ -173,17 +191,7 @@ mod tests {
 
     #[test]
     fn the_settings_of_every_kind_are_written_and_read() {
-        for kind in [
-            ModelKind::Classifier,
-            ModelKind::Mixture,
-            ModelKind::Ratings,
-            ModelKind::Table,
-            ModelKind::Labels,
-            ModelKind::Groups,
-            ModelKind::Tasks,
-            ModelKind::Topics,
-            ModelKind::Image,
-        ] {
+        for kind in ModelKind::ALL {
             let none = Settings {
                 config: None,
                 set: vec![],

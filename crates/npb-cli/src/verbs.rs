@@ -4,6 +4,7 @@ mod classes;
 mod describe;
 mod exchange;
 mod fit;
+mod grouped;
 mod groups;
 mod images;
 mod labels;
@@ -38,8 +39,8 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Predict(args) => questions::predict(&args, quiet),
         Verb::Impute(args) => questions::impute(&args, quiet),
         Verb::Score(args) => questions::score(&args, quiet),
-        Verb::Recommend(args) => questions::recommend(&args),
-        Verb::Next(args) => ratings::next(&args),
+        Verb::Recommend(args) => questions::recommend(&args, quiet),
+        Verb::Next(args) => ratings::next(&args, quiet),
         Verb::Dependence(args) => table::dependence(&args, quiet),
         Verb::Denoise(args) => images::denoise(&args, quiet),
         Verb::Inpaint(args) => images::inpaint(&args, quiet),

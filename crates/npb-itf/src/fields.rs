@@ -23,19 +23,17 @@ impl ItfData {
     /// and scales are means and standard deviations of the observed values. Columns of other kernels: [`ItfData::push`].
     ///
     /// ```
-    /// use npb_itf::npb_data::read::{self, Column, Declared, DelimitedOptions, Source};
-    /// use npb_itf::npb_data::Measure;
+    /// use npb_itf::npb_data::read::{self, ReadingRules};
+    /// use npb_itf::npb_data::schema::Schema;
     /// use npb_itf::ItfData;
     ///
+    /// let schema = Schema::from_toml(r#"
+    /// columns = [{ name = "x", kind = "real" }, { name = "y", kind = "real" }, { name = "wind", kind = "angle", period = 360.0 }]
+    /// blocks = [{ name = "place", kind = "vector", columns = ["x", "y"] }]
+    /// "#)?;
     /// let file = "x,y,wind\n0.5,1.0,350\n0.7,?,10\n?,?,5\n";
-    /// let columns = |names: &[&str]| Source::Columns(names.iter().map(|&n| Column::from(n)).collect());
-    /// let declare = |name: &str, measure, source| Declared { name: name.into(), measure, source, levels: vec![] };
-    /// let declared = [
-    ///     declare("place", Measure::Vector, columns(&["x", "y"])),
-    ///     declare("wind", Measure::Angle { period: 360.0 }, columns(&["wind"])),
-    /// ];
-    /// let read = read::field_table("f.csv", file.as_bytes(), &DelimitedOptions::default(), &declared)?;
-    /// let data = ItfData::from_fields(&read.table, &read.fields)?;
+    /// let (read, _) = read::with_schema("f.csv", file.as_bytes(), &schema, &ReadingRules::default())?;
+    /// let data = ItfData::from_fields(&read.features, &read.fields)?;
     /// assert_eq!((data.n_rows(), data.n_columns()), (3, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

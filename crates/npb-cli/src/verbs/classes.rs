@@ -27,12 +27,19 @@ pub(crate) fn push_classes(
     };
     sheet.push_column("class", probabilities.iter().map(best));
     for (k, class) in classes.iter().enumerate() {
-        let column = probabilities.iter().map(|row| Cell::Number(row[k]));
+        // A row without an answer has none of these.
+        let column = probabilities
+            .iter()
+            .map(|row| Cell::from(row.get(k).copied()));
         sheet.push_column(format!("P({class})"), column);
         if !intervals.is_empty() {
-            let lower = intervals.iter().map(|row| Cell::Number(row[k].lower));
+            let lower = intervals
+                .iter()
+                .map(|row| Cell::from(row.get(k).map(|end| end.lower)));
             sheet.push_column(format!("lower({class})"), lower);
-            let upper = intervals.iter().map(|row| Cell::Number(row[k].upper));
+            let upper = intervals
+                .iter()
+                .map(|row| Cell::from(row.get(k).map(|end| end.upper)));
             sheet.push_column(format!("upper({class})"), upper);
         }
     }

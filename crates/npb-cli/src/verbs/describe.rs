@@ -1,10 +1,13 @@
 //! `npb schema`, `summary`, `diagnose` and `export`: what there is.
 
+use std::path::Path;
+
 use clap::CommandFactory;
-use npb_data::schema::{Design, Role};
+use npb_data::schema::{DateScale, Design, Kind, Role};
+use npb_hbrec::Recommender;
 use npb_iqgme::IqgmeFit;
 
-use super::{labels, ratings, table, tasks, topics};
+use super::{grouped, labels, ratings, table, tasks, topics};
 use crate::args::{ExportArgs, ManArgs, ModelArgs, Npb, Part, SchemaArgs};
 use crate::diagnostics::diagnostics;
 use crate::failure::{Failure, Result};
@@ -12,6 +15,9 @@ use crate::input::{self, Given};
 use crate::model::ModelFile;
 use crate::output;
 use crate::sheet::{Cell, Sheet};
+
+/// So many items are named at most.
+const MANY_ITEMS: usize = 20;
 
 pub(crate) fn schema(args: &SchemaArgs) -> Result<()> {
     let file = args.file.display().to_string();
@@ -49,7 +55,8 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
         "classifier" | "mixture" => clusters(&model, args)?,
         "ratings" => ratings::ranks(&model, &args.model)?,
         "labels" => labels::features(&model, &args.model)?,
-        "groups" => names(&model),
+        "groups" => items(&model, &args.model)?,
+        "grouped" => grouped::groups(&model, &args.model)?,
         "tasks" => tasks::similarity(&model, &args.model)?,
         "topics" => topics::words(&model, &args.model)?,
         _ => columns(&model, args)?,
@@ -67,23 +74,49 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
     output::sheet(&sheet, &args.out)
 }
 
-/// The items of a fit of likes.
-fn names(model: &ModelFile) -> Sheet {
-    let mut sheet = Sheet::new(&[model.places.get(1).map_or("item", String::as_str)]);
-    for name in &model.names {
-        sheet.push_row([Cell::Text(name.clone())]);
+/// The items of a fit of likes that most users have rated.
+fn items(model: &ModelFile, path: &Path) -> Result<Sheet> {
+    let fit = model.fit::<Recommender>(path)?;
+    let item = model.places.get(1).map_or("item", String::as_str);
+    let mut by_use: Vec<(usize, &String)> = (0..fit.n_items())
+        .map(|k| fit.n_raters(k))
+        .zip(&model.names)
+        .collect();
+    by_use.sort_by_key(|&(n, _)| std::cmp::Reverse(n));
+    if by_use.len() > MANY_ITEMS {
+        let text = format_args!(
+            "the {MANY_ITEMS} items of {} that most have rated:",
+            by_use.len()
+        );
+        input::note(false, text);
     }
-    sheet
+    let mut sheet = Sheet::new(&[item, "ratings"]);
+    for (n, name) in by_use.into_iter().take(MANY_ITEMS) {
+        sheet.push_row([Cell::Text(name.clone()), Cell::Whole(n as u64)]);
+    }
+    Ok(sheet)
 }
 
 /// Clusters with their weights and means of numbers.
 fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
     let fit = model.fit::<IqgmeFit>(&args.model)?;
-    let names = Design::new(&model.schema(&args.model)?).names().concat();
-    let in_model = fit.model_columns();
-    let in_model = in_model.iter().filter_map(|&j| names.get(j));
+    let schema = model.schema(&args.model)?;
+    let design = Design::new(&schema).names();
+    let features = schema.with_role(Role::Feature).zip(design);
+    let names: Vec<(String, Option<&DateScale>)> = features
+        .flat_map(|(feature, names)| {
+            let date = feature.date.as_ref().filter(|_| feature.kind == Kind::Date);
+            names.into_iter().map(move |name| (name, date))
+        })
+        .collect();
+    let in_model: Vec<_> = fit
+        .model_columns()
+        .iter()
+        .filter_map(|&j| names.get(j))
+        .collect();
     let columns = ["cluster", "weight", "rows"].into_iter();
-    let columns: Vec<&str> = columns.chain(in_model.map(String::as_str)).collect();
+    let own = in_model.iter().map(|(name, _)| name.as_str());
+    let columns: Vec<&str> = columns.chain(own).collect();
     let mut sheet = Sheet::new(&columns);
     for (k, component) in fit.components().into_iter().enumerate() {
         let mut row = vec![
@@ -91,7 +124,11 @@ fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
             Cell::Number(component.weight),
             Cell::Number(component.size),
         ];
-        row.extend(component.mean.iter().map(|&mean| Cell::Number(mean)));
+        let means = component.mean.iter().zip(&in_model);
+        row.extend(means.map(|(&mean, (_, date))| match date {
+            Some(date) => Cell::from(date.text(mean.round()).as_deref()),
+            None => Cell::Number(mean),
+        }));
         sheet.push_row(row);
     }
     Ok(sheet)
@@ -100,6 +137,14 @@ fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
 /// Columns with the number of their clusters.
 fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
     let fit = table::load(model, &args.model)?;
+    let schema = model.schema(&args.model)?;
+    // A field of the fit is a column of the file or several that are measured together.
+    let kind = |name: &str| {
+        let columns = schema.columns.iter();
+        let mut own = columns.filter(|c| c.name == name).map(|c| c.kind.name());
+        let mut blocks = schema.blocks.iter().filter(|b| b.name == name);
+        own.next().or_else(|| blocks.next().map(|b| b.kind.name()))
+    };
     let draws = fit.draws();
     let mut sheet = Sheet::new(&["column", "kind", "same_block_as_first"]);
     // Columns of a group are one in the draws.
@@ -113,7 +158,7 @@ fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
             .count();
         sheet.push_row(vec![
             Cell::Text(info.name.clone()),
-            Cell::from(info.kind.map(|kind| kind.to_string()).as_deref()),
+            Cell::from(kind(&info.name)),
             Cell::Number(together as f64 / draws.len().max(1) as f64),
         ]);
     }
@@ -122,8 +167,6 @@ fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
 
 pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    let kinds = "ratings, table, tasks, topics, classifier, mixture or labels";
     let sheet = diagnostics(&model, &args.model)?;
-    let sheet = sheet.ok_or_else(|| model.cannot(&args.model, "diagnose", kinds))?;
     output::sheet(&sheet, &args.out)
 }

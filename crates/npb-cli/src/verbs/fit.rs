@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use npb_data::schema::SchemaData;
+use npb_data::schema::{ColumnSchema, Kind, Role, SchemaData};
 use npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
 use super::classes::check_classes;
-use super::{groups, labels, ratings, table, tasks, topics};
+use super::{grouped, groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result};
 use crate::input::{self, numbers};
@@ -18,14 +18,75 @@ use crate::settings;
 
 pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
     match fit {
+        Fit::Auto(args) => auto(args, quiet),
         Fit::Classifier(args) => classifier(args, quiet),
         Fit::Mixture(args) => mixture(args, quiet),
         Fit::Ratings(args) => ratings::fit(args, quiet),
         Fit::Table(args) => table::fit(args, quiet),
         Fit::Labels(args) => labels::fit(args, quiet),
         Fit::Groups(args) => groups::fit(args, quiet),
+        Fit::Grouped(args) => grouped::fit(args, quiet),
         Fit::Tasks(args) => tasks::fit(args, quiet),
         Fit::Topics(args) => topics::fit(args, quiet),
+    }
+}
+
+/// The kind of model that a table suggests, and why.
+fn auto(args: &ClassifierArgs, quiet: bool) -> Result<()> {
+    let file = &args.training.file;
+    if file.as_os_str() == "-" {
+        return Err(Failure::usage(
+            "fit auto reads the file twice: name one, or say the kind of model",
+        ));
+    }
+    let schema = input::schema(&args.training)?;
+    let label = match &args.label {
+        Some(name) => {
+            let at = schema.position(name);
+            let at = at.map_err(|e| Failure::usage(format_args!("{}: {e}", file.display())))?;
+            Some(&schema.columns[at])
+        }
+        None => schema.with_role(Role::Label).next(),
+    };
+    let (kind, why) = suggested(label, schema.with_role(Role::Feature));
+    let kind_name = kind.name();
+    input::note(
+        quiet,
+        format_args!("{}: a {kind_name}, as {why}", file.display()),
+    );
+    let other = || MixtureArgs {
+        training: args.training.clone(),
+        settings: args.settings.clone(),
+        run: args.run.clone(),
+    };
+    match kind {
+        ModelKind::Classifier => classifier(args, quiet),
+        ModelKind::Mixture => mixture(&other(), quiet),
+        _ => table::fit(&other(), quiet),
+    }
+}
+
+fn suggested<'a>(
+    label: Option<&ColumnSchema>,
+    mut features: impl Iterator<Item = &'a ColumnSchema>,
+) -> (ModelKind, &'static str) {
+    match label.map(|column| column.kind) {
+        Some(Kind::Real | Kind::Positive | Kind::Date | Kind::Angle) => (
+            ModelKind::Table,
+            "the label is a number: npb impute fills it where it is missing",
+        ),
+        Some(_) => (
+            ModelKind::Classifier,
+            "the label has classes: npb predict gives their probabilities",
+        ),
+        None if features.any(|column| column.kind.has_levels()) => (
+            ModelKind::Table,
+            "no label is named, and columns are of several kinds: npb impute, npb dependence",
+        ),
+        None => (
+            ModelKind::Mixture,
+            "no label is named, and all columns are numbers: npb score, npb impute",
+        ),
     }
 }
 

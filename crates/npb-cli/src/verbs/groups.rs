@@ -1,12 +1,13 @@
 //! Likes of many users, each with few: a new user needs no new fit.
 
-use npb_data::Ratings;
+use npb_data::read::Repeats;
+use npb_data::{Rating, Ratings};
 use npb_hbrec::{
     Content, ContentKernel, Filter, HbrecConfig, HbrecError, Likes, Recommender, RecommenderConfig,
     Saved,
 };
 
-use super::ratings::{features, triplets};
+use super::ratings::{How, features, triplets, unknown_items};
 use crate::args::{GroupsArgs, ModelKind, RecommendArgs};
 use crate::failure::{Failure, Result};
 use crate::job::Job;
@@ -21,7 +22,13 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
     let config: HbrecConfig = args.settings.read(ModelKind::Groups)?;
     config.validate().map_err(Failure::usage)?;
     let places = [&args.group, &args.item, &args.value].map(String::clone);
-    let (entries, layout) = triplets(&args.file, &places, &args.layout, None, quiet)?;
+    let read = How {
+        layout: &args.layout,
+        of_fit: None,
+        repeats: args.duplicates.into(),
+        quiet,
+    };
+    let (entries, layout) = triplets(&args.file, &places, &read)?;
     let in_file =
         |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
     let ratings: Ratings = entries.ratings().map_err(|e| in_file(&e))?;
@@ -75,7 +82,7 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
 }
 
 /// What a user would choose and like, by what the file of `--exclude` says of that user, who need not have been there at the fit.
-pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
+pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) -> Result<()> {
     if args.liked.is_some() {
         return Err(Failure::usage(
             "--liked: what is a like was said at the fit of a model of kind groups",
@@ -94,8 +101,13 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
         Failure::usage("--exclude: name the file that says what this user has rated; models of kind groups learn from it who the user is")
     })?;
     let fit: Recommender = model.fit(&args.model)?;
-    let of_fit = Some(&model.origin.layout);
-    let (file, _) = triplets(path, &model.places, &args.layout, of_fit, true)?;
+    let read = How {
+        layout: &args.layout,
+        of_fit: Some(&model.origin.layout),
+        repeats: Repeats::Last,
+        quiet,
+    };
+    let (file, _) = triplets(path, &model.places, &read)?;
     let row = file
         .row_ids
         .iter()
@@ -107,18 +119,18 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
                 args.row
             ))
         })?;
-    let item = |column: u32| {
-        model
-            .names
-            .iter()
-            .position(|name| *name == file.column_ids[column as usize])
+    let place = |id: &String| model.names.iter().position(|name| name == id);
+    let items: Vec<Option<usize>> = file.column_ids.iter().map(place).collect();
+    unknown_items(path, (&file.column_ids, &items), &model.names, quiet);
+    let like = |entry: &Rating| {
+        let item = items[entry.column as usize]?;
+        Some((item as u32, entry.value >= model.liked))
     };
-    let rated: Vec<(u32, bool)> = file
+    let own = file
         .entries
         .iter()
-        .filter(|entry| entry.row as usize == row)
-        .filter_map(|entry| Some((item(entry.column)? as u32, entry.value >= model.liked)))
-        .collect();
+        .filter(|entry| entry.row as usize == row);
+    let rated: Vec<(u32, bool)> = own.filter_map(like).collect();
     let found = || {
         let profile = fit.profile(&Likes::new(fit.n_items(), &rated)?)?;
         top(&fit, &profile, args.top)

@@ -60,7 +60,7 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     );
     schema.validate().map_err(|e| {
         Failure::bad_data(format_args!(
-            "{}: {e}; names of features and labels must differ",
+            "{}: {e}; where a label stands among the features, take it out of these by --ignore, and features out of the file of the labels",
             args.labels.display()
         ))
     })?;
@@ -106,10 +106,23 @@ fn read_labels(args: &LabelsArgs, data: &SchemaData, quiet: bool) -> Result<Sche
                 column.kind = Kind::Real
             }
             _ if column.role == Role::RowId => {}
-            kind => {
+            _ => {
+                let values = match column.levels.as_deref() {
+                    Some([only]) => format!(
+                        "is {only:?} in every row: there is nothing to predict, leave it out"
+                    ),
+                    Some(levels) => format!(
+                        "has {} values; a label has two, or is a number: make a column of 0 and 1 for each",
+                        levels.len()
+                    ),
+                    None => format!(
+                        "is of kind {}; a label has two values, or is a number",
+                        column.kind.name()
+                    ),
+                };
+                let column = &column.name;
                 return Err(Failure::bad_data(format_args!(
-                    "{name}: column {:?} looks {kind:?}; a label has two values or is a number",
-                    column.name
+                    "{name}: column {column:?} {values}"
                 )));
             }
         }

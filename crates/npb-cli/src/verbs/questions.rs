@@ -7,7 +7,7 @@ use npb_data::{Labels, Table};
 use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
 
 use super::classes::{DRAWS, push_classes};
-use super::{groups, labels, ratings, table, tasks, topics};
+use super::{grouped, groups, labels, ratings, table, tasks, topics};
 use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, RecommendArgs, Rules, ScoreArgs};
 use crate::failure::{Failure, Result};
 use crate::input::{self, Originals};
@@ -76,7 +76,15 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
         return labels::predict(args, &model, quiet);
     }
     if is(&model, ModelKind::Topics) {
-        return topics::predict(args, &model);
+        return topics::predict(args, &model, quiet);
+    }
+    if is(&model, ModelKind::Grouped) {
+        return grouped::predict(args, &model, level, quiet);
+    }
+    if args.new_tasks && !is(&model, ModelKind::Tasks) {
+        return Err(Failure::usage(
+            "--new-tasks: of models of kind tasks or grouped",
+        ));
     }
     if is(&model, ModelKind::Tasks) {
         return tasks::predict(args, &model, level, quiet);
@@ -85,7 +93,7 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
         return Err(model.cannot(
             &args.model,
             "predict",
-            "classifier, tasks, labels, topics or ratings (`npb impute` fills a table)",
+            "classifier, tasks, grouped, labels, topics or ratings (`npb impute` fills a table)",
         ));
     }
     let Rows {
@@ -291,10 +299,10 @@ fn columns_of_spreads(
     Ok(columns)
 }
 
-pub(crate) fn recommend(args: &RecommendArgs) -> Result<()> {
+pub(crate) fn recommend(args: &RecommendArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     match is(&model, ModelKind::Groups) {
-        true => groups::recommend(args, &model),
-        false => ratings::recommend(args, &model),
+        true => groups::recommend(args, &model, quiet),
+        false => ratings::recommend(args, &model, quiet),
     }
 }

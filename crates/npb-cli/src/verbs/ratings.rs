@@ -1,17 +1,19 @@
 //! Models of matrices most of whose entries are missing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use npb_bsvd::{
-    Acquisition, BsvdConfig, BsvdError, BsvdFit, Cells, Features, Likelihood, Saved,
-    SideInformation, fit_watched,
+    Acquisition, BsvdConfig, BsvdError, BsvdFit, CellPosterior, Cells, Features, Likelihood,
+    Ranked, Saved, SideInformation, fit_watched,
 };
-use npb_data::Ratings;
-use npb_data::read::{self, Column, DelimitedOptions, RatingFile, ReadingRules};
+use npb_data::read::{
+    self, Column, DelimitedOptions, RatingFile, ReadProblem, ReadingRules, Repeats,
+};
 use npb_data::schema::{Design, Role, Schema};
 
 use crate::args::{
-    Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
+    Duplicates, Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
 };
 use crate::failure::{Failure, Result};
 use crate::input::{Given, note, unreadable};
@@ -31,7 +33,13 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
     let mut config: BsvdConfig = args.settings.read(ModelKind::Ratings)?;
     config.chains = args.chains.unwrap_or(config.chains);
     let places = [&args.row, &args.column, &args.value].map(String::clone);
-    let (entries, layout) = triplets(&args.file, &places, &args.layout, None, quiet)?;
+    let how = How {
+        layout: &args.layout,
+        of_fit: None,
+        repeats: args.duplicates.into(),
+        quiet,
+    };
+    let (entries, layout) = triplets(&args.file, &places, &how)?;
     let in_file =
         |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
     let ratings = entries.ratings().map_err(|e| in_file(&e))?;
@@ -86,24 +94,49 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
     keep(&job, &model, &what, &unmet)
 }
 
+/// How a file of ratings is read.
+pub(crate) struct How<'a> {
+    pub(crate) layout: &'a Layout,
+    /// The layout of the file of the fit.
+    pub(crate) of_fit: Option<&'a DelimitedOptions>,
+    pub(crate) repeats: Repeats,
+    pub(crate) quiet: bool,
+}
+
 /// Lines of row, column and value.
 pub(crate) fn triplets(
     file: &Path,
     places: &[String],
-    layout: &Layout,
-    of_fit: Option<&DelimitedOptions>,
-    quiet: bool,
+    how: &How<'_>,
 ) -> Result<(RatingFile, DelimitedOptions)> {
     let [row, column, value] = places else {
         return Err(Failure::bad_data(
             "the model file does not say which columns hold row, column and value",
         ));
     };
-    let (text, options) = Given::read(file, quiet)?.into_text(layout, of_fit, quiet)?;
+    let given = Given::read(file, how.quiet)?;
+    let (text, options) = given.into_text(how.layout, how.of_fit, how.quiet)?;
     let columns = [row, column, value].map(|name| place(name, &options));
     let name = file.display().to_string();
-    let entries = read::triplets(&name, text.as_slice(), columns.each_ref(), &options);
-    Ok((entries.map_err(|e| unreadable(&e))?, options))
+    let columns = columns.each_ref();
+    let entries = read::triplets(&name, text.as_slice(), columns, &options, how.repeats);
+    let entries = entries.map_err(|e| match *e.problem {
+        ReadProblem::Duplicate { .. } => Failure::bad_data(format_args!(
+            "{e}; where that is no mistake, say --duplicates last or --duplicates mean"
+        )),
+        _ => unreadable(&e),
+    })?;
+    Ok((entries, options))
+}
+
+impl From<Duplicates> for Repeats {
+    fn from(duplicates: Duplicates) -> Self {
+        match duplicates {
+            Duplicates::Error => Self::Error,
+            Duplicates::Last => Self::Last,
+            Duplicates::Mean => Self::Mean,
+        }
+    }
 }
 
 /// A column by name; without a header `x0`, `x1`, ... or 0, 1, ...
@@ -232,7 +265,7 @@ pub(crate) fn predict(
     ]);
     // Each line, and whether it can be predicted.
     let mut pairs: Vec<(&str, &str, bool)> = Vec::with_capacity(lines.rows.len());
-    let mut unknown: Vec<String> = Vec::new();
+    let mut unknown: Vec<(usize, BsvdError, [&str; 2])> = Vec::new();
     for (number, line) in lines.rows.iter().enumerate() {
         let text = |j: usize, what: &str| {
             line[j].as_deref().ok_or_else(|| {
@@ -250,10 +283,13 @@ pub(crate) fn predict(
                 cells.rows.push(i as u32);
                 cells.columns.push(j as u32);
             }
-            (Err(e), _) | (_, Err(e)) => unknown.push(format!("row {}: {e}", number + 1)),
+            (Err(e), _) | (_, Err(e)) => unknown.push((number + 1, e, [r, c])),
         }
     }
-    if let Some(first) = unknown.first() {
+    if let Some((number, e, names)) = unknown.first() {
+        let of_fit = fit.row_names().iter().chain(fit.column_names());
+        let alike = join::alike(names, of_fit.map(String::as_str));
+        let first = format!("row {number}: {e}{alike}");
         if args.rules.unseen_levels == Rule::Error {
             return Err(Failure::bad_data(format_args!(
                 "{name}: {first}; --unseen-levels missing goes on"
@@ -294,30 +330,70 @@ pub(crate) fn predict(
     output::sheet(&sheet, &args.out)
 }
 
-/// Ratings in a file, at the places of the fit; those of unknown rows and columns are left out.
-fn known(
-    exclude: Option<&Path>,
-    fit: &BsvdFit,
-    model: &ModelFile,
-    layout: &Layout,
-) -> Result<Vec<(usize, usize, f64)>> {
-    let Some(path) = exclude else {
-        return Ok(Vec::new());
-    };
-    let (file, _) = triplets(
-        path,
-        &model.places,
-        layout,
-        Some(&model.origin.layout),
-        true,
-    )?;
-    let place = |ids: &[String], k: u32| ids[k as usize].clone();
-    let known = file.entries.iter().filter_map(|entry| {
-        let row = fit.row(&place(&file.row_ids, entry.row)).ok()?;
-        let column = fit.column(&place(&file.column_ids, entry.column)).ok()?;
-        Some((row, column, entry.value))
-    });
-    Ok(known.collect())
+/// Ratings that are known beside those of the fit, by the names of their rows, at the places of its columns.
+#[derive(Default)]
+struct Known(Vec<(String, usize, f64)>);
+
+impl Known {
+    /// Of a file; those of columns that the fit has not are left out, with a count.
+    fn read(
+        file: Option<&Path>,
+        (fit, model): (&BsvdFit, &ModelFile),
+        layout: &Layout,
+        quiet: bool,
+    ) -> Result<Self> {
+        let Some(path) = file else {
+            return Ok(Self::default());
+        };
+        let how = How {
+            layout,
+            of_fit: Some(&model.origin.layout),
+            repeats: Repeats::Last,
+            quiet,
+        };
+        let (file, _) = triplets(path, &model.places, &how)?;
+        let places: Vec<Option<usize>> = file
+            .column_ids
+            .iter()
+            .map(|id| fit.column(id).ok())
+            .collect();
+        unknown_items(path, (&file.column_ids, &places), fit.column_names(), quiet);
+        let entry = |entry: &npb_data::Rating| {
+            let row = file.row_ids[entry.row as usize].clone();
+            Some((row, places[entry.column as usize]?, entry.value))
+        };
+        Ok(Self(file.entries.iter().filter_map(entry).collect()))
+    }
+
+    /// Columns and values of a row.
+    fn of<'a>(&'a self, row: &'a str) -> impl Iterator<Item = (usize, f64)> + 'a {
+        let own = self.0.iter().filter(move |(name, ..)| name == row);
+        own.map(|&(_, column, value)| (column, value))
+    }
+}
+
+/// Says which names of a file the fit has not.
+pub(crate) fn unknown_items(
+    path: &Path,
+    (names, places): (&[String], &[Option<usize>]),
+    of_fit: &[String],
+    quiet: bool,
+) {
+    let mut unknown = names
+        .iter()
+        .zip(places)
+        .filter(|(_, place)| place.is_none());
+    let n = unknown.clone().count();
+    if let Some((first, _)) = unknown.next() {
+        let (file, all) = (path.display(), names.len());
+        let alike = join::alike(&[first.as_str()], of_fit.iter().map(String::as_str));
+        note(
+            quiet,
+            format_args!(
+                "{file}: {n} of {all} names are not in the fit, such as {first:?}: left out{alike}"
+            ),
+        );
+    }
 }
 
 /// What is best.
@@ -354,7 +430,7 @@ fn by(text: &str) -> Result<By> {
     }
 }
 
-pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
+pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) -> Result<()> {
     let how = by(&args.by)?;
     if args.liked.is_some() && !matches!(how, By::Choice) {
         return Err(Failure::usage(
@@ -362,76 +438,128 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile) -> Result<()> {
         ));
     }
     let fit = load(model, &args.model, "recommend")?;
-    let row = fit
-        .row(&args.row)
-        .map_err(|e| Failure::usage(format_args!("--row: {e}")))?;
-    let known = known(args.exclude.as_deref(), &fit, model, &args.layout)?;
-    let at_fit = fit.observed().nth(row).unwrap_or_default();
-    let mut rated: Vec<u32> = at_fit.to_vec();
-    rated.extend(known.iter().filter(|k| k.0 == row).map(|k| k.1 as u32));
+    let known = Known::read(args.exclude.as_deref(), (&fit, model), &args.layout, quiet)?;
     let column = model.places.get(1).map_or("column", String::as_str);
-    let failed = |e: BsvdError| Failure::failed(format_args!("{}: {e}", args.model.display()));
-    let named = |name: Option<String>, j: usize| Cell::Text(name.unwrap_or_else(|| j.to_string()));
-    let sheet = match how {
-        By::Choice => {
-            let mut sheet = Sheet::new(&[column, "P(rated)", "P(like)", "mean", "sd"]);
-            let best = fit.recommend(row, args.top, args.liked, Some(&rated));
-            for best in best.map_err(|e| match e {
-                BsvdError::Argument { .. } => Failure::usage(format_args!("--liked: {e}")),
-                e => failed(e),
-            })? {
-                let numbers = [best.exposure, best.liked, best.mean, best.sd].map(Cell::Number);
-                sheet.push_row([named(best.name, best.index)].into_iter().chain(numbers));
-            }
-            sheet
-        }
-        By::Mean => {
-            let mut sheet = Sheet::new(&[column, "mean", "sd", "P(in top)"]);
-            for best in fit.top(row, args.top, &rated).map_err(failed)? {
-                let numbers = [best.mean, best.sd, best.in_top].map(Cell::Number);
-                sheet.push_row([named(best.name, best.index)].into_iter().chain(numbers));
-            }
-            sheet
-        }
-        By::AtLeast(least) => {
-            let open = (0..fit.n_cols()).filter(|j| !rated.contains(&(*j as u32)));
-            let chance = |j: usize| {
-                let cell = fit.cell(row, j)?;
-                // Just below, so that a level itself counts.
-                Ok((j, 1.0 - cell.cdf(least - 1e-9), cell.mean(), cell.sd()))
+    let own: Vec<(usize, f64)> = known.of(&args.row).collect();
+    let mut rated: Vec<u32> = own.iter().map(|&(column, _)| column as u32).collect();
+    let sheet = match fit.row(&args.row) {
+        Ok(row) => {
+            rated.extend(fit.observed().nth(row).unwrap_or_default());
+            let of_row = OfRow {
+                fit: &fit,
+                row,
+                rated,
             };
-            let mut all = open
-                .map(chance)
-                .collect::<std::result::Result<Vec<_>, BsvdError>>()
-                .map_err(failed)?;
-            all.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2)));
-            let mut sheet = Sheet::new(&[column, args.by.trim(), "mean", "sd"]);
-            for (j, chance, mean, sd) in all.into_iter().take(args.top) {
-                let numbers = [chance, mean, sd].map(Cell::Number);
-                let name = named(fit.column_names().get(j).cloned(), j);
-                sheet.push_row([name].into_iter().chain(numbers));
+            of_row.recommend(args, how, column)?
+        }
+        // Somebody new, known by the ratings of the file.
+        Err(_) if !own.is_empty() => {
+            if matches!(how, By::Choice) {
+                let why = "was not in the fit: known by the ratings of --exclude, by their means";
+                note(quiet, format_args!("--row {} {why}", args.row));
             }
-            sheet
+            let new = fit.fold_in_row(&own, &[]).map_err(|e| {
+                Failure::bad_data(format_args!(
+                    "--row {}: is not in the fit, and cannot be added: {e}",
+                    args.row
+                ))
+            })?;
+            let chance = |j: usize| Ok(new.cell(j)?);
+            let top = || new.top(args.top, &rated);
+            ranked(&fit, (args.top, &rated), how, column, chance, top)?
+        }
+        Err(e) => {
+            return Err(Failure::usage(format_args!(
+                "--row: {e}; ratings of somebody new go into the file of --exclude"
+            )));
         }
     };
     output::sheet(&sheet, &args.out)
 }
 
-pub(crate) fn next(args: &NextArgs) -> Result<()> {
+/// A row of the fit, and the columns that are not recommended.
+struct OfRow<'a> {
+    fit: &'a BsvdFit,
+    row: usize,
+    rated: Vec<u32>,
+}
+
+impl OfRow<'_> {
+    fn recommend(&self, args: &RecommendArgs, how: By, column: &str) -> Result<Sheet> {
+        let Self { fit, row, rated } = self;
+        let By::Choice = how else {
+            let cell = |j: usize| fit.cell(*row, j);
+            let top = || fit.top(*row, args.top, rated);
+            return ranked(fit, (args.top, rated), how, column, cell, top);
+        };
+        let mut sheet = Sheet::new(&[column, "P(rated)", "P(like)", "mean", "sd"]);
+        let best = fit.recommend(*row, args.top, args.liked, Some(rated));
+        for best in best.map_err(|e| match e {
+            BsvdError::Argument { .. } => Failure::usage(format_args!("--liked: {e}")),
+            e => Failure::failed(e),
+        })? {
+            let numbers = [best.exposure, best.liked, best.mean, best.sd].map(Cell::Number);
+            sheet.push_row([named(best.name, best.index)].into_iter().chain(numbers));
+        }
+        Ok(sheet)
+    }
+}
+
+fn named(name: Option<String>, j: usize) -> Cell {
+    Cell::Text(name.unwrap_or_else(|| j.to_string()))
+}
+
+/// Columns by their means, or by the probability of a rating of at least so much.
+fn ranked<'f>(
+    fit: &BsvdFit,
+    (n, rated): (usize, &[u32]),
+    how: By,
+    column: &str,
+    cell: impl Fn(usize) -> std::result::Result<CellPosterior<'f>, BsvdError>,
+    top: impl Fn() -> std::result::Result<Vec<Ranked>, BsvdError>,
+) -> Result<Sheet> {
+    let By::AtLeast(least) = how else {
+        let mut sheet = Sheet::new(&[column, "mean", "sd", "P(in top)"]);
+        for best in top().map_err(Failure::failed)? {
+            let numbers = [best.mean, best.sd, best.in_top].map(Cell::Number);
+            sheet.push_row([named(best.name, best.index)].into_iter().chain(numbers));
+        }
+        return Ok(sheet);
+    };
+    let open = (0..fit.n_cols()).filter(|j| !rated.contains(&(*j as u32)));
+    let chance = |j: usize| {
+        let cell = cell(j)?;
+        // Just below, so that a level itself counts.
+        Ok((j, 1.0 - cell.cdf(least - 1e-9), cell.mean(), cell.sd()))
+    };
+    let mut all = open
+        .map(chance)
+        .collect::<std::result::Result<Vec<_>, BsvdError>>()
+        .map_err(Failure::failed)?;
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2)));
+    let mut sheet = Sheet::new(&[column, &format!("P(>={least})"), "mean", "sd"]);
+    for (j, chance, mean, sd) in all.into_iter().take(n) {
+        let numbers = [chance, mean, sd].map(Cell::Number);
+        let name = named(fit.column_names().get(j).cloned(), j);
+        sheet.push_row([name].into_iter().chain(numbers));
+    }
+    Ok(sheet)
+}
+
+pub(crate) fn next(args: &NextArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     let fit = load(&model, &args.model, "next")?;
     let failed =
         |e: &dyn std::fmt::Display| Failure::failed(format_args!("{}: {e}", args.model.display()));
-    let known = known(args.exclude.as_deref(), &fit, &model, &args.layout)?;
-    let entry = |&(row, column, value): &(usize, usize, f64)| npb_data::Rating {
-        row: row as u32,
-        column: column as u32,
-        value,
+    let known = Known::read(args.exclude.as_deref(), (&fit, &model), &args.layout, quiet)?;
+    let only = match &args.row {
+        None => None,
+        Some(row) => Some(
+            fit.row(row)
+                .map_err(|e| Failure::usage(format_args!("--row: {e}")))?,
+        ),
     };
-    let entries: Vec<_> = known.iter().map(entry).collect();
-    let ratings: Ratings =
-        Ratings::new(fit.n_rows(), fit.n_cols(), &entries).map_err(|e| failed(&e))?;
-    let open = Cells::unobserved(&ratings, CANDIDATES, 0);
+    let open = open_cells(&fit, &known, only).map_err(|e| failed(&e))?;
     let wanted = fit
         .next_cells(&open, args.n, Acquisition::Uncorrelated)
         .map_err(|e| failed(&e))?;
@@ -450,6 +578,37 @@ pub(crate) fn next(args: &NextArgs) -> Result<()> {
         ]);
     }
     output::sheet(&sheet, &args.out)
+}
+
+/// Cells that neither the fit nor the file of ratings knows: of a row all, of the matrix some thousand at random.
+fn open_cells(
+    fit: &BsvdFit,
+    known: &Known,
+    only: Option<usize>,
+) -> std::result::Result<Cells, npb_data::DataError> {
+    let at_fit = (0..).zip(fit.observed());
+    let at_fit = at_fit.flat_map(|(row, columns)| columns.iter().map(move |&j| (row, j)));
+    let later = known.0.iter();
+    let later = later.filter_map(|(row, j, _)| Some((fit.row(row).ok()? as u32, *j as u32)));
+    let taken: BTreeSet<(u32, u32)> = at_fit.chain(later).collect();
+    if let Some(row) = only {
+        let row = row as u32;
+        let columns = (0..fit.n_cols() as u32).filter(|&j| !taken.contains(&(row, j)));
+        let columns: Vec<u32> = columns.collect();
+        return Ok(Cells {
+            rows: vec![row; columns.len()],
+            values: Vec::new(),
+            columns,
+        });
+    }
+    let entry = |(row, column)| npb_data::Rating {
+        row,
+        column,
+        value: 1.0,
+    };
+    let entries: Vec<_> = taken.into_iter().map(entry).collect();
+    let ratings = npb_data::Ratings::new(fit.n_rows(), fit.n_cols(), &entries)?;
+    Ok(Cells::unobserved(&ratings, CANDIDATES, 0))
 }
 
 /// Posterior of the rank, scalar by scalar: for `npb summary`.

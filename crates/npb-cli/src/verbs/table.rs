@@ -62,6 +62,9 @@ pub(crate) fn completed(
     training: bool,
 ) -> std::result::Result<Vec<MixedTable>, ItfError> {
     let (table, fields): (&MixedTable, &[Field]) = (&data.features, &data.fields);
+    if data.n_rows == 0 {
+        return Ok(vec![table.clone()]);
+    }
     match draws {
         Some(n) => fit.impute_field_draws(table, fields, n, training),
         None => fit

@@ -1,15 +1,18 @@
 //! Topics of documents, and what they say of a class or a number.
 
+mod documents;
+
 use std::path::Path;
 
-use npb_data::read::{self, BagsOfWords};
 use npb_data::schema::Schema;
+use npb_data::{Rating, Ratings};
 use npb_regbayes::topics::{Response, fit_watched};
 use npb_regbayes::{MedLdaConfig, MedLdaFit, RegBayesError, Saved};
 
+use self::documents::{Corpus, like_training, lines, read};
 use crate::args::{ModelKind, PredictArgs, TopicsArgs};
 use crate::failure::{Failure, Result};
-use crate::input::{self, unreadable};
+use crate::input::note;
 use crate::job::Job;
 use crate::keep::{keep, of_bound};
 use crate::model::ModelFile;
@@ -19,67 +22,54 @@ use crate::sheet::{Cell, Sheet};
 
 /// Words of a topic in `npb summary`.
 const WORDS: usize = 8;
+/// With more classes than this that are numbers, they are no classes.
+const MANY_NUMBERS: usize = 50;
+
+/// What is known of documents.
+enum Known {
+    Nothing,
+    Numbers(Vec<f64>),
+    /// Classes by their places among the names.
+    Classes(Vec<u32>, Vec<String>),
+}
 
 pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
     let job = Job::new(&args.run, quiet)?;
     let config: MedLdaConfig = args.settings.read(ModelKind::Topics)?;
     config.validate().map_err(Failure::usage)?;
-    let words = match &args.words {
-        Some(path) => lines(path)?,
-        None => Vec::new(),
-    };
-    let bags = documents(&args.file, Some(words.len()).filter(|&n| n > 0))?;
-    let n = bags.counts.n_rows();
-    let in_file =
-        |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-    let targets = args
-        .target
-        .as_deref()
-        .map(|path| numbers(path, n))
-        .transpose()?;
-    let mut names: Vec<String> = bags
-        .keys
-        .iter()
-        .filter_map(|key| key.first().cloned())
-        .collect();
-    let has_classes = targets.is_none() && names.len() == n && !args.no_classes;
-    let of_rows = names.clone();
-    names.sort_unstable();
-    names.dedup();
-    if !has_classes {
-        names.clear();
-    }
-    let classes: Vec<u32> = match has_classes {
-        true => of_rows
-            .iter()
-            .filter_map(|name| names.binary_search(name).ok())
-            .map(|k| k as u32)
-            .collect(),
-        false => Vec::new(),
-    };
-    let response = match &targets {
-        Some(values) => Response::Real(values),
-        None if has_classes => Response::Classes {
-            classes: &classes,
+    let corpus = read(args, quiet)?;
+    let (known, rows) = known(args, &corpus, quiet)?;
+    let counts = rows_of(&corpus.counts, rows.as_deref())?;
+    let response = match &known {
+        Known::Nothing => Response::None,
+        Known::Numbers(values) => Response::Real(values),
+        Known::Classes(classes, names) => Response::Classes {
+            classes,
             n_classes: names.len(),
         },
-        None => Response::None,
     };
+    let in_file =
+        |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
     job.listen()?;
-    let fit = fit_watched(&bags.counts, response, &config, &job.watch());
+    let fit = fit_watched(&counts, response, &config, &job.watch());
     job.finished()?;
     let fit = fit.map_err(in_file)?;
     let bytes = fit.to_bytes().map_err(Failure::failed)?;
     let mut model = ModelFile::new(
         ModelKind::Topics.name(),
-        &Schema::default(),
+        &corpus.schema,
         settings::text(&config)?,
         &args.file,
         bytes,
     );
-    (model.n_rows, model.places, model.names) = (n as u64, names, words);
+    model.n_rows = counts.n_rows() as u64;
+    (model.names, model.origin.layout) = (corpus.words, corpus.layout);
+    if let Known::Classes(_, names) = known {
+        model.places = names;
+    }
     let what = format!(
-        "{n} documents, {} words, {} topics",
+        "{} documents, {} words, {} topics",
+        counts.n_rows(),
         fit.n_words(),
         fit.n_topics()
     );
@@ -91,52 +81,106 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
     )
 }
 
-/// The first field of every line that is not empty.
-fn lines(path: &Path) -> Result<Vec<String>> {
-    let text = read::tokens(
-        &path.display().to_string(),
-        input::bytes(path)?.as_slice(),
-        read::Encoding::Utf8,
-    );
-    let lines = text.map_err(|e| unreadable(&e))?;
-    Ok(lines
-        .into_iter()
-        .filter_map(|line| line.into_iter().next())
-        .collect())
+/// What is known of the documents, and of which, where not of all. The others have no part in the fit.
+fn known(args: &TopicsArgs, corpus: &Corpus, quiet: bool) -> Result<(Known, Option<Vec<usize>>)> {
+    let n = corpus.counts.n_rows();
+    let file = args.file.display();
+    let texts = match (&args.target, &args.classes, &corpus.classes) {
+        _ if args.no_classes => return Ok((Known::Nothing, None)),
+        (Some(path), _, _) | (None, Some(path), _) => by_line(path, n)?,
+        (None, None, Some(classes)) => classes.clone(),
+        (None, None, None) => return Ok((Known::Nothing, None)),
+    };
+    let rows: Vec<usize> = (0..n).filter(|&i| texts[i].is_some()).collect();
+    let what = if args.target.is_some() {
+        "number"
+    } else {
+        "class"
+    };
+    if rows.is_empty() {
+        note(
+            quiet,
+            format_args!("{file}: no document has a {what}: topics alone"),
+        );
+        return Ok((Known::Nothing, None));
+    }
+    let left_out = n - rows.len();
+    if left_out > 0 {
+        let text =
+            format_args!("{file}: {left_out} of {n} documents have no {what}: left out of the fit");
+        note(quiet, text);
+    }
+    let texts: Vec<&str> = rows.iter().filter_map(|&i| texts[i].as_deref()).collect();
+    let known = match &args.target {
+        Some(path) => Known::Numbers(numbers(path, &rows, &texts)?),
+        None => classes(&texts, &file, quiet)?,
+    };
+    Ok((known, (left_out > 0).then_some(rows)))
 }
 
-fn documents(path: &Path, n_words: Option<usize>) -> Result<BagsOfWords> {
-    let bytes = input::bytes(path)?;
-    read::bags_of_words(&path.display().to_string(), bytes.as_slice(), n_words)
-        .map_err(|e| unreadable(&e))
+fn classes(texts: &[&str], file: &dyn std::fmt::Display, quiet: bool) -> Result<Known> {
+    let mut names: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if let [only] = names.as_slice() {
+        let text = format_args!(
+            "{file}: all documents are of class {only:?}, so that there is nothing to tell apart: topics alone"
+        );
+        note(quiet, text);
+        return Ok(Known::Nothing);
+    }
+    if names.len() > MANY_NUMBERS && names.iter().all(|name| name.parse::<f64>().is_ok()) {
+        return Err(Failure::bad_data(format_args!(
+            "{file}: before the pairs stand {} different numbers; where they are to be predicted, give them by --target, else say --no-classes",
+            names.len()
+        )));
+    }
+    let place = |text: &&str| names.binary_search_by(|name| name.as_str().cmp(text)).ok();
+    let places = texts.iter().filter_map(place).map(|k| k as u32).collect();
+    Ok(Known::Classes(places, names))
 }
 
-/// One number for each document.
-fn numbers(path: &Path, n: usize) -> Result<Vec<f64>> {
-    let lines = lines(path)?;
-    let number = |(k, text): (usize, &String)| {
+/// Some documents, or all.
+fn rows_of(counts: &Ratings, rows: Option<&[usize]>) -> Result<Ratings> {
+    let Some(rows) = rows else {
+        return Ok(counts.clone());
+    };
+    let mut entries = Vec::new();
+    for (row, &n) in (0..).zip(rows) {
+        let (words, values) = counts.row(n);
+        let own = words.iter().zip(values);
+        entries.extend(own.map(|(&column, &value)| Rating { row, column, value }));
+    }
+    Ratings::new(rows.len(), counts.n_cols(), &entries).map_err(Failure::failed)
+}
+
+/// What a file says of each document, one a line; missing marks are none.
+fn by_line(path: &Path, n: usize) -> Result<Vec<Option<String>>> {
+    let missing = Schema::default().missing;
+    let mut lines = lines(path)?;
+    while lines.len() > n && lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    if lines.len() != n {
+        return Err(Failure::bad_data(format_args!(
+            "{}: has {} lines for {n} documents",
+            path.display(),
+            lines.len()
+        )));
+    }
+    let known = |text: String| (!missing.contains(&text)).then_some(text);
+    Ok(lines.into_iter().map(known).collect())
+}
+
+fn numbers(path: &Path, rows: &[usize], texts: &[&str]) -> Result<Vec<f64>> {
+    let number = |(row, text): (&usize, &&str)| {
         let value = text.parse().ok().filter(|v: &f64| v.is_finite());
         value.ok_or_else(|| {
-            Failure::bad_data(format_args!(
-                "{}:{}: {text:?} is not a number",
-                path.display(),
-                k + 1
-            ))
+            let (file, line) = (path.display(), row + 1);
+            Failure::bad_data(format_args!("{file}:{line}: {text:?} is not a number"))
         })
     };
-    let values: Vec<f64> = lines
-        .iter()
-        .enumerate()
-        .map(number)
-        .collect::<Result<_>>()?;
-    match values.len() == n {
-        true => Ok(values),
-        false => Err(Failure::bad_data(format_args!(
-            "{}: has {} numbers for {n} documents",
-            path.display(),
-            values.len()
-        ))),
-    }
+    rows.iter().zip(texts).map(number).collect()
 }
 
 pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MedLdaFit> {
@@ -144,26 +188,28 @@ pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MedLdaFit> {
 }
 
 /// Classes or numbers of documents.
-pub(crate) fn predict(args: &PredictArgs, model: &ModelFile) -> Result<()> {
+pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Result<()> {
     if args.interval.is_some() {
         return Err(Failure::usage(
             "--interval: models of kind topics predict without intervals",
         ));
     }
     let fit = load(model, &args.model)?;
-    let bags = documents(&args.file, Some(fit.n_words()))?;
+    let schema = model.schema(&args.model)?;
+    let how = (fit.n_words(), &args.layout, quiet);
+    let counts = like_training(&args.file, model, &schema, how)?;
     let in_file =
         |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-    let mut sheet = Sheet::of_rows(&Schema::default(), None, bags.counts.n_rows());
+    let mut sheet = Sheet::of_rows(&Schema::default(), None, counts.n_rows());
     if fit.n_scores() > 1 {
-        let classes = fit.predict_classes(&bags.counts).map_err(in_file)?;
+        let classes = fit.predict_classes(&counts).map_err(in_file)?;
         let name = |k: u32| Cell::from(model.places.get(k as usize).map(String::as_str));
         sheet.push_column("class", classes.into_iter().map(name));
     } else if fit.n_scores() == 1 {
-        let values = fit.predict(&bags.counts).map_err(in_file)?;
+        let values = fit.predict(&counts).map_err(in_file)?;
         sheet.push_column("value", values.into_iter().map(Cell::Number));
     }
-    let shares = fit.shares(&bags.counts).map_err(in_file)?;
+    let shares = fit.shares(&counts).map_err(in_file)?;
     for k in 0..fit.n_topics() {
         let share = shares.iter().skip(k).step_by(fit.n_topics());
         sheet.push_column(
@@ -184,6 +230,7 @@ pub(crate) fn words(model: &ModelFile, path: &Path) -> Result<Sheet> {
             model
                 .names
                 .get(word)
+                .filter(|name| !name.is_empty())
                 .cloned()
                 .unwrap_or_else(|| word.to_string())
         };

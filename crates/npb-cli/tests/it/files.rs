@@ -5,16 +5,18 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 26] = [
+const VERBS: [&str; 28] = [
     "schema",
     "config",
     "fit",
+    "fit auto",
     "fit classifier",
     "fit mixture",
     "fit ratings",
     "fit table",
     "fit labels",
     "fit groups",
+    "fit grouped",
     "fit tasks",
     "fit topics",
     "predict",

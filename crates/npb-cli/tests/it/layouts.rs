@@ -1,6 +1,6 @@
 //! Files as people have them: layouts that the first lines show, marks, names of rows, joins.
 
-use crate::{Folder, errors};
+use crate::{Folder, said};
 
 const QUICK: &str = "--set restarts=1 --set folds=0 --set normal_scores=false";
 
@@ -14,17 +14,6 @@ fn rows(separator: char, decimal: char, mark: &str) -> String {
     };
     let header = ["age", "level", "y"].join(&separator.to_string());
     format!("{header}\n{}", (0..60).map(row).collect::<String>())
-}
-
-fn said(folder: &Folder, arguments: &str) -> String {
-    let output = folder.run(arguments);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{arguments}: {}",
-        errors(&output)
-    );
-    errors(&output)
 }
 
 /// The same answers, however the file is written; and the file of the fit says how later ones are.

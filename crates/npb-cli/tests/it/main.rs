@@ -1,13 +1,16 @@
 //! The command `npb`, run on small files.
 
 mod answers;
+mod asking;
 mod corpus;
+mod documents;
 mod exchange;
 mod files;
 mod fits;
 mod guide;
 mod kept;
 mod layouts;
+mod messages;
 mod typed;
 
 use std::fs;
@@ -97,6 +100,18 @@ impl Folder {
 
 pub(crate) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Standard error of a command that must succeed.
+pub(crate) fn said(folder: &Folder, arguments: &str) -> String {
+    let output = folder.run(arguments);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{arguments}: {}",
+        errors(&output)
+    );
+    errors(&output)
 }
 
 /// The cells of a table of comma-separated text.

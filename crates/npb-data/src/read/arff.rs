@@ -3,7 +3,8 @@
 use super::numbers::Numbers;
 use super::text::{Encoding, Text};
 use super::{ReadError, ReadProblem};
-use crate::{MixedColumn, MixedTable};
+use crate::schema::{Kind, Role, Schema, SchemaGuess};
+use crate::{MixedColumn, MixedTable, RawColumn, RawTable};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
@@ -14,6 +15,77 @@ pub struct Arff {
     pub relation: String,
     /// The data.
     pub table: MixedTable,
+}
+
+impl Arff {
+    /// Whether a file begins as one of this format does: by `@relation` after comments.
+    pub fn is_beginning(bytes: &[u8]) -> bool {
+        let mut lines = bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+        let first = lines.find(|line| !line.is_empty() && !line.starts_with(b"%"));
+        first.is_some_and(|line| line.len() > 9 && line[..9].eq_ignore_ascii_case(b"@relation"))
+    }
+
+    /// The table before a schema, and the schema that it suggests: levels are the declared ones in their order, all else as [`Schema::guess_raw`] says.
+    ///
+    /// ```
+    /// use npb_data::schema::Kind;
+    /// let file = "@relation r\n@attribute ill {1,0}\n@attribute age numeric\n@data\n0,31\n1,47.5\n";
+    /// let (table, guess) = npb_data::read::arff("r.arff", file.as_bytes())?.into_raw("r.arff");
+    /// assert_eq!((table.n_rows(), guess.schema.columns[0].kind), (2, Kind::Binary));
+    /// assert_eq!(guess.schema.columns[0].levels.as_deref(), Some(&["1".to_owned(), "0".to_owned()][..]));
+    /// # Ok::<(), npb_data::read::ReadError>(())
+    /// ```
+    pub fn into_raw(self, file: &str) -> (RawTable, SchemaGuess) {
+        let (names, columns) = self.table.into_parts();
+        let declared: Vec<Option<Vec<String>>> = columns.iter().map(levels_of).collect();
+        let columns = columns.into_iter().map(raw).collect();
+        // A table made of another cannot be uneven.
+        let table = RawTable::new(names, columns).unwrap_or_default();
+        let mut guess = Schema::guess_raw(file, &table);
+        let columns = guess.schema.columns.iter_mut().zip(&mut guess.guesses);
+        for ((column, guess), levels) in columns.zip(declared) {
+            let Some(levels) = levels.filter(|_| column.role != Role::Ignored) else {
+                continue;
+            };
+            column.kind = if levels.len() == 2 {
+                Kind::Binary
+            } else {
+                Kind::Categorical
+            };
+            (column.period, column.date) = (None, None);
+            column.levels = Some(levels);
+            guess.why = "levels that the file declares".to_owned();
+            guess.others.clear();
+        }
+        (table, guess)
+    }
+}
+
+fn levels_of(column: &MixedColumn) -> Option<Vec<String>> {
+    match column {
+        MixedColumn::Categorical { levels, .. } => Some(levels.clone()),
+        MixedColumn::Binary { levels, .. } => Some(levels.to_vec()),
+        MixedColumn::Real(_) | MixedColumn::Count(_) => None,
+    }
+}
+
+fn raw(column: MixedColumn) -> RawColumn {
+    match column {
+        MixedColumn::Real(cells) => RawColumn::Numbers(cells),
+        MixedColumn::Count(cells) => {
+            RawColumn::Numbers(cells.into_iter().map(|c| c.map(|v| v as f64)).collect())
+        }
+        MixedColumn::Categorical { levels, codes } => RawColumn::Texts {
+            distinct: levels,
+            codes,
+            ordered: false,
+        },
+        MixedColumn::Binary { levels, values } => RawColumn::Texts {
+            distinct: levels.to_vec(),
+            codes: values.into_iter().map(|v| v.map(u32::from)).collect(),
+            ordered: false,
+        },
+    }
 }
 
 /// Reads an ARFF file.

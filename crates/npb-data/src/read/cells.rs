@@ -36,14 +36,6 @@ impl From<&ReadingRules> for Misfits {
     }
 }
 
-impl Misfits {
-    /// Each is an error.
-    pub(super) const REFUSED: Misfits = Misfits {
-        unseen: UnseenLevels::Error,
-        impossible: ImpossibleValues::Error,
-    };
-}
-
 /// The cells of one column.
 pub(super) enum Cells {
     Column(MixedColumn),

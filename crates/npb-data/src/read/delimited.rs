@@ -380,19 +380,6 @@ impl Layout {
         })
     }
 
-    /// Position among the kept columns.
-    pub(crate) fn find_kept(&self, text: &Text, column: &Column) -> Result<usize, ReadError> {
-        let position = column.find(text, &self.names)?;
-        let kept = self.kept.iter().position(|&j| j == position);
-        kept.ok_or_else(|| {
-            let names: Vec<String> = self.kept.iter().map(|&j| self.names[j].clone()).collect();
-            text.error(ReadProblem::NoSuchColumn {
-                column: column.to_string(),
-                known: listed(&names),
-            })
-        })
-    }
-
     /// Names of the columns of the table: those of the header, or `x0`, `x1`, ... counted over the table.
     pub(crate) fn kept_names(&self) -> Vec<String> {
         if !self.header {

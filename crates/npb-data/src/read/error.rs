@@ -36,6 +36,9 @@ pub enum ReadProblem {
         "the bytes here are not UTF-8; convert the file, or read it as Latin-1 where the reader has that option"
     )]
     InvalidUtf8,
+    /// The bytes begin as UTF-16 does, and are not.
+    #[error("the bytes begin as UTF-16 does and are not; convert the file to UTF-8")]
+    InvalidUtf16,
     /// Options that contradict each other or cannot work.
     #[error("option {option}: {rule}")]
     Options {
@@ -214,7 +217,10 @@ impl ReadProblem {
     pub(crate) fn missing_column(column: &str, known: &[String]) -> Self {
         Self::MissingColumn {
             column: column.to_owned(),
-            known: format!("The file has {}", first_of(known)),
+            known: match known.is_empty() {
+                true => "The file is empty".to_owned(),
+                false => format!("The file has {}", first_of(known)),
+            },
         }
     }
 

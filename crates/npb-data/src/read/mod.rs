@@ -2,7 +2,7 @@
 //!
 //! Every reader takes the name of the file (used in errors only) and any [`Read`](std::io::Read), holds the whole input in memory,
 //! and uses memory in proportion to it, whatever sizes a header claims. No reader panics, whatever the bytes. Text must be UTF-8
-//! (a byte order mark is skipped), or Latin-1 where [`DelimitedOptions::encoding`] says so; what gzip has compressed is recognised. Lines end in LF, CR LF or CR.
+//! (a byte order mark is skipped), UTF-16 that begins with such a mark, or Latin-1 where [`DelimitedOptions::encoding`] says so; what gzip has compressed is recognised. Lines end in LF, CR LF or CR.
 //! Errors count lines and columns from 1.
 
 mod arff;
@@ -11,7 +11,6 @@ mod cells;
 mod delimited;
 mod documents;
 mod error;
-mod fields;
 mod given;
 mod matrix_market;
 mod numbers;
@@ -27,12 +26,11 @@ pub use delimited::{
     Column, DelimitedOptions, Separator, StringTable, delimited_strings, for_each_text,
     labelled_table, table,
 };
-pub use documents::{BagsOfWords, bags_of_words, tokens};
+pub use documents::{BagsOfWords, bags_of_known_words, bags_of_words, tokens};
 pub use error::{ReadError, ReadProblem};
-pub use fields::{Declared, FieldTable, Source, field_table};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
 pub use matrix_market::{MatrixMarket, matrix_market};
-pub use ratings::{MovieLens, RatingFile, movielens, triplets};
+pub use ratings::{MovieLens, RatingFile, Repeats, movielens, triplets};
 pub use rules::{
     ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
 };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::Read;
 
-/// Ratings in the order of the file, with the identifiers that the file uses.
+/// Ratings in the order of the file (of pairs that occur again: of their first lines), with the identifiers that the file uses.
 ///
 /// Identifiers are sorted, as numbers when all are whole numbers and else as text; indices are positions among the sorted ones.
 /// Every identifier has a rating, so that there are no empty rows or columns.
@@ -48,6 +48,19 @@ impl RatingFile {
         let entries = lines.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
         Ratings::new(self.row_ids.len(), self.column_ids.len(), &entries)
     }
+}
+
+/// What a (row, column) pair that occurs again means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeats {
+    /// A mistake.
+    #[default]
+    Error,
+    /// Another value: the last one counts.
+    Last,
+    /// Several values: their mean counts.
+    Mean,
 }
 
 /// The layouts in which MovieLens data come.
@@ -111,15 +124,27 @@ pub fn movielens(file: &str, input: impl Read, layout: MovieLens) -> Result<Rati
 
 /// Reads (row identifier, column identifier, value) lines of delimited text; other columns are ignored.
 ///
-/// `columns` says where row identifier, column identifier and value are. Identifiers are any text.
+/// `columns` says where row identifier, column identifier and value are. Identifiers are any text. `repeats`: what a pair that occurs again means.
 ///
 /// # Errors
-/// [`ReadError`] with line and column: a missing identifier or value, a value that is not finite, a pair that occurs twice.
+/// [`ReadError`] with line and column: a missing identifier or value, a value that is not finite, a pair that occurs twice unless `repeats` says otherwise.
+///
+/// ```
+/// use npb_data::read::{Column, DelimitedOptions, Repeats, triplets};
+/// let text = "user,film,stars\na,f,2\nb,f,1\na,f,5\n";
+/// let columns = ["user", "film", "stars"].map(Column::from);
+/// let read = |repeats| triplets("r.csv", text.as_bytes(), columns.each_ref(), &DelimitedOptions::default(), repeats);
+/// let values = |repeats| read(repeats).map(|file| file.entries.iter().map(|e| e.value).collect::<Vec<_>>());
+/// assert_eq!((values(Repeats::Last)?, values(Repeats::Mean)?), (vec![5.0, 1.0], vec![3.5, 1.0]));
+/// assert!(values(Repeats::Error).is_err());
+/// # Ok::<(), npb_data::read::ReadError>(())
+/// ```
 pub fn triplets(
     file: &str,
     input: impl Read,
     columns: [&Column; 3],
     options: &DelimitedOptions,
+    repeats: Repeats,
 ) -> Result<RatingFile, ReadError> {
     let text = Text::read(file, input, options.encoding)?;
     let mut entries = Entries::default();
@@ -135,6 +160,7 @@ pub fn triplets(
         };
         entries.push(row, [i, j, v])
     })?;
+    entries.join(repeats);
     entries.finish(&text)
 }
 
@@ -194,6 +220,35 @@ impl Entries {
         });
         self.lines.push(row.line);
         Ok(())
+    }
+
+    /// One entry of each pair, where the first one stands.
+    fn join(&mut self, repeats: Repeats) {
+        if repeats == Repeats::Error {
+            return;
+        }
+        let mut first_of: HashMap<(u32, u32), usize> = HashMap::new();
+        let mut n_values: Vec<f64> = Vec::new();
+        let mut lines = Vec::new();
+        let mut kept: Vec<Rating> = Vec::new();
+        for (entry, &line) in self.entries.iter().zip(&self.lines) {
+            let at = *first_of
+                .entry((entry.row, entry.column))
+                .or_insert(kept.len());
+            if at == kept.len() {
+                kept.push(*entry);
+                n_values.push(1.0);
+                lines.push(line);
+                continue;
+            }
+            n_values[at] += 1.0;
+            let own = &mut kept[at].value;
+            *own = match repeats {
+                Repeats::Mean => *own + (entry.value - *own) / n_values[at],
+                _ => entry.value,
+            };
+        }
+        (self.entries, self.lines) = (kept, lines);
     }
 
     /// Sorts the identifiers, renumbers the entries and looks for repeated pairs.

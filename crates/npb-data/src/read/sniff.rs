@@ -2,7 +2,7 @@
 
 use super::delimited::{DelimitedOptions, Separator};
 use super::numbers::Numbers;
-use super::text::plain_bytes;
+use super::text::{plain_bytes, units_of_utf16};
 use crate::names::is_stray_mark;
 use std::io::Read;
 
@@ -94,11 +94,13 @@ fn beginning(bytes: &[u8]) -> String {
     let mut first = Vec::new();
     // What cannot be read is said by the reader.
     let _ = plain_bytes(bytes).take(FIRST_BYTES).read_to_end(&mut first);
+    let mut text = match units_of_utf16(&first) {
+        Some(units) => String::from_utf16_lossy(&units),
+        None => String::from_utf8_lossy(&first).into_owned(),
+    };
     if first.len() as u64 == FIRST_BYTES {
-        let end = first.iter().rposition(|&b| b == b'\n').unwrap_or(0);
-        first.truncate(end);
+        text.truncate(text.rfind('\n').unwrap_or(0));
     }
-    let text = String::from_utf8_lossy(&first);
     text.trim_start_matches('\u{feff}')
         .replace("\r\n", "\n")
         .replace('\r', "\n")
@@ -193,26 +195,42 @@ fn separator_of(lines: &[&str], usual: char, options: &DelimitedOptions) -> Opti
         return Some(Separator::Char(*better.unwrap_or(&usual)));
     }
     let widest = wide.into_iter().max_by_key(|&mark| width(mark));
-    widest.map(Separator::Char).or_else(|| by_blanks(lines))
+    widest
+        .map(Separator::Char)
+        .or_else(|| by_colons(lines))
+        .or_else(|| by_blanks(lines, options.quote))
 }
 
-/// Numbers with blanks between them.
-fn by_blanks(lines: &[&str]) -> Option<Separator> {
+/// Two colons, as in MovieLens.
+fn by_colons(lines: &[&str]) -> Option<Separator> {
+    let width = lines.first()?.matches("::").count();
+    let even = lines.iter().all(|line| line.matches("::").count() == width);
+    (width > 0 && even && lines.len() > 2).then(|| Separator::Text("::".to_owned()))
+}
+
+/// Numbers with blanks between them. The first line may have one field less, as R writes it: the reader says so.
+fn by_blanks(lines: &[&str], quote: Option<char>) -> Option<Separator> {
+    let quoted = quote.is_some_and(|mark| lines.iter().any(|line| line.contains(mark)));
+    let separator = match quoted {
+        true => Separator::Char(' '),
+        false => Separator::Blanks,
+    };
     let rows: Vec<Vec<&str>> = lines
         .iter()
-        .map(|line| line.split_whitespace().collect())
+        .map(|line| fields(line, &separator, quote))
         .collect();
-    let width = rows.first()?.len();
-    let even = rows.len() > 2 && width > 1 && rows.iter().all(|row| row.len() == width);
+    let width = rows.get(1)?.len();
+    let even = rows.len() > 2 && width > 1 && rows[1..].iter().all(|row| row.len() == width);
+    let named = rows[0].len() == width || rows[0].len() + 1 == width;
     let fields = || rows[1..].iter().flatten();
     let numbers = fields().filter(|field| number(field, '.')).count();
-    (even && 2 * numbers > fields().count()).then_some(Separator::Blanks)
+    (even && named && 2 * numbers > fields().count()).then_some(separator)
 }
 
 fn in_words(separator: &Separator) -> String {
     match separator {
         Separator::Char('\t') => "tabs".to_owned(),
-        Separator::Blanks => "blanks".to_owned(),
+        Separator::Blanks | Separator::Char(' ') => "blanks".to_owned(),
         Separator::Char(mark) => format!("{mark:?}"),
         Separator::Text(text) => format!("{text:?}"),
     }
@@ -317,6 +335,14 @@ mod tests {
             ("a\tb\n1.5\t2\n", char('\t'), '.'),
             ("a|b\n1,5|2\n3,25|1\n", char('|'), ','),
             ("a b c\n1 2 3\n4 5.5 6\n", Separator::Blanks, '.'),
+            (
+                "1::1193::5\n1::661::3\n2::1357::5\n",
+                Separator::Text("::".to_owned()),
+                '.',
+            ),
+            // As R writes a table.
+            ("a b\n1 1.5 2\n2 2.5 1\n3 3 1\n", Separator::Blanks, '.'),
+            ("\"a\" \"b\"\n\"1\" 1.5 2\n\"2\" 2.5 1\n", char(' '), '.'),
             // A column of texts with blanks and commas.
             ("name\nred wine\nwhite wine\nrose wine\n", char(','), '.'),
             ("name;note\nx;\"a, b\"\ny;\"c, d\"\n", char(';'), '.'),

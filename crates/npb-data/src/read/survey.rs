@@ -19,6 +19,10 @@ use std::io::Read;
 const MANY_TEXTS: usize = 1000;
 /// So many distinct texts among numbers are remembered.
 const FEW_TEXTS: usize = 4;
+/// So many values are shown of a column.
+const EXAMPLES: usize = 3;
+/// Whole numbers of so many digits are beyond what a number holds exactly.
+const MANY_DIGITS: usize = 16;
 const CENSORED: &str = "a number; what is known only to lie below or above one is not modelled: add it to the missing marks, or say in a schema that the column is categorical";
 /// Names that programs give to the names or numbers of rows when they write a table, whatever these look like; the first is that of a column without a name.
 const NAMES_OF_ROWS: [&str; 3] = ["", "Unnamed: 0", "__index_level_0__"];
@@ -171,7 +175,7 @@ fn guess_raw(
 }
 
 /// What the text of one column looks like.
-pub(super) struct Survey {
+struct Survey {
     /// Distinct texts; of a column of numbers no more than [`MANY_TEXTS`].
     distinct: HashSet<String>,
     /// Texts were given up.
@@ -188,10 +192,12 @@ pub(super) struct Survey {
     /// Texts that are no numbers, no more than [`FEW_TEXTS`] of them, with how many cells have each, and how many cells are numbers.
     odd: BTreeMap<String, usize>,
     n_numbers: usize,
+    /// The first distinct texts.
+    examples: Vec<String>,
 }
 
 /// Looks at every cell: the columns, the number of rows, and what the kept columns look like.
-pub(super) fn survey(
+fn survey(
     text: &Text,
     options: &DelimitedOptions,
 ) -> Result<(Layout, usize, Vec<Survey>), ReadError> {
@@ -243,6 +249,7 @@ impl Survey {
             stray: BTreeMap::new(),
             odd: BTreeMap::new(),
             n_numbers: 0,
+            examples: Vec::new(),
         }
     }
 
@@ -310,11 +317,14 @@ impl Survey {
     fn keep(&mut self, cell: &str) {
         if !self.distinct.contains(cell) {
             self.distinct.insert(cell.to_owned());
+            if self.examples.len() < EXAMPLES && !self.many {
+                self.examples.push(cell.to_owned());
+            }
         }
     }
 
     /// What the column measures.
-    pub(super) fn guess(&self, name: &str) -> FieldGuess {
+    fn guess(&self, name: &str) -> FieldGuess {
         let n_observed = self.n_observed;
         let found = match (&self.numbers, self.levels().as_slice()) {
             (Some(numbers), _) if numbers.is_empty() => of_reals(&[]),
@@ -372,12 +382,6 @@ impl Survey {
         }
     }
 
-    /// Where a column has no marks of its own.
-    pub(super) fn with_marks_as_texts(mut self) -> Self {
-        self.take_marks();
-        self
-    }
-
     /// A text such as `<0.5` where all else is a number.
     fn censored(&self) -> Option<&str> {
         let below = |text: &&String| {
@@ -422,6 +426,14 @@ impl Survey {
         }
     }
 
+    /// Numbers that are too long to be measurements, nearly all different.
+    fn names_by_number(&self, n_distinct: usize) -> bool {
+        let is_long =
+            |text: &String| text.len() >= MANY_DIGITS && text.bytes().all(|b| b.is_ascii_digit());
+        let numbers = self.numbers.is_some() && self.whole && self.examples.len() == EXAMPLES;
+        numbers && 2 * n_distinct > self.n_observed && self.examples.iter().all(is_long)
+    }
+
     /// The column of a schema, and why.
     fn column(mut self, at: usize, name: &str) -> (ColumnSchema, ColumnGuess) {
         self.settle_marks();
@@ -432,6 +444,9 @@ impl Survey {
             guess.why =
                 "names or numbers of the rows, as they are written beside a table".to_owned();
             self.orders.clear();
+        } else if self.names_by_number(guess.n_distinct) {
+            guess.identifier = true;
+            guess.why = format!("whole numbers of {MANY_DIGITS} digits or more: names");
         } else if let Some(odd) = self.odd_among_numbers() {
             guess.why = format!("{}; {odd}", guess.why);
             notable = true;
@@ -473,6 +488,11 @@ impl Survey {
             [] => measured,
         };
         let (n_observed, n_distinct) = (guess.n_observed, guess.n_distinct);
+        // Levels are listed themselves.
+        let examples = match column.levels {
+            Some(_) => Vec::new(),
+            None => self.examples,
+        };
         let column = ColumnSchema {
             missing: self.stray.keys().cloned().collect(),
             ..column
@@ -494,6 +514,7 @@ impl Survey {
                 others,
                 n_observed,
                 n_distinct,
+                examples,
                 notable,
             },
         )

@@ -42,9 +42,11 @@ impl Text {
                 .map_err(|e| ReadError::new(file, ReadProblem::Io(e)))?;
             bytes = plain;
         }
-        let text = match encoding {
-            Encoding::Latin1 => bytes.iter().map(|&b| char::from(b)).collect(),
-            Encoding::Utf8 => {
+        let text = match (units_of_utf16(&bytes), encoding) {
+            (Some(units), _) => String::from_utf16(&units)
+                .map_err(|_| ReadError::new(file, ReadProblem::InvalidUtf16))?,
+            (None, Encoding::Latin1) => bytes.iter().map(|&b| char::from(b)).collect(),
+            (None, Encoding::Utf8) => {
                 if bytes.starts_with(b"\xef\xbb\xbf") {
                     bytes.drain(..3);
                 }
@@ -77,6 +79,17 @@ impl Text {
             .map(|(number, line)| (number, line.trim()))
             .filter(|(_, line)| !line.is_empty())
     }
+}
+
+/// The code units of bytes that begin as UTF-16 does, as spreadsheets write it.
+pub(super) fn units_of_utf16(bytes: &[u8]) -> Option<Vec<u16>> {
+    let unit = match bytes {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let pairs = bytes[2..].chunks_exact(2);
+    Some(pairs.map(|pair| unit([pair[0], pair[1]])).collect())
 }
 
 /// The bytes, without compression.

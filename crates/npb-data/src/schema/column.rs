@@ -100,7 +100,7 @@ pub enum BlockKind {
 
 impl Kind {
     /// As it is written in a schema.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Kind::Real => "real",
             Kind::Positive => "positive",
@@ -122,7 +122,7 @@ impl Kind {
 
 impl Role {
     /// As it is written in a schema.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Role::Feature => "feature",
             Role::Label => "label",
@@ -146,7 +146,7 @@ impl Role {
 
 impl BlockKind {
     /// As it is written in a schema.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             BlockKind::Vector => "vector",
             BlockKind::Series => "series",

@@ -30,6 +30,8 @@ pub struct ColumnGuess {
     pub n_observed: usize,
     /// Number of distinct values among them.
     pub n_distinct: usize,
+    /// The first different values, a few of them, as they are written.
+    pub examples: Vec<String>,
     /// Something that a person should hear of: the column is left out, or some of its cells are.
     pub notable: bool,
 }
@@ -129,11 +131,24 @@ impl ColumnGuess {
             1 => "; 1 cell missing".to_owned(),
             n => format!("; {n} cells missing"),
         };
+        let examples: Vec<String> = self.examples.iter().map(|text| shortened(text)).collect();
+        let examples = match examples.is_empty() {
+            true => String::new(),
+            false => format!("; e.g. {}", examples.join(" | ")),
+        };
         one_line(&format!(
-            "{}{missing}{or}{}",
+            "{}{missing}{examples}{or}{}",
             self.why,
             others.join("; or ")
         ))
+    }
+}
+
+/// A value of an example.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(20) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
     }
 }
 

@@ -323,3 +323,28 @@ fn given_masks_and_splits() {
             .starts_with("r:2")
     );
 }
+
+/// What spreadsheets call Unicode text: UTF-16 with a byte order mark.
+#[test]
+fn utf_16_is_read() {
+    let text = "town\tsize\nÅs\t1.5\n東京\t2.5\n";
+    let options = DelimitedOptions::default();
+    for little in [true, false] {
+        let unit = |u: u16| {
+            if little {
+                u.to_le_bytes()
+            } else {
+                u.to_be_bytes()
+            }
+        };
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        let bytes: Vec<u8> = units.flat_map(unit).collect();
+        let found = options.sniffed(&bytes).options;
+        assert_eq!(found.separator, Separator::Char('\t'));
+        let read = delimited_strings("f.txt", bytes.as_slice(), &found).unwrap();
+        let plain = delimited_strings("f.txt", text.as_bytes(), &found).unwrap();
+        assert_eq!(read, plain);
+    }
+    let broken = [0xff, 0xfe, 0x00, 0xd8, 0x0a, 0x00];
+    assert!(delimited_strings("f.txt", broken.as_slice(), &options).is_err());
+}

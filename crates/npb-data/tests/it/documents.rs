@@ -1,6 +1,6 @@
 //! Bags of words, tokens, vocabularies.
 
-use npb_data::read::{Encoding, ReadProblem, bags_of_words, tokens};
+use npb_data::read::{Encoding, ReadProblem, bags_of_known_words, bags_of_words, tokens};
 use npb_data::{DataError, Vocabulary};
 
 #[test]
@@ -15,6 +15,44 @@ fn bags_keep_keys_and_counts() {
     assert_eq!((open.counts.n_cols(), open.keys[0].len()), (5, 0));
     let nothing = bags_of_words("f", "".as_bytes(), None).unwrap();
     assert_eq!((nothing.counts.n_rows(), nothing.counts.n_cols()), (0, 0));
+}
+
+#[test]
+fn lengths_blank_lines_comments_and_unknown_words() {
+    // The same three documents as LDA-C, with a class before or after the length, and as svmlight.
+    let plain = bags_of_words("f", "0:2 3:1\n\n1:1\n".as_bytes(), Some(4)).unwrap();
+    assert_eq!((plain.counts.n_rows(), plain.lengths), (3, false));
+    assert!(plain.counts.row(1).0.is_empty());
+    for (file, lengths, keys) in [
+        ("2 0:2 3:1\n0\n1 1:1\n", true, [&[][..], &[], &[]]),
+        ("a 2 0:2 3:1\n\nb 1 1:1\n", true, [&["a"][..], &[], &["b"]]),
+        (
+            "2 a 0:2 3:1\n0 c\n1 b 1:1\n",
+            true,
+            [&["a"][..], &["c"], &["b"]],
+        ),
+        (
+            "1 0:2 3:1 # one\n2\n2 1:1 # two\n",
+            false,
+            [&["1"][..], &["2"], &["2"]],
+        ),
+    ] {
+        let bags = bags_of_words("f", file.as_bytes(), Some(4)).unwrap();
+        assert_eq!(bags.counts, plain.counts, "{file:?}");
+        assert_eq!(bags.lengths, lengths, "{file:?}");
+        assert!(
+            bags.keys.iter().zip(keys).all(|(a, b)| a == b),
+            "{file:?}: {:?}",
+            bags.keys
+        );
+    }
+    // What the vocabulary does not have is left out and counted; the length is that of the line.
+    let few = bags_of_known_words("f", "2 0:2 3:1\n0\n1 1:1\n".as_bytes(), 3).unwrap();
+    assert_eq!(
+        (few.n_unknown, few.lengths, few.counts.n_cols()),
+        (1, true, 3)
+    );
+    assert_eq!(few.counts.row(0), (&[0][..], &[2.0][..]));
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! What columns measure: guesses from values, declarations, lists, checks.
+//! What columns measure: guesses from values, checks.
 
-use npb_data::read::{Column, Declared, DelimitedOptions, FieldTable, Source, field_table};
 use npb_data::{DataError, Field, FieldGuess, Measure, MixedColumn, MixedTable};
 
 fn guess(column: MixedColumn) -> FieldGuess {
@@ -90,156 +89,6 @@ fn text_is_categorical_and_may_name_rows() {
     assert_eq!((pair.measure, pair.n_distinct), (Measure::Binary, 1));
 }
 
-fn declare(name: &str, measure: Measure, columns: &[&str]) -> Declared {
-    Declared {
-        name: name.into(),
-        measure,
-        source: Source::Columns(columns.iter().map(|&c| Column::from(c)).collect()),
-        levels: vec![],
-    }
-}
-
-fn list(name: &str, measure: Measure, column: &str) -> Declared {
-    let source = Source::List {
-        column: column.into(),
-        separator: ';',
-    };
-    Declared {
-        source,
-        ..declare(name, measure, &[])
-    }
-}
-
-fn read(text: &str, declared: &[Declared]) -> Result<FieldTable, String> {
-    field_table(
-        "f.csv",
-        text.as_bytes(),
-        &DelimitedOptions::default(),
-        declared,
-    )
-    .map_err(|e| e.to_string())
-}
-
-const TEXT: &str = "id,size,wind,grade,x,y,path,friends\n\
-    a,3.5,10,low,1,2,0.5;1.5,1;2\n\
-    b,2.5,350,high,?,4,0.5;?;2.5,;\n\
-    c,9.5,180,mid,5,6,?,?\n";
-
-#[test]
-fn declared_fields_override_and_join() {
-    let mut grade = declare("grade", Measure::Ordinal, &["grade"]);
-    grade.levels = ["low", "mid", "high", "top"].map(str::to_owned).to_vec();
-    let declared = [
-        declare("place", Measure::Vector, &["x", "y"]),
-        declare("wind", Measure::Angle { period: 360.0 }, &["wind"]),
-        grade,
-        list("path", Measure::Series, "path"),
-        list("friends", Measure::Network, "friends"),
-    ];
-    let read = read(TEXT, &declared).expect("valid");
-    let names: Vec<&str> = read.fields.iter().map(|f| f.name.as_str()).collect();
-    assert_eq!(
-        names,
-        ["id", "size", "wind", "grade", "place", "path", "friends"]
-    );
-    let columns: Vec<&[usize]> = read.fields.iter().map(|f| &f.columns[..]).collect();
-    assert_eq!(columns[4..], [&[4, 5][..], &[6, 7, 8], &[9, 10, 11]]);
-    assert_eq!(read.guesses.len(), 6, "one per column of single values");
-    assert_eq!(
-        read.guesses[2].measure,
-        Measure::Real,
-        "350 degrees look like an amount"
-    );
-    assert_eq!(
-        read.table.column(3),
-        &MixedColumn::Categorical {
-            levels: ["low", "mid", "high", "top"].map(str::to_owned).to_vec(),
-            codes: vec![Some(0), Some(2), Some(1)],
-        }
-    );
-    assert_eq!(
-        read.table.column(7),
-        &MixedColumn::Real(vec![Some(1.5), None, None])
-    );
-    let linked = |j: usize| match read.table.column(9 + j) {
-        MixedColumn::Binary { values, .. } => values.clone(),
-        _ => panic!("binary"),
-    };
-    assert_eq!(linked(0), [Some(false), Some(false), None]);
-    assert_eq!(linked(1), [Some(true), Some(false), None]);
-    assert_eq!(read.table.column_names()[9], "friends[0]");
-}
-
-#[test]
-fn a_network_may_stand_in_columns_without_any_link() {
-    let text = "a,b,c\n0,0,1\n0,0,?\n0,1,0\n";
-    let read = read(text, &[declare("net", Measure::Network, &["a", "b", "c"])]).expect("valid");
-    assert_eq!(
-        read.fields,
-        [Field::new("net", Measure::Network, vec![0, 1, 2])]
-    );
-    assert!((0..3).all(|i| read.table.is_observed(i, 0)));
-}
-
-#[test]
-fn what_does_not_fit_is_named() {
-    let mut grade = declare("grade", Measure::Ordinal, &["grade"]);
-    grade.levels = vec!["low".into(), "high".into()];
-    let cases = [
-        (
-            vec![grade],
-            "f.csv:4: column 4 (\"grade\"): \"mid\" is not one of the declared levels",
-        ),
-        (
-            vec![list("p", Measure::Vector, "path")],
-            "f.csv:3: column 7 (\"path\"): \"a list of 3\" is not as long",
-        ),
-        (
-            vec![list("p", Measure::Network, "path")],
-            "f.csv:2: column 7 (\"path\"): \"0.5\" is not the number of a row",
-        ),
-        (
-            vec![list("p", Measure::Series, "id")],
-            "f.csv:2: column 1 (\"id\"): \"a\" is not a number",
-        ),
-        (
-            vec![declare("p", Measure::Real, &["x", "y"])],
-            "f.csv: field \"p\" (real) has 2 columns, expected 1",
-        ),
-        (
-            vec![declare("p", Measure::Vector, &[])],
-            "f.csv: field \"p\" (vector) has 0 columns, expected 1",
-        ),
-        (
-            vec![declare("p", Measure::Network, &["x"])],
-            "f.csv:4: column 5 (\"x\"): \"5\" is not one of the declared levels",
-        ),
-        (
-            vec![
-                declare("p", Measure::Vector, &["x", "y"]),
-                declare("q", Measure::Real, &["y"]),
-            ],
-            "f.csv: column 5 belongs to the fields \"p\" and \"q\"",
-        ),
-        (
-            vec![declare("p", Measure::Angle { period: 0.0 }, &["x"])],
-            "f.csv: field \"p\": period 0 must be",
-        ),
-        (
-            vec![declare("id", Measure::Real, &["x"])],
-            "f.csv: columns 0 and 4 have the same name \"id\"",
-        ),
-        (
-            vec![declare("p", Measure::Real, &["z"])],
-            "f.csv: there is no column named \"z\"",
-        ),
-    ];
-    for (declared, message) in cases {
-        let error = read(TEXT, &declared).expect_err(message);
-        assert!(error.starts_with(message), "{error} | {message}");
-    }
-}
-
 #[test]
 fn fields_are_checked_against_their_table() {
     let columns = vec![reals([1.0, 0.0]), counts([1, 2])];
@@ -274,4 +123,28 @@ fn fields_are_checked_against_their_table() {
             ..
         })
     ));
+    let all = |fields: &[Field]| Field::check_all(fields, &table).map_err(|e| e.to_string());
+    let place = Field::new("p", Measure::Vector, vec![0, 1]);
+    for (fields, message) in [
+        (
+            vec![Field::new("p", Measure::Real, vec![0, 1])],
+            "field \"p\" (real) has 2 columns, expected 1",
+        ),
+        (
+            vec![Field::new("p", Measure::Vector, vec![])],
+            "field \"p\" (vector) has 0 columns, expected 1",
+        ),
+        (
+            vec![place.clone(), Field::new("q", Measure::Real, vec![1])],
+            "column 1 belongs to the fields \"p\" and \"q\"",
+        ),
+        (
+            vec![Field::new("p", Measure::Angle { period: 0.0 }, vec![0])],
+            "field \"p\": period 0 must be",
+        ),
+    ] {
+        let error = all(&fields).expect_err(message);
+        assert!(error.starts_with(message), "{error} | {message}");
+    }
+    assert_eq!(all(&[place]), Ok(()));
 }

@@ -2,7 +2,7 @@
 
 use npb_data::read::{
     self, Column, DelimitedOptions, MatrixMarket, MovieLens, RatingFile, ReadError, ReadProblem,
-    Separator, arff, matrix_market, movielens, triplets,
+    Repeats, Separator, arff, matrix_market, movielens, triplets,
 };
 use npb_data::{ColumnKind, MixedColumn, Rating, Table};
 
@@ -230,7 +230,14 @@ fn triplets_of_any_columns() {
         ..DelimitedOptions::default()
     };
     let [who, what, score] = ["who", "what", "score"].map(Column::from);
-    let file = triplets("t.csv", text.as_bytes(), [&who, &what, &score], &options).expect("valid");
+    let file = triplets(
+        "t.csv",
+        text.as_bytes(),
+        [&who, &what, &score],
+        &options,
+        Repeats::Error,
+    )
+    .expect("valid");
     assert_eq!(file.row_ids, ["ann", "bob"]);
     assert_eq!(
         file.ratings().expect("valid").column(0),
@@ -241,6 +248,7 @@ fn triplets_of_any_columns() {
         "who;what;score\n;tea;1\n".as_bytes(),
         [&who, &what, &score],
         &options,
+        Repeats::Error,
     )
     .expect_err("no id");
     starts(error, "t.csv:2: column 1 (\"who\"): ");

@@ -2,7 +2,8 @@
 
 use crate::rng;
 use npb_data::read::{
-    self, Column, DelimitedOptions, Encoding, MatrixMarket, MovieLens, ReadError, Separator,
+    self, Column, DelimitedOptions, Encoding, MatrixMarket, MovieLens, ReadError, Repeats,
+    Separator,
 };
 use npb_data::schema::Schema;
 use npb_data::{MixedTable, Rating, Table};
@@ -296,7 +297,13 @@ fn triplets() {
     survives(&["u,m,r\nann,tea,3\nbob,tea,1\nann,\"jam\",2\n"], |bytes| {
         let columns = [0, 1, 2].map(Column::from);
         let columns = [&columns[0], &columns[1], &columns[2]];
-        let file = read::triplets("hostile", bytes, columns, &DelimitedOptions::default())?;
+        let file = read::triplets(
+            "hostile",
+            bytes,
+            columns,
+            &DelimitedOptions::default(),
+            Repeats::Mean,
+        )?;
         Ok(entries(&file.entries) + file.ratings().expect("valid").n_rows())
     });
 }

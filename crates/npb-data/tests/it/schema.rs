@@ -571,7 +571,7 @@ fn guesses_say_why_and_what_else() {
     );
     assert!(
         toml.contains(
-            "# 5 distinct whole numbers from 1 to 5; or kind = \"real\"; or kind = \"ordinal\""
+            "# 5 distinct whole numbers from 1 to 5; e.g. 1 | 2 | 3; or kind = \"real\"; or kind = \"ordinal\""
         ),
         "{toml}"
     );
@@ -822,4 +822,28 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn long_numbers_are_names_and_values_are_shown() {
+    let row = |i: u64| {
+        format!(
+            "{},{}.5,{}\n",
+            3_266_119_658_877_827_603 + 7_919 * i,
+            i % 7,
+            10_u64.pow(15) + i % 3
+        )
+    };
+    let text = "scholar,x,big\n".to_owned() + &(0..30).map(row).collect::<String>();
+    let guess = Schema::guess("f.csv", text.as_bytes(), &DelimitedOptions::default()).unwrap();
+    let kinds: Vec<Kind> = guess.schema.columns.iter().map(|c| c.kind).collect();
+    assert_eq!(kinds[..2], [Kind::Identifier, Kind::Real]);
+    assert_ne!(kinds[2], Kind::Identifier, "three numbers are no names");
+    assert_eq!(guess.guesses[1].examples, ["0.5", "1.5", "2.5"]);
+    assert!(
+        guess.to_toml().contains("; e.g. 0.5 | 1.5 | 2.5"),
+        "{}",
+        guess.to_toml()
+    );
+    assert_eq!(Schema::from_toml(&guess.to_toml()).unwrap(), guess.schema);
 }

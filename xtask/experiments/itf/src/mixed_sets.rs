@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use npb_data::read::{self, Column, Declared, DelimitedOptions, Source};
+use npb_data::read::{self, Column, DelimitedOptions, ReadingRules};
+use npb_data::schema::{ColumnSchema, Kind, Role, Schema};
 use npb_data::{Field, Measure, MixedTable, splits};
 use npb_infer::stream;
 
@@ -66,23 +67,34 @@ impl Mixed {
         options: &DelimitedOptions,
         categorical: &[Column],
     ) -> Result<Self> {
-        let declared = categorical.iter().map(|column| Declared {
-            name: match column {
-                Column::Index(index) => index.to_string(),
-                Column::Name(name) => name.clone(),
-            },
-            measure: Measure::Categorical,
-            source: Source::Columns(vec![column.clone()]),
-            levels: Vec::new(),
-        });
-        let declared: Vec<Declared> = declared.collect();
-        let read = read::field_table(name, text.as_bytes(), options, &declared)?;
+        // Every column has a part, also those that look like names.
+        let guess = Schema::guess(name, text.as_bytes(), options)?;
+        let mut schema = guess.schema;
+        for (column, guess) in schema.columns.iter_mut().zip(&guess.guesses) {
+            if let (Kind::Identifier, Some(measured)) = (column.kind, guess.others.first()) {
+                *column = measured.clone();
+            }
+            column.role = Role::Feature;
+        }
+        for column in categorical {
+            let at = match column {
+                Column::Index(index) => *index,
+                Column::Name(name) => schema.position(name)?,
+            };
+            let name = schema.columns[at].name.clone();
+            schema.columns[at] = ColumnSchema::new(&name, Kind::Categorical);
+        }
+        let rules = ReadingRules {
+            layout: options.clone(),
+            ..ReadingRules::default()
+        };
+        let (read, _) = read::with_schema(name, text.as_bytes(), &schema, &rules)?;
         Ok(Self {
             name,
             note,
             checksums: sha256_of_bytes(text.as_bytes()),
             measures: read.fields.iter().map(|field| field.measure).collect(),
-            table: read.table,
+            table: read.features,
             sample: None,
         })
     }

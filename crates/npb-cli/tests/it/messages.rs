@@ -1,0 +1,236 @@
+//! What is said where a file is not what it should be, and what `schema`, `config` and `summary` show.
+
+use crate::{Folder, cells, errors, said};
+
+const QUICK: &str = "--set restarts=1 --set folds=0 --set normal_scores=false";
+
+fn rows(separator: &str) -> String {
+    let row = |i: usize| {
+        let (age, level) = (20 + i * 7 % 50, (i * 13 % 29) as f64 / 4.0);
+        let level = if i % 9 == 4 {
+            "?".to_owned()
+        } else {
+            level.to_string()
+        };
+        let class = if level.parse::<f64>().unwrap_or(age as f64 / 10.0) > 3.0 {
+            "1"
+        } else {
+            "0"
+        };
+        [
+            age.to_string(),
+            level,
+            ["low", "high"][i / 2 % 2].to_owned(),
+            class.to_owned(),
+        ]
+        .join(separator)
+            + "\n"
+    };
+    (0..60).map(row).collect()
+}
+
+/// An ARFF file has the answers of the same table as text; its levels are the declared ones.
+#[test]
+fn arff_is_read() {
+    let folder = Folder::new("arff");
+    folder.write(
+        "t.csv",
+        "age in years,level,dose,ill\n".to_owned() + &rows(","),
+    );
+    let head = "% made by hand\n@RELATION t\n@attribute 'age in years' numeric\n@attribute level real\n@attribute dose {low, high, 'very high'}\n@attribute ill {0,1}\n@data\n";
+    folder.write("t.arff", head.to_owned() + &rows(", "));
+    folder.npb(&format!(
+        "fit classifier t.csv --label ill {QUICK} -o c.npb"
+    ));
+    let expected = folder.npb("-q predict c.npb t.csv");
+    assert_eq!(folder.npb("-q predict c.npb t.arff"), expected);
+    folder.npb(&format!(
+        "fit classifier t.arff --label ill {QUICK} -o a.npb"
+    ));
+    let schema = folder.npb("export a.npb --part schema");
+    assert!(
+        schema.contains("levels = [\"low\", \"high\", \"very high\"]"),
+        "{schema}"
+    );
+    let found = cells(&folder.npb("-q predict a.npb t.csv"));
+    let expected = cells(&expected);
+    let same = (1..61).filter(|&i| found[i][1] == expected[i][1]).count();
+    assert!(same >= 57, "{same}");
+    folder.write("bad.arff", head.to_owned() + "1,2,middle,0\n");
+    let error = folder.fails("schema bad.arff", 3);
+    assert!(
+        error.contains(
+            "bad.arff:8: column 3 (\"dose\"): \"middle\" is not one of the declared levels"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn uneven_lines_say_what_helps() {
+    let folder = Folder::new("uneven");
+    for (text, parts) in [
+        (
+            "made by a program\na,b,y\n1,2,u\n2,1,v\n",
+            &["t.csv:2", "--comment", "--separator"][..],
+        ),
+        (
+            "a,b\n1,2,\n2,3,\n3,4,\n4,5,\n",
+            &["t.csv:2: column", "3 fields, expected 2", "one name more"],
+        ),
+        (
+            "a,b,c\n1,2,3\n1,2\n",
+            &["t.csv:3", "2 fields, expected 3", "complete it"],
+        ),
+        ("a,b\n1,2\nx,y,z,u\n", &["t.csv:3", "--quote"]),
+    ] {
+        folder.write("t.csv", text);
+        let error = folder.fails("schema t.csv", 3);
+        assert!(
+            parts.iter().all(|part| error.contains(part)),
+            "{text}: {error}"
+        );
+    }
+    folder.write("t.csv", "# made by a program\na,b,y\n1,2,u\n2,1,v\n3,1,v\n");
+    let words = said(&folder, "schema t.csv");
+    assert!(words.contains("begin with '#'"), "{words}");
+}
+
+#[test]
+fn a_file_with_a_header_only_has_no_answers() {
+    let folder = Folder::new("header-only");
+    folder.write(
+        "n.csv",
+        "a,b\n".to_owned()
+            + &(0..30)
+                .map(|i| format!("{}.5,{}\n", i % 7, i % 5))
+                .collect::<String>(),
+    );
+    folder.write("h.csv", "a,b\n");
+    folder.npb(&format!("-q fit mixture n.csv {QUICK} -o m.npb"));
+    folder.npb(
+        "-q fit table n.csv --set chains=1 --set sweeps.burn_in=20 --set sweeps.keep=10 -o t.npb",
+    );
+    for question in [
+        "impute m.npb h.csv",
+        "score m.npb h.csv",
+        "impute t.npb h.csv",
+    ] {
+        let output = folder.run(question);
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{question}: {}",
+            errors(&output)
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout).lines().count(),
+            1,
+            "{question}"
+        );
+        assert!(
+            errors(&output).contains("no row"),
+            "{question}: {}",
+            errors(&output)
+        );
+    }
+    let error = folder.fails(&format!("fit mixture h.csv {QUICK} -o x.npb"), 3);
+    assert!(error.contains("no row of data"), "{error}");
+}
+
+#[test]
+fn summaries_are_to_be_read() {
+    let folder = Folder::new("summaries");
+    let row = |i: usize| {
+        format!(
+            "2024-0{}-1{},{}.5,{}\n",
+            1 + i % 9,
+            i % 9,
+            i % 7,
+            ["a", "b", "c"][i % 3]
+        )
+    };
+    folder.write(
+        "d.csv",
+        "day,x,kind\n".to_owned() + &(0..60).map(row).collect::<String>(),
+    );
+    folder.npb(&format!("-q fit mixture d.csv {QUICK} -o m.npb"));
+    let shown = cells(&folder.npb("summary m.npb"));
+    let day = shown[0]
+        .iter()
+        .position(|name| name == "day")
+        .expect("a column");
+    assert!(shown[1][day].starts_with("2024-0"), "{shown:?}");
+    folder.write("d.toml", "columns = [{ name = \"day\", kind = \"date\", date = { order = \"ymd\" } }, { name = \"x\", kind = \"positive\" }, { name = \"kind\", kind = \"ordinal\", levels = [\"a\", \"b\", \"c\"] }]");
+    folder.npb("-q fit table d.csv --schema d.toml --set chains=1 --set sweeps.burn_in=20 --set sweeps.keep=10 -o t.npb");
+    let shown = cells(&folder.npb("summary t.npb"));
+    let kinds: Vec<&str> = shown[1..].iter().map(|row| row[1].as_str()).collect();
+    assert_eq!(kinds, ["date", "positive", "ordinal"]);
+    let likes: String = (0..90)
+        .flat_map(|u| {
+            (0..3).map(move |k| format!("u{u},f{},{}\n", (u + k * k * 7) % 60, 1 + (u + k) % 5))
+        })
+        .collect();
+    folder.write("r.csv", "user,film,stars\n".to_owned() + &likes);
+    folder.npb("-q fit groups r.csv --group user --item film --value stars --liked 4 -o g.npb");
+    let output = folder.run("summary g.npb");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 21);
+    assert!(
+        errors(&output).contains("the 20 items of 60"),
+        "{}",
+        errors(&output)
+    );
+}
+
+/// The kind is that of the label and of the columns; the model is that of the verb it names.
+#[test]
+fn the_kind_of_a_model_is_suggested() {
+    let folder = Folder::new("auto");
+    folder.write("t.csv", "age,level,dose,ill\n".to_owned() + &rows(","));
+    let numbers = |i: usize| format!("{}.5,{}.25\n", i % 7, i * 3 % 11);
+    folder.write(
+        "n.csv",
+        "a,b\n".to_owned() + &(0..40).map(numbers).collect::<String>(),
+    );
+    let table = "--set chains=1 --set sweeps.burn_in=20 --set sweeps.keep=10";
+    for (given, kind, why) in [
+        (
+            format!("t.csv --label ill {QUICK}"),
+            "classifier",
+            "a classifier, as the label has classes",
+        ),
+        (
+            format!("t.csv --label level {table}"),
+            "table",
+            "a table, as the label is a number",
+        ),
+        (
+            format!("t.csv {table}"),
+            "table",
+            "columns are of several kinds",
+        ),
+        (
+            format!("n.csv {QUICK}"),
+            "mixture",
+            "all columns are numbers",
+        ),
+        (
+            format!("t.csv --ignore dose --ignore ill --id age {QUICK}"),
+            "mixture",
+            "all columns are numbers",
+        ),
+    ] {
+        let words = said(&folder, &format!("fit auto {given} -o a.npb"));
+        assert!(words.contains(why), "{given}: {words}");
+        let named = given.replace("--label level ", "");
+        folder.npb(&format!("fit {kind} {named} -o k.npb"));
+        let [auto, named] =
+            ["a.npb", "k.npb"].map(|m| std::fs::read(folder.path(m)).expect("a file"));
+        assert!(auto == named, "{given}");
+    }
+    assert!(
+        folder
+            .fails("fit auto - -o x.npb", 2)
+            .contains("say the kind")
+    );
+}
