@@ -4,6 +4,7 @@ mod classes;
 mod describe;
 mod exchange;
 mod fit;
+mod float_tiff;
 mod groups;
 mod images;
 mod labels;

@@ -13,6 +13,26 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, note};
 use crate::job::Job;
 use crate::output;
+use crate::verbs::float_tiff::{self, Floats};
+
+/// What a file keeps of a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Byte,
+    Word,
+    Float,
+}
+
+impl Depth {
+    /// Alpha of an opaque pixel.
+    fn opaque(self) -> f32 {
+        match self {
+            Depth::Byte => 255.0,
+            Depth::Word => 65_535.0,
+            Depth::Float => 1.0,
+        }
+    }
+}
 
 /// An image of a file, with what is needed to write one like it.
 struct Picture {
@@ -20,12 +40,12 @@ struct Picture {
     pixels: Image,
     /// Of each pixel; empty without.
     alpha: Vec<f32>,
-    /// Largest value of a channel: 255 or 65535.
-    largest: f32,
+    depth: Depth,
 }
 
 pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
     let picture = picture(&args.image, quiet)?;
+    picture.check_format(&args.how)?;
     restored(&args.image, &picture.pixels, &args.how, quiet, |found| {
         let alpha = picture.alpha.clone();
         written(&args.how, &picture, found.values(), alpha)
@@ -34,6 +54,7 @@ pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
 
 pub(crate) fn inpaint(args: &InpaintArgs, quiet: bool) -> Result<()> {
     let picture = picture(&args.image, quiet)?;
+    picture.check_format(&args.how)?;
     let image = match &args.mask {
         Some(mask) => masked(&picture.pixels, args, mask, quiet)?,
         None => picture.pixels.clone(),
@@ -54,14 +75,28 @@ pub(crate) fn inpaint(args: &InpaintArgs, quiet: bool) -> Result<()> {
         let values: Vec<f32> = found.values().iter().enumerate().map(value).collect();
         // What was transparent is there now.
         let alpha = picture.alpha.iter();
-        let alpha = alpha.map(|&a| if a > 0.0 { a } else { picture.largest });
+        let alpha = alpha.map(|&a| if a > 0.0 { a } else { picture.depth.opaque() });
         written(&args.how, &picture, &values, alpha.collect())
     })
 }
 
+impl Picture {
+    /// Whether a file of the name to write can hold its values.
+    fn check_format(&self, how: &ImageArgs) -> Result<()> {
+        let format = format_of(&how.out)?;
+        if self.depth == Depth::Float && format != ImageFormat::Tiff {
+            let out = how.out.display();
+            return Err(Failure::usage(format_args!(
+                "{out}: the values are floating-point numbers, which a PNG does not hold: call it .tiff"
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// The image without the pixels that a mask calls holes.
 fn masked(image: &Image, args: &InpaintArgs, file: &Path, quiet: bool) -> Result<Image> {
-    let mask = decoded(file)?;
+    let mask = decoded(file, &input::bytes(file)?)?;
     let (height, width) = (image.height(), image.width());
     if (mask.height() as usize, mask.width() as usize) != (height, width) {
         return Err(Failure::bad_data(format_args!(
@@ -181,18 +216,22 @@ fn format_of(out: &Path) -> Result<ImageFormat> {
         .ok_or_else(|| Failure::usage(format_args!("{}: call it .png or .tiff", out.display())))
 }
 
-fn decoded(path: &Path) -> Result<DynamicImage> {
-    let bytes = input::bytes(path)?;
-    image::load_from_memory(&bytes).map_err(|e| {
+fn decoded(path: &Path, bytes: &[u8]) -> Result<DynamicImage> {
+    image::load_from_memory(bytes).map_err(|e| {
         Failure::bad_data(format_args!(
-            "{}: {e}; PNG and TIFF are read",
+            "{}: {e}; PNG and TIFF (without a palette) are read",
             path.display()
         ))
     })
 }
 
 fn picture(path: &Path, quiet: bool) -> Result<Picture> {
-    let decoded = decoded(path)?;
+    let bytes = input::bytes(path)?;
+    if let Some(floats) = float_tiff::read(&bytes) {
+        let picture = floats.and_then(of_floats);
+        return picture.map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())));
+    }
+    let decoded = decoded(path, &bytes)?;
     let [height, width] = [decoded.height() as usize, decoded.width() as usize];
     let colour = decoded.color();
     let deep = colour.bytes_per_pixel() / colour.channel_count() > 1;
@@ -229,7 +268,36 @@ fn picture(path: &Path, quiet: bool) -> Result<Picture> {
         } else {
             Vec::new()
         },
-        largest: if deep { 65_535.0 } else { 255.0 },
+        depth: if deep { Depth::Word } else { Depth::Byte },
+    })
+}
+
+/// The picture of floating-point numbers: NaN and transparent pixels are holes.
+fn of_floats(floats: Floats) -> std::result::Result<Picture, String> {
+    let Floats {
+        size: [height, width, all],
+        alpha: has_alpha,
+        values,
+    } = floats;
+    let channels = all - usize::from(has_alpha);
+    let pixels = values.chunks_exact(all);
+    let alpha: Vec<f32> = match has_alpha {
+        true => pixels.clone().map(|pixel| pixel[channels]).collect(),
+        false => Vec::new(),
+    };
+    let values: Vec<f32> = pixels
+        .flat_map(|pixel| &pixel[..channels])
+        .copied()
+        .collect();
+    let image = Image::from_nan_coded(height, width, channels, &values);
+    let transparent = Mask::from_fn(height, width, |i, j| {
+        alpha.get(i * width + j).is_some_and(|&a| !(a > 0.0))
+    });
+    let hidden = image.and_then(|image| image.hide(&transparent?));
+    Ok(Picture {
+        pixels: hidden.map_err(|e| e.to_string())?,
+        alpha,
+        depth: Depth::Float,
     })
 }
 
@@ -250,7 +318,7 @@ fn written(how: &ImageArgs, picture: &Picture, values: &[f32], alpha: Vec<f32>) 
         .zip(&alpha)
         .for_each(|(pixel, &a)| pixel.push(a));
     channels += usize::from(!alpha.is_empty());
-    let within = |v: f32| v.round().clamp(0.0, picture.largest);
+    let within = |v: f32| v.round().clamp(0.0, picture.depth.opaque());
     let all = || pixels.iter().flatten().copied();
     let bytes = || all().map(|v| within(v) as u8).collect();
     let words = || all().map(|v| within(v) as u16).collect();
@@ -258,7 +326,12 @@ fn written(how: &ImageArgs, picture: &Picture, values: &[f32], alpha: Vec<f32>) 
         picture.pixels.width() as u32,
         picture.pixels.height() as u32,
     );
-    let image = match (channels, picture.largest > 255.0) {
+    if picture.depth == Depth::Float {
+        let values: Vec<f32> = all().collect();
+        let file = float_tiff::written(size, channels, &values).map_err(Failure::failed)?;
+        return output::bytes(&file, Some(&how.out));
+    }
+    let image = match (channels, picture.depth == Depth::Word) {
         (1, false) => packed::<Luma<u8>>(size, bytes()),
         (2, false) => packed::<LumaA<u8>>(size, bytes()),
         (3, false) => packed::<Rgb<u8>>(size, bytes()),
