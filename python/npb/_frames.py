@@ -62,6 +62,7 @@ class Column:
     kind : "numbers", "whole", "booleans", "texts" or "times"
     known : array of bool
     order : the categories in their order, as texts; None for columns without categories
+    labels : the same as the caller has them, or the distinct values of a column of texts
     ordered : whether the order means something
     """
 
@@ -87,7 +88,8 @@ class Column:
             level = column["levels"][int(value)]
             return level if self.kind == "times" else self._back(level)
         if column["kind"] != "date":
-            return text_of(value) if self.kind == "texts" else self._back(float(value))
+            as_text = self.kind == "texts" and all(isinstance(label, str) for label in self.labels)
+            return text_of(value) if as_text else float(value) if self.kind == "texts" else self._back(float(value))
         seconds = 86_400 * value
         return self._back(seconds) if self.kind == "times" else _moment(seconds).isoformat(sep=" ").removesuffix(" 00:00:00")
 
@@ -95,7 +97,7 @@ class Column:
         """Cells that are levels: what the native reader takes, and the way back."""
         texts = [text_of(label) for label in labels]
         back = dict(zip(texts, labels, strict=True))
-        self.order, self.ordered = texts, is_ordered
+        self.order, self.ordered, self.labels = texts, is_ordered, labels
         codes = np.ascontiguousarray(codes, dtype=np.int64)
         return "texts", (texts, codes, is_ordered), lambda text: back.get(text, text)
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from npb import _native
 from npb._base import Base, TableBase, _numbers, _with_names, first_text, with_running_doc
 from npb._classes import encoded, named
-from npb._frames import package
+from npb._frames import frame, numbers_of, package
 from npb._matrix import entries, sparse_frame
 from npb._schema import of_beside, to_beside, write_beside
 
@@ -225,6 +225,9 @@ class MultiLabelLatentFeatures(TableBase):
 
 def _known(Y):
     """Labels as numbers; a sparse matrix as a dense one."""
+    Y = frame(Y)
+    if hasattr(Y, "columns"):
+        return numbers_of(Y)
     return Y.toarray() if sparse.issparse(Y) else _numbers(Y)
 
 

@@ -442,7 +442,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         check_is_fitted(self)
         ((n, _), rows, columns, values), (new, given) = named_entries(X)
         features = _features(row_features, n, "row_features")
-        names = np.array([given.name(j) for j in range(int(columns.max(initial=-1)) + 1)], dtype=object)
+        names = np.array([given.name(j) for j in range(int(columns.max()) + 1 if len(columns) else 0)], dtype=object)
         ends = []
         for i in range(n):
             own = rows == i

@@ -30,7 +30,10 @@ class Schema:
         for j, (column, (why, notable, _)) in enumerate(zip(columns, guesses, strict=True)):
             if column.name in measures:
                 found[j] |= _declared(column, measures[column.name])
-            elif notable:
+            elif column.is_category and found[j]["levels"] is None and found[j]["role"] == "feature":
+                # Categories that are numbers are categories all the same.
+                found[j] |= _declared(column, "ordinal" if column.ordered else "categorical")
+            elif _is_news(notable, found[j], why):
                 warnings.warn(f"{who}: column {column.name!r}: {why}", UserWarning, stacklevel=4)
         return cls(reader.with_columns(found), measures)
 
@@ -42,7 +45,7 @@ class Schema:
         for one, column, (why, notable, names_rows) in zip(found, columns, guesses, strict=True):
             if not names_rows and _is_of_numbers(one, column):
                 one |= {"kind": "real", "role": "feature", "levels": None, "period": None, "date": None}
-            elif names_rows or (notable and column.kind not in ("numbers", "whole")):
+            elif names_rows or (column.kind not in ("numbers", "whole") and _is_news(notable, one, why)):
                 warnings.warn(f"{who}: column {column.name!r}: {why}", UserWarning, stacklevel=5)
         return cls(reader.with_columns(found), ())
 
@@ -70,6 +73,11 @@ class Schema:
             if not line.startswith("skipped"):
                 warnings.warn(f"{who}: {_from_0(line)}", UserWarning, stacklevel=4)
         return rows
+
+
+def _is_news(notable, column, why):
+    """Whether somebody should hear what a column is taken for; of dates, which may differ in all rows, only if some cells are marks."""
+    return notable and (column["kind"] != "date" or "but for" in why)
 
 
 def _from_0(text):

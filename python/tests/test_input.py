@@ -363,7 +363,7 @@ def test_tables_of_odd_columns():
 def test_schemas_that_are_none(tmp_path, moons):
     model = npb.MixedTableModel(**TABLES["MixedTableModel"][0]).fit(moons[0])
     model.save(tmp_path / "fit")
-    for text, message in (("columns = [", "is no schema"), ("x = 1", "no list of columns"), ("columns = 3", "no list of columns")):
+    for text, message in (("columns = [", "is no schema"), ("x = 1", "(?s)is no schema.*unknown field `x`"), ("columns = 3", "(?s)is no schema.*expected a sequence")):
         (tmp_path / "fit.toml").write_text(text)
         with pytest.raises(ValueError, match=message):
             npb.MixedTableModel.load(tmp_path / "fit")

@@ -140,7 +140,7 @@ def test_periods_and_times_of_day():
 def test_known_cells_are_not_changed():
     """Fractions of seconds, zones, whole numbers beyond 2^53."""
     x = np.where(np.arange(N) == 5, np.nan, X[:, 1])
-    times = pandas.Series(pandas.Timestamp("2024-03-01 12:00:00.250", tz="Asia/Tokyo") + pandas.to_timedelta(np.arange(N) * 1.75, "s")).where(np.arange(N) != 8)
+    times = pandas.Series(pandas.Timestamp("2024-03-01 12:00:00.250", tz="Asia/Tokyo") + pandas.to_timedelta(np.arange(N) * 1.75, "s")).where(np.arange(N) != 8).array
     large = pandas.array([None if k == 9 else 9_007_199_254_740_993 + 1000 * k * k for k in range(N)], dtype="Int64")
     frame = pandas.DataFrame({"t": times, "k": large, "x": x}, index=[f"r{k}" for k in range(N)])
     done = npb.MixedTableModel(**SHORT).fit(frame).impute(frame)
