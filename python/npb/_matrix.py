@@ -103,8 +103,24 @@ def named_entries(X, sides=("rows", "columns"), duplicates="error"):
     for k in np.flatnonzero(~(np.abs(values) < 1e150))[:1]:
         found = "contains infinity or NaN" if not np.isfinite(values[k]) else "has a value that is too large"
         raise ValueError(f"Input X {found}: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
-    cells = _once(rows, columns, values, duplicates) if duplicates != "error" else (rows, columns, values)
-    return (shape, *cells), tuple(map(Side, sides, names))
+    found = tuple(map(Side, sides, names))
+    if duplicates == "error":
+        if isinstance(X, tuple) or sparse.issparse(X):
+            _check_once(rows, columns, found)
+        return (shape, rows, columns, values), found
+    return (shape, *_once(rows, columns, values, duplicates)), found
+
+
+def _check_once(rows, columns, sides):
+    """Raises ValueError for the first cell that is given twice."""
+    keys = rows.astype(np.uint64) << np.uint64(32) | columns
+    order = np.argsort(keys, kind="stable")
+    again = order[1:][keys[order[1:]] == keys[order[:-1]]]
+    if len(again):
+        k = again.min()
+        cell = ", ".join(f"{side.what.removesuffix('s')} {side.name(place)!r}" for side, place in zip(sides, (int(rows[k]), int(columns[k])), strict=True))
+        first = np.flatnonzero(keys == keys[k])[0]
+        raise ValueError(f'{cell} is given twice (entries {first} and {k}); keep one, or say duplicates="last" or "mean"')
 
 
 def _once(rows, columns, values, duplicates):

@@ -97,8 +97,8 @@ def test_one_unknown_film_does_not_fail_all():
 
 def test_cells_that_are_given_twice():
     users, films, stars = [*USERS, 11, 11], [*FILMS, FILMS[0], FILMS[0]], [*STARS, 1.0, 3.0]
-    for estimator in (npb.BayesianMatrixCompletion(**SHORT), npb.HybridRecommender(like_from=4)):
-        with pytest.raises(ValueError, match="row 0"):
+    for estimator, what in ((npb.BayesianMatrixCompletion(**SHORT), "row 11, column"), (npb.HybridRecommender(like_from=4), "user 11, item")):
+        with pytest.raises(ValueError, match=rf"{what} {FILMS[0]} is given twice \(entries 0 and 48\).*duplicates="):
             estimator.fit((users, films, stars))
         with pytest.raises(ValueError, match='must be "error", "last" or "mean"'):
             estimator.fit((users, films, stars), duplicates="first")
