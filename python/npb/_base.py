@@ -7,7 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from npb import _native
+from npb._frames import check_names, columns_of, frame, is_missing, is_plain, no_number, numbers_of, package, unmasked
+from npb._schema import Schema, read_beside, write_beside
 
 # scikit-learn's names of settings, and where they stand in configurations of the Rust crates.
 _SKLEARN_NAMES = {"max_iter": "max_iterations", "tol": "tolerance"}
@@ -202,7 +206,12 @@ def _put(config, place, value):
 
 
 class TableBase(Base):
-    """An estimator of a 2-D table of numbers with holes."""
+    """An estimator of a 2-D table of numbers with holes.
+
+    Of a frame that holds other columns, too, a schema makes numbers as the command does: 0 and 1 for each level of a category but the first, days for dates.
+    """
+
+    _schema = None
 
     def _table(self, X, reset=False, **options):
         """The table as C-contiguous float64: the caller's own memory if it is that already.
@@ -211,15 +220,40 @@ class TableBase(Base):
         """
         if reset:
             self.__dict__.pop("_fit", None)
+            self.__dict__.pop("_schema", None)
         else:
             check_is_fitted(self)
-        X = _numbers(X)
-        _check_columns(X)
-        try:
-            table = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, **options)
-        except ValueError as error:
-            raise first_text(X) or error from None
+        X = unmasked(frame(X))
+        if hasattr(X, "columns"):
+            X = self._of_frame(X, reset)
+            table = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False, input_name="X", estimator=self, **options)
+        else:
+            X = _numbers(X)
+            if getattr(getattr(X, "dtype", None), "kind", "") in ("M", "m"):
+                raise ValueError("X holds dates: make numbers of them, such as days since the first, or give a frame")
+            try:
+                table = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, **options)
+            except ValueError as error:
+                raise first_text(X) or error from None
         self._check_infinite(table)
+        return table
+
+    def _of_frame(self, X, reset):
+        """The numbers of a frame, whose names are checked."""
+        X = _with_names(X, reset or not hasattr(self, "feature_names_in_"))
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        who = type(self).__name__
+        if reset and not (is_plain(X) and not _names_rows(X)):
+            columns = columns_of(X)
+            rows = Schema.of_numbers(columns, who).read(columns, who)
+            self._schema = Schema(rows.reader(), ())
+        elif self._schema is None:
+            return X if is_plain(X) else numbers_of(X)
+        else:
+            rows = self._schema.read(columns_of(X), who)
+        table, names = rows.numbers()
+        if not names:
+            raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: no column says anything")
         return table
 
     def _check_infinite(self, X):
@@ -235,78 +269,90 @@ class TableBase(Base):
             )
 
     def _column(self, j):
-        names = getattr(self, "feature_names_in_", None)
-        return f"{j}" if names is None else f"{names[j]!r}"
+        names = self._names()
+        return repr(names[j]) if names else f"{j}"
 
     def _names(self):
+        """Names of the columns that the model sees."""
+        if self._schema is not None:
+            return self._schema.reader.number_names()
         names = getattr(self, "feature_names_in_", None)
         return [] if names is None else [str(name) for name in names]
 
     def _take(self, fit):
         super()._take(fit)
         names = fit.column_names()
-        if not hasattr(self, "n_features_in_"):
-            self.n_features_in_ = len(names)
-            # Columns without names are called x0, x1, ... in files.
-            if names != [f"x{j}" for j in range(len(names))]:
-                self.feature_names_in_ = np.array(names, dtype=object)
+        if hasattr(self, "n_features_in_"):
+            return
+        if self._schema is not None:
+            names = [column["name"] for column in self._schema.columns if column["role"] in ("feature", "ignored")]
+        self.n_features_in_ = len(names)
+        # Columns without names are called x0, x1, ... in files.
+        if names != [f"x{j}" for j in range(len(names))]:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def save(self, path):
+        """Writes the fit to a file that `load` and the Rust crate read, with a checksum; a file that is there is replaced when the new one is whole.
+
+        What columns are that are no numbers is written beside it, `path` + ".toml".
+        """
+        super().save(path)
+        write_beside(path, None if self._schema is None else self._schema.text())
+
+    @classmethod
+    def load(cls, path, schema=None):
+        """A fitted estimator from a file that `save`, or the Rust crate, has written.
+
+        Parameters
+        ----------
+        path : file of the fit
+        schema : file that says what the columns of frames are, as `npb export MODEL --part schema` writes it; None for `path` + ".toml", if there is one
+
+        The file holds the fit, not the parameters of the estimator: they have their defaults. Class names come back as texts, or as integers if all are.
+        """
+        self = cls()
+        text = read_beside(path) if schema is None else open(schema, encoding="utf-8").read()
+        fit = cls._native.load(path)
+        if text is not None:
+            self._schema = Schema.of_text(text)
+            if self._schema.reader.number_names() != fit.column_names():
+                raise ValueError(f"schema: becomes the columns {self._schema.reader.number_names()}, the fit has {fit.column_names()}")
+        self._take(fit)
+        return self
 
 
-def frame(X):
-    """A table of Arrow (of pyarrow, any stream of record batches) as a frame of pandas or polars; everything else as it is."""
-    if _package(X) in ("pandas", "polars") or not hasattr(X, "__arrow_c_stream__"):
+def _with_names(X, may_count):
+    """A frame whose names are texts, or none where they only count the columns."""
+    names = list(X.columns)
+    if package(X) != "pandas" or all(isinstance(name, str) for name in names):
+        check_names(names)
         return X
-    try:
-        import pandas  # noqa: F401
-        import pyarrow
-
-        return pyarrow.table(X).to_pandas()
-    except ImportError:
-        pass
-    try:
-        import polars
-    except ImportError:
-        raise ImportError("a table of Arrow needs pyarrow and pandas, or polars") from None
-    return polars.DataFrame(X)
+    whole = all(isinstance(name, numbers.Integral) for name in names)
+    if may_count and whole and sorted(names) == list(range(len(names))):
+        if names != sorted(names):
+            raise ValueError(f"columns are numbered from 0, and stand in the order {names}: put them in order, X[sorted(X.columns)]")
+        return X
+    named = X.copy(deep=False)
+    named.columns = [str(name) for name in names]
+    check_names(named.columns)
+    return named
 
 
-def unmasked(X):
-    """A masked array with NaN for what is masked; everything else as it is."""
-    return X.astype(float).filled(np.nan) if np.ma.isMaskedArray(X) else X
+def _names_rows(X):
+    """Whether a column only names the rows, by its name."""
+    if not len(X.columns) or not len(X):
+        return False
 
+    def found(part):
+        return [names_rows for _, _, names_rows in _native.Reader.guess([column.native for column in columns_of(part)])[1]]
 
-def _package(X):
-    return type(X).__module__.partition(".")[0]
+    return found(X[list(X.columns[:1])])[0] or any(found(X.head(5))[1:])
 
 
 def _at(config, place):
     for key in place:
         config = config.get(key) if isinstance(config, dict) else None
     return config
-
-
-def check_names(names):
-    """Raises ValueError for a column name that occurs twice."""
-    seen = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"the column name {name!r} occurs twice")
-        seen.add(name)
-
-
-def _check_columns(X):
-    """Names once, and no dates, which NumPy would take for numbers, and what is missing of them for one of these."""
-    if hasattr(X, "columns"):
-        check_names(X.columns)
-        for name in X.columns:
-            if _of_dates(X[name].dtype):
-                raise ValueError(f"column {name!r} holds dates: make numbers of them, such as days since the first, or use MixedTableModel, which knows dates")
-    elif _of_dates(getattr(X, "dtype", None)):
-        raise ValueError("X holds dates: make numbers of them, such as days since the first, or use MixedTableModel, which knows dates")
-
-
-def _of_dates(dtype):
-    return getattr(dtype, "kind", "") in ("M", "m") or getattr(dtype, "is_temporal", lambda: False)()
 
 
 def count(name, value, least=1, most=100_000):
@@ -317,18 +363,11 @@ def count(name, value, least=1, most=100_000):
 
 
 def first_text(X):
-    """An error that names the first cell that is a text and no number, or None."""
-    if hasattr(X, "columns"):
-        columns = [(str(name), X[name]) for name in X.columns]
-    else:
-        columns = list(enumerate(np.asarray(X, dtype=object).T)) if np.ndim(X) == 2 else []
-    for name, column in columns:
+    """An error that names the first cell of an array that is a text and no number, or None."""
+    for name, column in enumerate(np.asarray(X, dtype=object).T) if np.ndim(X) == 2 else ():
         for row, value in enumerate(column):
             if isinstance(value, str) and not _is_number(value):
-                return ValueError(
-                    f"row {row}, column {name!r}: could not convert string to float: {value!r}; encode categories as numbers "
-                    "(scikit-learn's OneHotEncoder, OrdinalEncoder), or use MixedTableModel, which knows categories"
-                )
+                return no_number(row, name, value)
     return None
 
 
@@ -341,10 +380,12 @@ def _is_number(text):
 
 
 def _numbers(X):
-    """Objects with None or pd.NA as floats with NaN, masked cells as NaN, tables of Arrow as frames; everything else as it is."""
+    """Objects with None or pd.NA as floats with NaN, masked cells as NaN, frames whose columns are of other types as arrays; everything else as it is."""
     X = unmasked(frame(X))
-    if _package(X) == "pandas" and getattr(X, "ndim", 0) == 2:
-        return X.where(X.notna(), np.nan) if (X.dtypes == object).any() else X
+    if hasattr(X, "columns"):
+        return X if is_plain(X) else numbers_of(X)
+    if package(X) in ("pandas", "polars"):
+        return numbers_of(X.to_frame())[:, 0]
     if isinstance(X, (list, tuple)):
         # None in lists of numbers.
         array = np.asarray(X, dtype=object) if _has_none(X) else None
@@ -359,14 +400,6 @@ def _numbers(X):
 
 def _has_none(rows):
     return any(cell is None for row in rows if isinstance(row, (list, tuple)) for cell in row)
-
-
-def is_missing(value):
-    """None, NaN, NaT or pd.NA: all that is not equal to itself, or not known to be."""
-    if value is None:
-        return True
-    same = value == value
-    return not same if isinstance(same, (bool, np.bool_)) else True
 
 
 def _object_numbers(array):

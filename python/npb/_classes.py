@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from npb._base import is_missing
+from npb._frames import is_missing
 
 
 def labelled(y):
@@ -52,7 +52,9 @@ def encoded(y):
 
 
 def named(names):
-    """Names of a file: integers, or floats, if all of them are as Python writes them."""
+    """Names of a file: truth values, integers, or floats, if all of them are as Python writes them."""
+    if set(names) == {"False", "True"}:
+        return np.array([name == "True" for name in names])
     for kind in (int, float):
         try:
             numbers = [kind(name) for name in names]

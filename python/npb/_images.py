@@ -6,7 +6,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, TableBase, is_missing, unmasked, with_running_doc
+from npb._base import Base, TableBase, with_running_doc
+from npb._frames import is_missing, package, unmasked
 from npb._posterior import Sampled
 
 _MODEL_DOC = """
@@ -93,10 +94,45 @@ class BetaProcessDenoiser(Sampled, Base):
         self.checkpoint_every = checkpoint_every
 
     def fit(self, X, y=None):
-        """Restores an image of shape (height, width) or (height, width, channels); NaN marks missing pixels."""
+        """Restores an image of shape (height, width) or (height, width, channels), or one of Pillow; NaN marks missing pixels, alpha 0 too."""
+        self._restore(*self._read(X))
+        return self
+
+    def inpaint(self, X, mask=None, denoise=False):
+        """An image with its holes filled, in the type of X. Known pixels are given back as they are, unless `denoise` says that these are restored, too.
+
+        Parameters
+        ----------
+        X : image as in :meth:`fit`; NaN and alpha 0 are holes
+        mask : array of shape (height, width), or an image of Pillow; what is not 0 is a hole
+        """
+        image, shape, alpha = self._read(X)
+        if mask is not None:
+            holes = _plain_image(mask)[0]
+            holes = np.asarray(holes if holes.ndim == 2 else holes.any(axis=2), dtype=bool)
+            if holes.shape != shape[:2]:
+                raise ValueError(f"mask: has the shape {holes.shape}, the image {shape[:2]}")
+            image = np.where(holes if image.ndim == 2 else holes[..., None], np.nan, image.astype(np.float64))
+        known = ~np.isnan(image)
+        if known.all():
+            raise ValueError("the image has no hole: mark missing pixels by NaN, by alpha 0 or in `mask`")
+        self._restore(image, shape, alpha)
+        kind = _plain_image(X)[0].dtype
+        mean = self._fit.mean().reshape(image.shape)
+        done = np.where(known, image, mean) if not denoise else mean
+        if kind.kind in "iu":
+            done = np.clip(np.round(done), np.iinfo(kind).min, np.iinfo(kind).max)
+        if alpha is not None:
+            # What was transparent is there now.
+            opaque = np.where(alpha > 0, alpha, np.iinfo(alpha.dtype).max if alpha.dtype.kind in "iu" else 1)
+            done = np.concatenate([done.reshape(*shape[:2], -1), opaque], axis=2)
+        return done.astype(kind if kind.kind in "iuf" else np.float64).reshape(shape)
+
+    def _read(self, X):
+        """An image with NaN for holes, its shape as it was given, and alpha if it has any."""
         if sparse.issparse(X):
             raise TypeError("Sparse data was passed, but a dense image is required: use X.toarray()")
-        X = np.asarray(unmasked(X))
+        X, has_alpha = _plain_image(X)
         if X.dtype == object:
             # None and pd.NA among numbers.
             missing = np.frompyfunc(is_missing, 1, 1)(X).astype(bool)
@@ -111,9 +147,12 @@ class BetaProcessDenoiser(Sampled, Base):
         if X.dtype.kind not in "buif":
             raise ValueError(f"an image holds numbers, found {X.dtype}")
         shape, alpha = X.shape, None
-        if self._has_alpha(X):
+        if has_alpha if has_alpha is not None and self.alpha is None else self._has_alpha(X):
             alpha = X[..., -1:]
             X = np.where(alpha > 0, X[..., :-1].astype(np.float64), np.nan)
+        return X, shape, alpha
+
+    def _restore(self, X, shape, alpha):
         channels = 1 if X.ndim == 2 else X.shape[2]
         flat = np.ascontiguousarray(X, dtype=np.float64).reshape(X.shape[0], -1)
         settings = self._settings(("alpha",), self._native.suited_to(flat, channels))
@@ -123,7 +162,6 @@ class BetaProcessDenoiser(Sampled, Base):
                 settings[name] = [settings[name]] * 2
         fit = self._fit_native(flat, channels, settings=settings)
         self._take(fit, shape, alpha)
-        return self
 
     def _has_alpha(self, X):
         if self.alpha and (X.ndim != 3 or X.shape[2] < 2):
@@ -164,6 +202,16 @@ class BetaProcessDenoiser(Sampled, Base):
         check_is_fitted(self)
         lower, upper = self._fit.interval(level)
         return self._like_input(lower), self._like_input(upper)
+
+
+def _plain_image(X):
+    """An image as an array, and whether its last channel is alpha; None where that is not known."""
+    if package(X) != "PIL":
+        return np.asarray(unmasked(X)), None
+    # Positions in a palette are no colours.
+    if X.mode in ("P", "PA"):
+        X = X.convert("RGBA" if X.mode == "PA" or "transparency" in X.info else "RGB")
+    return np.asarray(X), X.mode in ("LA", "RGBA")
 
 
 @with_running_doc

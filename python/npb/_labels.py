@@ -3,14 +3,17 @@
 import warnings
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from npb import _native
-from npb._base import Base, TableBase, _numbers, first_text, with_running_doc
-from npb._classes import encoded
-from npb._matrix import entries
+from npb._base import Base, TableBase, _numbers, _with_names, first_text, with_running_doc
+from npb._classes import encoded, named
+from npb._frames import frame, numbers_of, package
+from npb._matrix import entries, sparse_frame
+from npb._schema import of_beside, to_beside, write_beside
 
 
 @with_running_doc
@@ -120,7 +123,7 @@ class MultiLabelLatentFeatures(TableBase):
         Parameters
         ----------
         X : array or frame of shape (n, n_features); NaN is missing
-        Y : array or frame of shape (n, n_labels); NaN is unknown
+        Y : array, frame or sparse matrix of shape (n, n_labels); NaN is unknown, what a sparse matrix does not store is 0
         """
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -128,10 +131,9 @@ class MultiLabelLatentFeatures(TableBase):
             raise ValueError("X and Y have different indexes: put their rows in the same order, Y.loc[X.index]")
         X = self._table(X, reset=True, ensure_min_samples=2)
         names = [str(name) for name in getattr(Y, "columns", ())]
-        Y = _numbers(Y)
+        Y = np.asarray(_known(Y))
         if text := first_text(Y):
             raise text
-        Y = np.asarray(Y)
         if Y.ndim > 2:
             raise ValueError(f"Y: must have one column for each label, found an array of shape {Y.shape}")
         self._flat = Y.ndim == 1
@@ -141,7 +143,7 @@ class MultiLabelLatentFeatures(TableBase):
             raise ValueError(f"Unknown label type: labels are 0 or 1; {error}") from None
         if len(Y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(Y)]}")
-        names = names or [f"y{j}" for j in range(Y.shape[1])]
+        names = names or (["y"] if self._flat else [f"y{j}" for j in range(Y.shape[1])])
         for number in self.numbers:
             if number not in names and number not in range(len(names)):
                 raise ValueError(f"numbers: Y has no column {number!r}")
@@ -173,13 +175,14 @@ class MultiLabelLatentFeatures(TableBase):
 
     def _take(self, fit):
         super()._take(fit)
+        # A list of labels has no name.
+        self._flat = getattr(self, "_flat", fit.label_names() == ["y"])
         self.label_names_ = fit.label_names()
         self.objective_ = fit.trace()
         self.n_iter_ = len(self.objective_)
         self.converged_ = fit.has_converged()
         self.members_ = fit.members()
         self.notes_ = fit.notes()
-        self._flat = getattr(self, "_flat", False)
 
     def decision_function(self, X):
         """Log-odds of labels (with inputs="none" margins), values of numbers: array of shape (n, n_labels)."""
@@ -196,7 +199,7 @@ class MultiLabelLatentFeatures(TableBase):
     def score(self, X, y):
         """Mean over columns of y: for labels the share of right decisions, for numbers R^2. What is unknown (NaN) is left out."""
         found = self.predict(X)
-        Y = np.asarray(_numbers(y), dtype=np.float64).reshape(len(found), -1)
+        Y = np.asarray(_known(y), dtype=np.float64).reshape(len(found), -1)
         found = found.reshape(len(found), -1)
         if Y.shape != found.shape:
             raise ValueError(f"y: must have {found.shape[1]} columns, found {Y.shape[1]}")
@@ -218,6 +221,14 @@ class MultiLabelLatentFeatures(TableBase):
         """The latent features in use: list of dict with `feature`, `expected_use`, `columns` that load on it and labels that it `drives`."""
         check_is_fitted(self)
         return self._fit.features()
+
+
+def _known(Y):
+    """Labels as numbers; a sparse matrix as a dense one."""
+    Y = frame(Y)
+    if hasattr(Y, "columns"):
+        return numbers_of(Y)
+    return Y.toarray() if sparse.issparse(Y) else _numbers(Y)
 
 
 def _score(y, found, is_label):
@@ -252,6 +263,8 @@ class MaxMarginTopics(TransformerMixin, Base):
     n_iter_ : int, objective_ : array, converged_ : bool
     n_features_in_ : int
         Words.
+    feature_names_in_ : array of str
+        The words, where their names are known.
     """
 
     _native = _native.Topics
@@ -290,15 +303,20 @@ class MaxMarginTopics(TransformerMixin, Base):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
-    def fit(self, X, y=None, *, numbers=False):
+    def fit(self, X, y=None, *, numbers=False, words=None):
         """Fits topics to counts.
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_documents, n_words): how often each word occurs; NaN is not allowed
+        X : array, frame or sparse matrix of shape (n_documents, n_words): how often each word occurs; NaN is not allowed
         y : array of shape (n_documents,): a class each, or with `numbers=True` a number each; None for topics alone (LDA)
+        words : names of the words of a matrix, such as `CountVectorizer.get_feature_names_out()` gives them; those of a frame are its columns
         """
-        shape, *cells = _counts(X)
+        shape, *cells = self._counts(X, reset=True)
+        if words is not None:
+            if len(words) != shape[1]:
+                raise ValueError(f"words: there are {len(words)} names for {shape[1]} words")
+            self.feature_names_in_ = np.array([str(word) for word in words], dtype=object)
         classes = targets = None
         self.__dict__.pop("classes_", None)
         if y is not None and numbers:
@@ -311,7 +329,6 @@ class MaxMarginTopics(TransformerMixin, Base):
         for given in (classes and classes[0], targets):
             if given is not None and len(given) != shape[0]:
                 raise ValueError(f"Found input variables with inconsistent numbers of samples: {[shape[0], len(given)]}")
-        self.n_features_in_ = shape[1]
         self._take(self._fit_native(shape, *cells, classes, targets))
         return self
 
@@ -330,11 +347,44 @@ class MaxMarginTopics(TransformerMixin, Base):
         if not hasattr(self, "classes_") and fit.n_scores() > 1:
             self.classes_ = np.arange(fit.n_scores())
 
+    def save(self, path):
+        """Writes the fit to a file that `load` and the Rust crate read; names of words and classes beside it, `path` + ".toml"."""
+        super().save(path)
+        write_beside(path, to_beside(words=getattr(self, "feature_names_in_", None), classes=getattr(self, "classes_", None)))
+
+    @classmethod
+    def load(cls, path):
+        """A fitted estimator from a file that `save`, or the Rust crate, has written; without the file of the names beside it words and classes are numbers."""
+        self = cls()
+        fit = cls._native.load(path)
+        beside = of_beside(path, words=fit.n_words(), classes=fit.n_scores())
+        if "words" in beside:
+            self.feature_names_in_ = np.array(beside["words"], dtype=object)
+        if "classes" in beside:
+            self.classes_ = named(beside["classes"])
+        self._take(fit)
+        return self
+
+    def _counts(self, X, reset=False):
+        """Words that occur, as entries; names of columns are checked."""
+        if package(X) == "pandas" and hasattr(X, "columns"):
+            X = _with_names(X, reset or not hasattr(self, "feature_names_in_"))
+        if hasattr(X, "columns"):
+            if reset:
+                self.__dict__.pop("feature_names_in_", None)
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        found = _counts(X)
+        if reset:
+            self.n_features_in_ = found[0][1]
+            if not hasattr(X, "columns"):
+                self.__dict__.pop("feature_names_in_", None)
+        elif found[0][1] != self.n_features_in_:
+            raise ValueError(f"X has {found[0][1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
+        return found
+
     def _ask(self, X, question):
         check_is_fitted(self)
-        shape, *cells = _counts(X)
-        if shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
+        shape, *cells = self._counts(X)
         return getattr(self._fit, question)(shape, *cells, self._threads())
 
     def transform(self, X):
@@ -360,17 +410,19 @@ class MaxMarginTopics(TransformerMixin, Base):
         return accuracy_score(y, found) if hasattr(self, "classes_") else r2_score(y, found)
 
     def top_words(self, topic, n=10):
-        """The n most probable words of a topic: list of (word, probability)."""
+        """The n most probable words of a topic: list of (word, probability); words by their names, where these are known."""
         check_is_fitted(self)
-        return self._fit.top_words(int(topic), n)
+        names = getattr(self, "feature_names_in_", None)
+        return [(word if names is None else names[word], p) for word, p in self._fit.top_words(int(topic), n)]
 
 
 def _counts(X):
     """Words that occur, as entries."""
+    X = sparse_frame(X)
     if hasattr(X, "tocoo"):
         shape, rows, columns, values = entries(X)
     else:
-        X = check_array(X, dtype=np.float64, input_name="X")
+        X = check_array(_numbers(X), dtype=np.float64, input_name="X")
         rows, columns = (index.astype(np.uint32) for index in np.nonzero(X))
         shape, values = X.shape, X[rows, columns]
     for k in np.flatnonzero(values < 0)[:1]:

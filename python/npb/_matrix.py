@@ -1,13 +1,17 @@
 """Matrices most of whose entries are missing (crate npb-bsvd), recommenders (npb-hbrec)."""
 
+import warnings
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
-from npb._base import Base, _numbers, count, differ, first_text, is_missing, with_running_doc
+from npb._base import Base, _numbers, count, differ, first_text, with_running_doc
 from npb._classes import named
+from npb._frames import frame, is_missing, package
 from npb._posterior import Sampled
+from npb._schema import of_beside, to_beside, write_beside
 
 
 class Side:
@@ -28,6 +32,17 @@ class Side:
         if self.names is None:
             return _indices(self.what, keys)
         return np.array([self.place(key) for key in keys], dtype=np.uint32)
+
+    def known(self, keys, size):
+        """Numbers of these rows or columns, 0 for those that there are not, and which there are."""
+        if self.names is None:
+            places = _indices(self.what, keys)
+            known = places < size
+        else:
+            found = [self._place.get(key, self._place.get(str(key))) for key in keys]
+            known = np.array([place is not None for place in found], dtype=bool)
+            places = np.array([place or 0 for place in found], dtype=np.uint32)
+        return np.where(known, places, 0).astype(np.uint32), known
 
     def place(self, key):
         if self.names is None:
@@ -50,9 +65,12 @@ def entries(X):
     return named_entries(X)[0]
 
 
-def named_entries(X, sides=("rows", "columns")):
-    """The entries, and the sides of the matrix, which errors call so."""
+def named_entries(X, sides=("rows", "columns"), duplicates="error"):
+    """The entries, and the sides of the matrix, which errors call so; `duplicates` says what becomes of a cell that is given twice."""
+    if duplicates not in ("error", "last", "mean"):
+        raise ValueError(f'duplicates={duplicates!r}: must be "error", "last" or "mean"')
     names = (None, None)
+    of_frame, X = X, sparse_frame(X)
     if isinstance(X, tuple) and len(X) in (3, 4):
         (rows, of_rows), (columns, of_columns) = (_keys(side, keys, len(X) == 4) for side, keys in zip(sides, X[:2], strict=True))
         names = (of_rows, of_columns)
@@ -67,13 +85,13 @@ def named_entries(X, sides=("rows", "columns")):
             raise ValueError(f"a sparse matrix of real numbers has two dimensions, found {X.ndim} of {X.dtype}")
         rows, columns = coo.row.astype(np.uint32), coo.col.astype(np.uint32)
         values, shape = np.ascontiguousarray(coo.data, dtype=np.float64), coo.shape
+        if of_frame is not X:
+            names = _names_of(of_frame)
     else:
-        X = _numbers(X)
+        X = frame(X)
         if hasattr(X, "columns"):
-            # The index of pandas that only counts the rows is no name.
-            index = getattr(X, "index", None)
-            only_counts = index is None or list(index) == list(range(len(X)))
-            names = (None if only_counts else index, X.columns)
+            names = _names_of(X)
+        X = _numbers(X)
         try:
             X = check_array(X, dtype=np.float64, ensure_all_finite=False)
         except ValueError as error:
@@ -85,7 +103,56 @@ def named_entries(X, sides=("rows", "columns")):
     for k in np.flatnonzero(~(np.abs(values) < 1e150))[:1]:
         found = "contains infinity or NaN" if not np.isfinite(values[k]) else "has a value that is too large"
         raise ValueError(f"Input X {found}: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
-    return (shape, rows, columns, values), tuple(map(Side, sides, names))
+    found = tuple(map(Side, sides, names))
+    if duplicates == "error":
+        if isinstance(X, tuple) or sparse.issparse(X):
+            _check_once(rows, columns, found)
+        return (shape, rows, columns, values), found
+    return (shape, *_once(rows, columns, values, duplicates)), found
+
+
+def _check_once(rows, columns, sides):
+    """Raises ValueError for the first cell that is given twice."""
+    keys = rows.astype(np.uint64) << np.uint64(32) | columns
+    order = np.argsort(keys, kind="stable")
+    again = order[1:][keys[order[1:]] == keys[order[:-1]]]
+    if len(again):
+        k = again.min()
+        cell = ", ".join(f"{side.what.removesuffix('s')} {side.name(place)!r}" for side, place in zip(sides, (int(rows[k]), int(columns[k])), strict=True))
+        first = np.flatnonzero(keys == keys[k])[0]
+        raise ValueError(f'{cell} is given twice (entries {first} and {k}); keep one, or say duplicates="last" or "mean"')
+
+
+def _once(rows, columns, values, duplicates):
+    """Every cell once, with the last or the mean of its values; cells in the order in which they come first."""
+    keys = rows.astype(np.uint64) << np.uint64(32) | columns
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    if duplicates == "mean":
+        found = np.bincount(group, values) / np.bincount(group)
+    else:
+        found = np.empty(len(first))
+        found[group] = values
+    order = np.argsort(first)
+    return rows[first[order]], columns[first[order]], found[order]
+
+
+def _names_of(X):
+    """Names of rows and columns of a frame; an index of pandas that only counts the rows is no name."""
+    index = getattr(X, "index", None)
+    only_counts = index is None or list(index) == list(range(len(X)))
+    return None if only_counts else index, X.columns
+
+
+def sparse_frame(X):
+    """A frame of pandas whose columns are all sparse as a sparse matrix of what they store; everything else as it is."""
+    if package(X) != "pandas" or getattr(X, "ndim", 0) != 2 or not all(hasattr(dtype, "fill_value") for dtype in X.dtypes):
+        return X
+    places = [(column.array.sp_index.to_int_index().indices, j, column.array.sp_values) for j, (_, column) in enumerate(X.items())]
+    rows = np.concatenate([rows for rows, _, _ in places])
+    columns = np.concatenate([np.full(len(rows), j) for rows, j, _ in places])
+    values = np.concatenate([values for _, _, values in places]).astype(np.float64)
+    known = ~np.isnan(values)
+    return sparse.coo_array((values[known], (rows[known], columns[known])), shape=X.shape)
 
 
 def _keys(what, keys, places):
@@ -212,7 +279,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
-    def fit(self, X, y=None, *, row_features=None, column_features=None):
+    def fit(self, X, y=None, *, row_features=None, column_features=None, duplicates="error"):
         """Fits the observed entries.
 
         Parameters
@@ -220,8 +287,10 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         X : array or frame of shape (n, p) with NaN where nothing is known; or a sparse matrix whose stored entries are the observed ones; or a tuple
             (rows, columns, values), where rows and columns are names, texts or whole numbers; or (rows, columns, values, shape), where whole numbers are places from 0
         row_features, column_features : arrays of shapes (n, q) and (p, r), complete, of like scales
+        duplicates : {"error", "last", "mean"}
+            What becomes of a cell that is given more than once.
         """
-        (shape, *cells), sides = named_entries(X)
+        (shape, *cells), sides = named_entries(X, duplicates=duplicates)
         rows = _features(row_features, shape[0], "row_features")
         columns = _features(column_features, shape[1], "column_features")
         settings = self._settings()
@@ -254,11 +323,24 @@ class BayesianMatrixCompletion(Sampled, _Entries):
 
     def _cells(self, rows, columns, level=0.9):
         check_is_fitted(self)
-        return self._fit.predict(self._rows.places(rows), self._columns.places(columns), level, self._threads())
+        n, p = self.shape_
+        rows, columns = list(rows), list(columns)
+        if len(rows) != len(columns):
+            raise ValueError(f"{len(rows)} rows, {len(columns)} columns: there must be one of each for every cell")
+        (i, known_rows), (j, known_columns) = self._rows.known(rows, n), self._columns.known(columns, p)
+        known = known_rows & known_columns
+        if not known.all():
+            k = np.flatnonzero(~known)[0]
+            what = f"rows: there is no {rows[k]!r}" if not known_rows[k] else f"columns: there is no {columns[k]!r}"
+            warnings.warn(f"{what}; {(~known).sum()} of {len(known)} cells are of rows or columns that were not in training: NaN", UserWarning, stacklevel=3)
+        found = np.full((len(known), 7), np.nan)
+        if known.any():
+            found[known] = self._fit.predict(i[known], j[known], level, self._threads())
+        return found
 
     def predict(self, rows, columns, return_sd=False):
         """Posterior means of the cells at `rows` and `columns` (lists of equal lengths: numbers from 0, or names if X had them), and the standard deviations
-        of new entries there if asked.
+        of new entries there if asked. NaN, with a warning, for rows and columns that were not in training: `fold_in` answers for a new row.
         """
         found = self._cells(rows, columns)
         return (found[:, 0], found[:, 4]) if return_sd else found[:, 0]
@@ -360,6 +442,29 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         found = self._fit.fold_in(pairs, [float(x) for x in features], level, self._threads())
         return found[:, 0], found[:, 5], found[:, 6]
 
+    def fold_in_rows(self, X, row_features=None, level=0.9):
+        """What is believed of many new rows, by their entries, without a new fit.
+
+        Parameters
+        ----------
+        X : entries as in :meth:`fit`, whose columns are columns of the fit (of a matrix without names: all of them, in their order)
+        row_features : array of shape (n_new, q), where the fit has features of rows
+
+        Returns
+        -------
+        rows : names or numbers of the new rows
+        mean, lower, upper : arrays of shape (n_new, p); the intervals are of new entries
+        """
+        check_is_fitted(self)
+        ((n, _), rows, columns, values), (new, given) = named_entries(X)
+        features = _features(row_features, n, "row_features")
+        names = np.array([given.name(j) for j in range(int(columns.max()) + 1 if len(columns) else 0)], dtype=object)
+        ends = []
+        for i in range(n):
+            own = rows == i
+            ends.append(self.fold_in(names[columns[own]], values[own], () if features is None else features[i], level))
+        return [new.name(i) for i in range(n)], *(np.array(one).reshape(n, self.shape_[1]) for one in zip(*ends, strict=True))
+
 
 @with_running_doc
 class HybridRecommender(_Entries):
@@ -419,28 +524,44 @@ class HybridRecommender(_Entries):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
-    def fit(self, X, y=None, *, item_features=None):
+    def fit(self, X, y=None, *, item_features=None, duplicates="error"):
         """Fits ratings.
 
         Parameters
         ----------
         X : ratings of users (rows) for items (columns), as in :meth:`BayesianMatrixCompletion.fit`
         item_features : array of shape (n_items, q), complete
+        duplicates : {"error", "last", "mean"}
+            What becomes of an item that a user has rated more than once.
         """
-        (shape, *cells), sides = named_entries(X, ("users", "items"))
+        (shape, *cells), sides = named_entries(X, ("users", "items"), duplicates)
         features = _features(item_features, shape[1], "item_features")
-        self._take(self._fit_native(shape, *cells, features))
-        self._users, self._items = sides
+        self._take(self._fit_native(shape, *cells, features), sides)
+        return self
+
+    def save(self, path):
+        """Writes the fit to a file that `load` and the Rust crate read; names of users and items beside it, `path` + ".toml"."""
+        super().save(path)
+        write_beside(path, to_beside(users=self._users.names, items=self._items.names))
+
+    @classmethod
+    def load(cls, path):
+        """A fitted estimator from a file that `save`, or the Rust crate, has written; without the file of the names beside it users and items are numbers."""
+        self = cls()
+        fit = cls._native.load(path)
+        n_users, n_items = fit.shape()
+        found = of_beside(path, users=n_users, items=n_items)
+        names = (named(found[key]).tolist() if key in found else None for key in ("users", "items"))
+        self._take(fit, tuple(map(Side, ("users", "items"), names)))
         return self
 
     def _trouble(self, fit):
         """Not judged: the base distribution is learned by few iterations by design."""
         return None
 
-    def _take(self, fit):
+    def _take(self, fit, sides):
         super()._take(fit)
-        # A file does not hold the names.
-        self._users, self._items = Side("users"), Side("items")
+        self._users, self._items = sides
         self.shape_ = fit.shape()
         self.n_features_in_ = self.shape_[1]
 

@@ -6,8 +6,9 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import TableBase, count, is_missing, with_running_doc
+from npb._base import TableBase, count, with_running_doc
 from npb._classes import encoded, labelled, named
+from npb._frames import is_missing
 
 _SETTINGS_DOC = """
     truncation : int, optional
@@ -195,7 +196,8 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
 
         Parameters
         ----------
-        X : array or frame of shape (n, n_features); NaN, None or pd.NA is missing
+        X : array or frame of shape (n, n_features); NaN, None or pd.NA is missing; in a frame categories become a column of 0 and 1 for each level but the first,
+            dates days
         y : array of shape (n,); NaN or None for a row without a label
         """
         if y is None:
@@ -346,9 +348,10 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
         check_is_fitted(self)
         # Rows of one draw have the same parameters: as many draws as make rows differ in these, too.
         n_draws = min(n_samples, 200)
-        unknown = np.full((-(-n_samples // max(n_draws, 1)), self.n_features_in_), np.nan)
+        width = len(self._fit.column_names())
+        unknown = np.full((-(-n_samples // max(n_draws, 1)), width), np.nan)
         drawn = self._fit.impute_draws(unknown, n_draws, self._threads())
-        return drawn.swapaxes(0, 1).reshape(-1, self.n_features_in_)[:n_samples]
+        return drawn.swapaxes(0, 1).reshape(-1, width)[:n_samples]
 
 
 @_documented
@@ -378,9 +381,17 @@ class IncompleteImputer(OneToOneFeatureMixin, TransformerMixin, _Unlabelled):
     def transform(self, X):
         """X with missing cells replaced by their posterior means given the observed cells of their rows: array of shape (n, n_features).
 
-        Rows are taken for new ones, those of training too. A column that had no value in training stays NaN.
+        Rows are taken for new ones, those of training too. A column that had no value in training stays NaN. Of a frame with categories or dates it has the columns of
+        numbers that these become, such as "town=B": `get_feature_names_out` names them. (:class:`MixedTableModel` gives categories back.)
         """
         return self.impute(X)[0]
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns that `transform` gives."""
+        if self._schema is None:
+            return super().get_feature_names_out(input_features)
+        check_is_fitted(self)
+        return np.array(self._names(), dtype=object)
 
 
 @_documented

@@ -1,6 +1,5 @@
 //! npb-itf: tables of columns of mixed kinds.
 
-use npb_data::{Field, MixedTable};
 use npb_infer::Trace;
 use npb_itf::{
     Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, fit_data_watched,
@@ -9,12 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::{Array, array, config, diagnostics, dict, scalars};
+use crate::columns::Rows;
 use crate::run::{How, ask, error, saved};
 
 /// Row, column, expected values of the parts, lower and upper ends.
 type Cells = Vec<(usize, usize, Vec<f64>, Vec<f64>, Vec<f64>)>;
 
-/// A fit of `npb_itf::fit`. Tables are dicts in the shape of `npb_data::MixedTable`, fields those of `npb_data::Field`.
+/// A fit of `npb_itf::fit`. Completed tables are dicts in the shape of `npb_data::MixedTable`.
 #[pyclass(module = "npb._native", frozen)]
 pub(crate) struct Itf(ItfFit);
 
@@ -23,16 +23,9 @@ saved!(Itf, ItfFit);
 #[pymethods]
 impl Itf {
     #[staticmethod]
-    fn fit(
-        py: Python<'_>,
-        table: &Bound<'_, PyAny>,
-        fields: &Bound<'_, PyAny>,
-        settings: &Bound<'_, PyAny>,
-        how: How,
-    ) -> PyResult<Self> {
+    fn fit(py: Python<'_>, rows: &Rows, settings: &Bound<'_, PyAny>, how: How) -> PyResult<Self> {
         let config: ItfConfig = config(settings)?;
-        let (table, fields) = read(table, fields)?;
-        let data = ItfData::from_fields(&table, &fields).map_err(error)?;
+        let data = ItfData::from_fields(&rows.0.features, &rows.0.fields).map_err(error)?;
         how.fit(py, |watch| fit_data_watched(&data, &config, watch))
             .map(Self)
     }
@@ -80,15 +73,14 @@ impl Itf {
     fn impute<'py>(
         &self,
         py: Python<'py>,
-        table: &Bound<'py, PyAny>,
-        fields: &Bound<'py, PyAny>,
+        rows: &Rows,
         level: f64,
         training: bool,
         threads: usize,
     ) -> PyResult<(Bound<'py, PyAny>, Cells)> {
-        let (table, fields) = read(table, fields)?;
         let found = ask(py, threads, || {
-            self.0.impute_fields(&table, &fields, level, training)
+            self.0
+                .impute_fields(&rows.0.features, &rows.0.fields, level, training)
         })?;
         let cells = found.cells.into_iter();
         let cells = cells.map(|c| (c.row, c.column, c.expected, c.lower, c.upper));
@@ -99,15 +91,14 @@ impl Itf {
     fn impute_draws<'py>(
         &self,
         py: Python<'py>,
-        table: &Bound<'py, PyAny>,
-        fields: &Bound<'py, PyAny>,
+        rows: &Rows,
         n: usize,
         training: bool,
         threads: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (table, fields) = read(table, fields)?;
         let found = ask(py, threads, || {
-            self.0.impute_field_draws(&table, &fields, n, training)
+            self.0
+                .impute_field_draws(&rows.0.features, &rows.0.fields, n, training)
         })?;
         dict(py, &found)
     }
@@ -115,14 +106,14 @@ impl Itf {
     fn ln_density<'py>(
         &self,
         py: Python<'py>,
-        table: &Bound<'py, PyAny>,
-        fields: &Bound<'py, PyAny>,
+        rows: &Rows,
         training: bool,
         threads: usize,
     ) -> PyResult<Array<'py>> {
-        let (table, fields) = read(table, fields)?;
         let found = ask(py, threads, || {
-            let rows = self.0.field_rows(&table, &fields, training)?;
+            let rows = self
+                .0
+                .field_rows(&rows.0.features, &rows.0.fields, training)?;
             self.0.ln_density(&rows)
         })?;
         array(py, &[found.len()], found)
@@ -132,28 +123,24 @@ impl Itf {
     fn dependence<'py>(
         &self,
         py: Python<'py>,
-        table: &Bound<'py, PyAny>,
-        fields: &Bound<'py, PyAny>,
+        rows: &Rows,
         level: f64,
         training: bool,
         threads: usize,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let (table, fields) = read(table, fields)?;
         let config = DependenceConfig {
             level,
             ..DependenceConfig::default()
         };
         let found = ask(py, threads, || {
-            let rows = self.0.field_rows(&table, &fields, training)?;
+            let rows = self
+                .0
+                .field_rows(&rows.0.features, &rows.0.fields, training)?;
             self.0.dependence(&rows, &config)
         })?;
         let pairs = found.pairs().iter();
         pairs.map(|one| pair(py, &found, one)).collect()
     }
-}
-
-fn read(table: &Bound<'_, PyAny>, fields: &Bound<'_, PyAny>) -> PyResult<(MixedTable, Vec<Field>)> {
-    Ok((config(table)?, config(fields)?))
 }
 
 fn pair<'py>(

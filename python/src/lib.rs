@@ -6,6 +6,7 @@
 mod arrays;
 mod bpfa;
 mod bsvd;
+mod columns;
 mod hbrec;
 mod iqgme;
 mod itf;
@@ -19,6 +20,8 @@ mod _native {
     use crate::bpfa::{Factors, Picture};
     #[pymodule_export]
     use crate::bsvd::Bsvd;
+    #[pymodule_export]
+    use crate::columns::{Reader, Rows};
     #[pymodule_export]
     use crate::hbrec::{Grouped, Hbrec};
     #[pymodule_export]

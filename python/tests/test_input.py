@@ -49,12 +49,16 @@ def test_tables(name, moons):
         ask(frame[["b", "a", "c"]])
     with pytest.raises(ValueError, match="feature names should match|2 features"):
         ask(frame[["a", "b"]])
-    for broken, message in (
-        (with_cell(frame, 4, "a", np.inf), r"row 4, column 'a' is inf"),
-        (with_cell(frame, 5, "b", "tall"), r"row 5, column 'b'.*'tall'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ask(broken)
+    with pytest.raises(ValueError, match="row 4, column 'a' is inf"):
+        ask(with_cell(frame, 4, "a", np.inf))
+    text = with_cell(frame, 5, "b", "tall")
+    if name == "MixedTableModel":
+        # A column that was guessed to hold numbers: taken as missing.
+        with pytest.warns(UserWarning, match='"b": "tall" is not what.*row 5'):
+            assert isinstance(ask(text)["b"][5], float)
+    else:
+        with pytest.raises(ValueError, match="row 5, column 'b'.*'tall'"):
+            ask(text)
     plain = fitted(name, X, y)
     with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3 features as input"):
         getattr(plain, ASK.get(name, "predict"))(X[:, :2])
@@ -277,9 +281,12 @@ def test_named_columns_after_loading(tmp_path, moons):
 def test_dates_are_no_numbers():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     days = np.array([["2020-01-01", "2020-01-02"], ["NaT", "2020-01-05"]] * 10, dtype="M8[D]")
-    for table in (days, pandas.DataFrame(days.astype("M8[s]")), polars.DataFrame({"a": days[:, 0].tolist()})):
-        with pytest.raises(ValueError, match="holds dates"):
-            npb.IncompleteImputer().fit(table)
+    with pytest.raises(ValueError, match="holds dates"):
+        npb.IncompleteImputer().fit(days)
+    # In a frame they are days since 1970, as in files.
+    imputer = npb.IncompleteImputer(**TABLES["IncompleteImputer"][0])
+    for table in (pandas.DataFrame(days.astype("M8[s]"), columns=["a", "b"]), polars.DataFrame({"a": days[:, 0].tolist(), "b": days[:, 1].tolist()})):
+        assert imputer.fit(table).transform(table)[0].tolist() == [18262.0, 18263.0]
 
 
 def test_labels_that_are_masked_missing_or_mixed(moons):
@@ -334,7 +341,7 @@ def test_what_was_taken_without_a_word(moons, low_rank):
         (lambda: table.impute(mixed[:5], training=True), "the table has 5 rows, that of the fit 120"),
         (lambda: npb.IncompleteImputer().fit(pandas.DataFrame(X, columns=["a", "b", "a"])), "'a' occurs twice"),
         (lambda: npb.IncompleteImputer(n_jobs=10**9).fit(X), "n_jobs=1000000000: must be from 1 to 4096"),
-        (lambda: npb.MixedTableModel().fit(pandas.DataFrame({"a": [1, "x", (2,)] * 5})), "column 'a' holds values of kinds"),
+        (lambda: npb.MixedTableModel().fit(pandas.DataFrame({"a": [1, "x", (2,)] * 5})), "column 'a' cannot be read: it holds values of kinds"),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             wrong()
@@ -356,7 +363,7 @@ def test_tables_of_odd_columns():
 def test_schemas_that_are_none(tmp_path, moons):
     model = npb.MixedTableModel(**TABLES["MixedTableModel"][0]).fit(moons[0])
     model.save(tmp_path / "fit")
-    for text, message in (("columns = [", "is no schema"), ("x = 1", "no list of columns"), ("columns = 3", "no list of columns")):
+    for text, message in (("columns = [", "is no schema"), ("x = 1", "(?s)is no schema.*unknown field `x`"), ("columns = 3", "(?s)is no schema.*expected a sequence")):
         (tmp_path / "fit.toml").write_text(text)
         with pytest.raises(ValueError, match=message):
             npb.MixedTableModel.load(tmp_path / "fit")

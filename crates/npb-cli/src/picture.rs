@@ -1,7 +1,31 @@
 //! Images as files have them: pixels, alpha, and how deep they are.
 
+#[path = "picture/float_tiff.rs"]
+pub(crate) mod float_tiff;
+
 use image::DynamicImage;
-use npb_data::{DataError, Image, Mask};
+use npb_data::{Image, Mask};
+
+use float_tiff::Floats;
+
+/// What a file keeps of a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Byte,
+    Word,
+    Float,
+}
+
+impl Depth {
+    /// Alpha of an opaque pixel.
+    pub(crate) fn opaque(self) -> f32 {
+        match self {
+            Self::Byte => 255.0,
+            Self::Word => 65_535.0,
+            Self::Float => 1.0,
+        }
+    }
+}
 
 /// An image of a file, with what is needed to write one like it.
 pub(crate) struct Picture {
@@ -9,19 +33,27 @@ pub(crate) struct Picture {
     pub(crate) pixels: Image,
     /// Of each pixel; empty without.
     pub(crate) alpha: Vec<f32>,
-    /// Largest value of a channel: 255 or 65535.
-    pub(crate) largest: f32,
+    pub(crate) depth: Depth,
     /// How many pixels are transparent.
     pub(crate) transparent: usize,
 }
 
-/// The image in the bytes of a PNG or TIFF file, or what is wrong with them.
+/// The image in the bytes of a PNG or TIFF file of whole numbers, or what is wrong with them.
 pub(crate) fn decoded(bytes: &[u8]) -> Result<DynamicImage, String> {
-    image::load_from_memory(bytes).map_err(|e| format!("{e}; PNG and TIFF are read"))
+    image::load_from_memory(bytes)
+        .map_err(|e| format!("{e}; PNG and TIFF (without a palette) are read"))
 }
 
 impl Picture {
-    pub(crate) fn new(decoded: &DynamicImage) -> Result<Self, DataError> {
+    /// The picture in the bytes of a PNG or TIFF file, or what is wrong with them.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
+        match float_tiff::read(bytes) {
+            Some(floats) => Self::of_floats(floats?),
+            None => Self::of_whole(&decoded(bytes)?),
+        }
+    }
+
+    fn of_whole(decoded: &DynamicImage) -> Result<Self, String> {
         let [height, width] = [decoded.height() as usize, decoded.width() as usize];
         let colour = decoded.color();
         let deep = colour.bytes_per_pixel() / colour.channel_count() > 1;
@@ -37,17 +69,45 @@ impl Picture {
         let pixels = all.chunks_exact(channels + 1);
         let alpha: Vec<f32> = pixels.clone().map(|pixel| pixel[channels]).collect();
         let values = pixels.flat_map(|pixel| &pixel[..channels]).copied();
-        let image = Image::new(height, width, channels, values.collect())?;
-        let holes = Mask::from_fn(height, width, |i, j| alpha[i * width + j] == 0.0)?;
+        let image = Image::new(height, width, channels, values.collect());
+        let mut picture = Self::with_holes(
+            image.map_err(|e| e.to_string())?,
+            alpha,
+            if deep { Depth::Word } else { Depth::Byte },
+        )?;
+        if !colour.has_alpha() {
+            picture.alpha = Vec::new();
+        }
+        Ok(picture)
+    }
+
+    /// The picture of floating-point numbers: NaN and transparent pixels are holes.
+    fn of_floats(floats: Floats) -> Result<Self, String> {
+        let [height, width, all] = floats.size;
+        let channels = all - usize::from(floats.alpha);
+        let pixels = floats.values.chunks_exact(all);
+        let alpha: Vec<f32> = match floats.alpha {
+            true => pixels.clone().map(|pixel| pixel[channels]).collect(),
+            false => Vec::new(),
+        };
+        let values = pixels.flat_map(|pixel| &pixel[..channels]).copied();
+        let values: Vec<f32> = values.collect();
+        let image = Image::from_nan_coded(height, width, channels, &values);
+        Self::with_holes(image.map_err(|e| e.to_string())?, alpha, Depth::Float)
+    }
+
+    /// Pixels whose alpha is not above 0 are holes.
+    fn with_holes(image: Image, alpha: Vec<f32>, depth: Depth) -> Result<Self, String> {
+        let (height, width) = (image.height(), image.width());
+        let is_hole = |a: &f32| a.is_nan() || *a <= 0.0;
+        let hole = |i: usize, j: usize| alpha.get(i * width + j).is_some_and(is_hole);
+        let holes = Mask::from_fn(height, width, hole);
+        let hidden = holes.and_then(|holes| image.hide(&holes));
         Ok(Self {
-            pixels: image.hide(&holes)?,
-            transparent: alpha.iter().filter(|a| **a == 0.0).count(),
-            alpha: if colour.has_alpha() {
-                alpha
-            } else {
-                Vec::new()
-            },
-            largest: if deep { 65_535.0 } else { 255.0 },
+            pixels: hidden.map_err(|e| e.to_string())?,
+            transparent: alpha.iter().filter(|a| is_hole(a)).count(),
+            alpha,
+            depth,
         })
     }
 }

@@ -13,10 +13,11 @@ use crate::failure::{Failure, Result};
 use crate::input::{self, note};
 use crate::job::Job;
 use crate::output;
-use crate::picture::{self, Picture};
+use crate::picture::{self, Depth, Picture, float_tiff};
 
 pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
     let picture = read(&args.image, quiet)?;
+    check_format(&picture, &args.how)?;
     restored(&args.image, &picture.pixels, &args.how, quiet, |found| {
         let alpha = picture.alpha.clone();
         written(&args.how, &picture, found.values(), alpha)
@@ -25,6 +26,7 @@ pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
 
 pub(crate) fn inpaint(args: &InpaintArgs, quiet: bool) -> Result<()> {
     let picture = read(&args.image, quiet)?;
+    check_format(&picture, &args.how)?;
     let image = match &args.mask {
         Some(mask) => masked(&picture.pixels, args, mask, quiet)?,
         None => picture.pixels.clone(),
@@ -45,14 +47,26 @@ pub(crate) fn inpaint(args: &InpaintArgs, quiet: bool) -> Result<()> {
         let values: Vec<f32> = found.values().iter().enumerate().map(value).collect();
         // What was transparent is there now.
         let alpha = picture.alpha.iter();
-        let alpha = alpha.map(|&a| if a > 0.0 { a } else { picture.largest });
+        let alpha = alpha.map(|&a| if a > 0.0 { a } else { picture.depth.opaque() });
         written(&args.how, &picture, &values, alpha.collect())
     })
 }
 
+/// Whether a file of the name to write can hold the values of a picture.
+fn check_format(picture: &Picture, how: &ImageArgs) -> Result<()> {
+    let format = format_of(&how.out)?;
+    if picture.depth == Depth::Float && format != ImageFormat::Tiff {
+        let out = how.out.display();
+        return Err(Failure::usage(format_args!(
+            "{out}: the values are floating-point numbers, which a PNG does not hold: call it .tiff"
+        )));
+    }
+    Ok(())
+}
+
 /// The image without the pixels that a mask calls holes.
 fn masked(image: &Image, args: &InpaintArgs, file: &Path, quiet: bool) -> Result<Image> {
-    let mask = decoded(file)?;
+    let mask = picture::decoded(&input::bytes(file)?).map_err(|problem| unread(file, &problem))?;
     let (height, width) = (image.height(), image.width());
     if (mask.height() as usize, mask.width() as usize) != (height, width) {
         return Err(Failure::bad_data(format_args!(
@@ -172,15 +186,13 @@ fn format_of(out: &Path) -> Result<ImageFormat> {
         .ok_or_else(|| Failure::usage(format_args!("{}: call it .png or .tiff", out.display())))
 }
 
-fn decoded(path: &Path) -> Result<DynamicImage> {
-    let bytes = input::bytes(path)?;
-    picture::decoded(&bytes)
-        .map_err(|problem| Failure::bad_data(format_args!("{}: {problem}", path.display())))
+fn unread(path: &Path, problem: &str) -> Failure {
+    Failure::bad_data(format_args!("{}: {problem}", path.display()))
 }
 
 fn read(path: &Path, quiet: bool) -> Result<Picture> {
-    let picture = Picture::new(&decoded(path)?)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
+    let bytes = input::bytes(path)?;
+    let picture = Picture::read(&bytes).map_err(|problem| unread(path, &problem))?;
     if picture.transparent > 0 {
         note(
             quiet,
@@ -211,7 +223,7 @@ fn written(how: &ImageArgs, picture: &Picture, values: &[f32], alpha: Vec<f32>) 
         .zip(&alpha)
         .for_each(|(pixel, &a)| pixel.push(a));
     channels += usize::from(!alpha.is_empty());
-    let within = |v: f32| v.round().clamp(0.0, picture.largest);
+    let within = |v: f32| v.round().clamp(0.0, picture.depth.opaque());
     let all = || pixels.iter().flatten().copied();
     let bytes = || all().map(|v| within(v) as u8).collect();
     let words = || all().map(|v| within(v) as u16).collect();
@@ -219,7 +231,12 @@ fn written(how: &ImageArgs, picture: &Picture, values: &[f32], alpha: Vec<f32>) 
         picture.pixels.width() as u32,
         picture.pixels.height() as u32,
     );
-    let image = match (channels, picture.largest > 255.0) {
+    if picture.depth == Depth::Float {
+        let values: Vec<f32> = all().collect();
+        let file = float_tiff::written(size, channels, &values).map_err(Failure::failed)?;
+        return output::bytes(&file, Some(&how.out));
+    }
+    let image = match (channels, picture.depth == Depth::Word) {
         (1, false) => packed::<Luma<u8>>(size, bytes()),
         (2, false) => packed::<LumaA<u8>>(size, bytes()),
         (3, false) => packed::<Rgb<u8>>(size, bytes()),

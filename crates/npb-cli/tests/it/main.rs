@@ -8,6 +8,7 @@ mod exchange;
 mod files;
 mod fits;
 mod guide;
+mod images;
 mod kept;
 mod layouts;
 mod messages;
