@@ -187,7 +187,15 @@ def _guess(name, known, n_rows):
         return "real"
     if len(known) == n_rows >= 20 and len(set(known)) == n_rows == max(known) - min(known) + 1:
         _check_identifier(name, known, n_rows)
-    return "count"
+    return {"ordinal": sorted({int(v) for v in known})} if _are_grades(known) else "count"
+
+
+def _are_grades(known):
+    """Few whole numbers, none left out, that vary less than counts of chance events do; as in the schemas of the command."""
+    values, n = set(known), len(known)
+    filled = max(values) - min(values) + 1 == len(values)
+    little = np.var(known) < np.mean(known) * (1 - 2 * (2 / max(n, 1)) ** 0.5)
+    return bool(filled and 3 <= len(values) <= 12 and n >= 20 and little)
 
 
 def _check_identifier(name, known, levels):
@@ -425,11 +433,13 @@ class MixedTableModel(Sampled, Base):
         X, table, fields = self._ask(X, training)
         return self._fit.ln_density(table, fields, training, self._threads())
 
-    def dependence(self, X, level=0.01, training=True):
+    def dependence(self, X, level=0.01, training=True, permutations=999):
         """Which columns depend on each other: list of dict with `a`, `b`, `rows` (where both are known), `information` (mutual, in nats) with its `sd` and 90%
-        interval (`lower`, `upper`), `same_block`, `p_value`, `adjusted_p_value`, `dependent`.
+        interval (`lower`, `upper`), `same_block`, `p_value`, `adjusted_p_value`, `least_p_value` (what `permutations` can give at least: a p-value equal to it is an
+        upper bound), `dependent` (the test rejects independence), `verdict`: "yes", "no", or "unexplained" where the test rejects but most draws of the fit share
+        no information, so that how strong the dependence is is not known (`information` is nan).
 
         X: the table of the fit (or, with `training=False`, another one).
         """
         X, table, fields = self._ask(X, training)
-        return self._fit.dependence(table, fields, level, training, self._threads())
+        return self._fit.dependence(table, fields, level, training, count("permutations", permutations), self._threads())
