@@ -230,14 +230,16 @@ class MixedTableModel(Sampled, Base):
         rows = self._ask(X, training)[2]
         return self._fit.ln_density(rows, training, self._threads())
 
-    def dependence(self, X, level=0.01, training=True):
+    def dependence(self, X, level=0.01, training=True, permutations=999):
         """Which columns depend on each other: list of dict with `a`, `b`, `rows` (where both are known), `information` (mutual, in nats) with its `sd` and 90%
-        interval (`lower`, `upper`), `same_block`, `p_value`, `adjusted_p_value`, `dependent`.
+        interval (`lower`, `upper`), `same_block`, `p_value`, `adjusted_p_value`, `least_p_value` (what `permutations` can give at least: a p-value equal to it is an
+        upper bound), `dependent` (the test rejects independence), `verdict`: "yes", "no", or "unexplained" where the test rejects but most draws of the fit share
+        no information, so that how strong the dependence is is not known (`information` is nan).
 
         X: the table of the fit (or, with `training=False`, another one).
         """
         rows = self._ask(X, training)[2]
-        return self._fit.dependence(rows, level, training, self._threads())
+        return self._fit.dependence(rows, level, training, count("permutations", permutations), self._threads())
 
 
 def _cell(row, feature, column, expected, lower, upper):

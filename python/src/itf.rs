@@ -2,7 +2,7 @@
 
 use npb_infer::Trace;
 use npb_itf::{
-    Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, fit_data_watched,
+    Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, Verdict, fit_data_watched,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -126,10 +126,12 @@ impl Itf {
         rows: &Rows,
         level: f64,
         training: bool,
+        permutations: usize,
         threads: usize,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let config = DependenceConfig {
             level,
+            permutations,
             ..DependenceConfig::default()
         };
         let found = ask(py, threads, || {
@@ -152,13 +154,21 @@ fn pair<'py>(
     dict.set_item("a", &found.names()[one.a])?;
     dict.set_item("b", &found.names()[one.b])?;
     dict.set_item("rows", one.n_rows)?;
-    dict.set_item("information", one.information.mean)?;
-    dict.set_item("lower", one.information.quantiles.first())?;
-    dict.set_item("upper", one.information.quantiles.get(2))?;
-    dict.set_item("sd", one.information.sd)?;
+    // Draws without information do not say how strong a dependence is that they do not have.
+    let known = |x: f64| match one.verdict {
+        Verdict::Unexplained => f64::NAN,
+        _ => x,
+    };
+    let end = |k: usize| one.information.quantiles.get(k).map(|&x| known(x));
+    dict.set_item("information", known(one.information.mean))?;
+    dict.set_item("lower", end(0))?;
+    dict.set_item("upper", end(2))?;
+    dict.set_item("sd", known(one.information.sd))?;
     dict.set_item("same_block", one.same_block)?;
     dict.set_item("p_value", one.p_value)?;
     dict.set_item("adjusted_p_value", one.adjusted_p_value)?;
+    dict.set_item("least_p_value", one.least_p_value)?;
     dict.set_item("dependent", one.dependent)?;
+    dict.set_item("verdict", one.verdict.word())?;
     Ok(dict)
 }

@@ -543,13 +543,13 @@ pub(crate) struct ImputeArgs {
     /// So many completed tables, drawn, one below the other.
     #[arg(long, value_name = "N")]
     pub(crate) draws: Option<usize>,
-    /// Standard deviations of filled numbers, as columns sd(NAME): classifier, mixture.
+    /// Standard deviations of filled numbers, as columns sd(NAME).
     #[arg(long, conflicts_with = "draws")]
     pub(crate) sd: bool,
-    /// Central intervals of filled numbers that hold this probability: lower(NAME), upper(NAME); classifier, mixture.
+    /// Central intervals of filled numbers that hold this probability, as columns lower(NAME), upper(NAME); of a table also of ordered levels.
     #[arg(long, value_name = "P", conflicts_with = "draws")]
     pub(crate) interval: Option<f64>,
-    /// Seed of the draws, that of the fit by default: classifier, mixture.
+    /// Seed of the draws, and of those behind intervals; that of the fit by default.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// The rows are those of the fit.
@@ -633,6 +633,9 @@ pub(crate) struct DependenceArgs {
     /// Level of the test of each pair.
     #[arg(long, value_name = "P", default_value_t = 0.01)]
     pub(crate) level: f64,
+    /// Permutations behind each p-value, which is 1 / (N + 1) at least.
+    #[arg(long, value_name = "N", default_value_t = 999)]
+    pub(crate) permutations: usize,
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]

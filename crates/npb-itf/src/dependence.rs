@@ -37,6 +37,8 @@ use crate::{Draw, ItfConfig, ItfData, ItfError, ItfFit, ItfMove, ItfRows, ItfSam
 const FIT: u64 = 1;
 const PERMUTATION: u64 = 2;
 
+/// Information, in nats, that is rounding.
+const NOTHING: f64 = 1e-9;
 /// Numbers in a score vector.
 const WIDTH: usize = 8;
 /// Those that hold functions of the value when a cell is one number, a vector or a curve.
@@ -143,6 +145,30 @@ impl InformationSummary {
     }
 }
 
+/// What test and fit together say of two columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Independence is rejected, and the columns share information in half of the draws or more.
+    Dependent,
+    /// Independence is rejected, but most draws share no information: [`PairDependence::information`] does not say how strong the dependence is. Chains that
+    /// are longer, or a group of these columns, may.
+    Unexplained,
+    /// Independence is not rejected.
+    NotShown,
+}
+
+impl Verdict {
+    /// In a word: `yes`, `unexplained`, `no`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Dependent => "yes",
+            Verdict::Unexplained => "unexplained",
+            Verdict::NotShown => "no",
+        }
+    }
+}
+
 /// Two columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairDependence {
@@ -160,8 +186,33 @@ pub struct PairDependence {
     pub p_value: f64,
     /// The same, times the number of pairs, at most 1 (Bonferroni).
     pub adjusted_p_value: f64,
-    /// Verdict: `p_value` is at most the level.
+    /// The least p-value that so many permutations can give, 1 / (permutations + 1): a `p_value` equal to it is an upper bound.
+    pub least_p_value: f64,
+    /// Whether the test rejects independence: `p_value` is at most the level.
     pub dependent: bool,
+    /// What the test and the draws behind `information` say together.
+    pub verdict: Verdict,
+}
+
+impl PairDependence {
+    /// The p-value in words, `p = 0.012` or, where no permutation was beyond the table, `p <= 0.001 (999 permutations)`.
+    pub fn p_in_words(&self) -> String {
+        match self.p_value > self.least_p_value {
+            true => format!("p = {}", significant(self.p_value)),
+            false => format!(
+                "p <= {} ({:.0} permutations)",
+                significant(self.p_value),
+                1.0 / self.least_p_value - 1.0
+            ),
+        }
+    }
+}
+
+/// Two significant digits.
+fn significant(p: f64) -> String {
+    let digits = (1.0 - p.log10().floor()).clamp(0.0, 12.0) as usize;
+    let text = format!("{p:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Dependence between all pairs of columns.
@@ -277,23 +328,31 @@ impl ItfFit {
         let pair = |(a, b): (usize, usize)| {
             let (n_rows, p_value) = permutation_test(&scores[a], &scores[b], config, [a, b]);
             let (one, other) = (self.places()[a].column, self.places()[b].column);
-            let information = match (self.places()[a].part, self.places()[b].part) {
+            let of_draws: Vec<f64> = match (self.places()[a].part, self.places()[b].part) {
                 (Some(part), Some(with)) if one == other => {
                     let n = self.members()[one].len();
-                    let of_draws = within.iter().map(|d| d[one][part * n + with]);
-                    InformationSummary::new(of_draws.collect(), &config.quantiles)
+                    within.iter().map(|d| d[one][part * n + with]).collect()
                 }
-                _ => self.summarise(&config.quantiles, |d| d.mutual_information(one, other)),
+                _ => parallel::map(self.draws(), |d| d.mutual_information(one, other)),
+            };
+            let dependent = p_value <= config.level;
+            let shared = of_draws.iter().filter(|&&x| x > NOTHING).count();
+            let verdict = match dependent {
+                false => Verdict::NotShown,
+                true if 2 * shared >= of_draws.len() => Verdict::Dependent,
+                true => Verdict::Unexplained,
             };
             PairDependence {
                 a,
                 b,
                 n_rows,
-                information,
+                information: InformationSummary::new(of_draws, &config.quantiles),
                 same_block: self.share_of_draws(|d| d.columns[one].block == d.columns[other].block),
                 p_value,
                 adjusted_p_value: (p_value * n_pairs).min(1.0),
-                dependent: p_value <= config.level,
+                least_p_value: 1.0 / (config.permutations as f64 + 1.0),
+                dependent,
+                verdict,
             }
         };
         Ok(Dependence {

@@ -18,9 +18,13 @@ use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfRun};
 /// Numbers in a group, at most: the cost of a sweep grows with their cube.
 pub(crate) const MAX_NUMBERS: usize = 32;
 /// Ways to choose the levels of a group, at most, spikes of its numbers among them.
-const MAX_WAYS: usize = 1024;
+fn max_ways() -> usize {
+    std::env::var("NPB_WAYS").map_or(1024, |x| x.parse().unwrap())
+}
 /// Numbers with a spike in a group, at most.
-const MAX_SPIKES: usize = 6;
+fn max_spikes() -> usize {
+    std::env::var("NPB_SPIKES").map_or(6, |x| x.parse().unwrap())
+}
 /// Groups of numbers are merged while their correlations are above this on average.
 const ALIKE: f64 = 0.5;
 /// A column of levels joins a group when the F statistic of one of its numbers is at least this.
@@ -146,7 +150,7 @@ impl ItfData {
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut levels = vec![Vec::new(); partition.len()];
         for (_, j, group, n) in found {
-            if ways[group] * n <= MAX_WAYS {
+            if ways[group] * n <= max_ways() {
                 ways[group] *= n;
                 levels[group].push(j);
             }
@@ -433,7 +437,7 @@ fn most_correlated(
     order.retain(|&at| {
         let spiked = is_spiked(&group[at]);
         spikes += usize::from(spiked);
-        !spiked || spikes <= MAX_SPIKES
+        !spiked || spikes <= max_spikes()
     });
     order.truncate(MAX_NUMBERS);
     order.sort_unstable();

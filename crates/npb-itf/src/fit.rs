@@ -130,6 +130,13 @@ impl ItfFit {
         &self.wire.config
     }
 
+    /// The same fit, whose draws (of missing cells, and behind intervals) are made with other random numbers.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.wire.config.seed = seed;
+        self
+    }
+
     /// Number of training rows.
     pub fn n_rows(&self) -> usize {
         self.wire.n_rows

@@ -33,6 +33,8 @@ pub struct ImputedCell {
     pub missing: Vec<usize>,
     /// Class probabilities, or the expected value, of every part of the cell; observed parts as they are.
     pub expected: Vec<f64>,
+    /// Standard deviations of the parts, from the same simulated values as the intervals; for categories of the level's number.
+    pub sd: Vec<f64>,
     /// Lower ends of the central intervals of the parts; for categories of the level's number.
     pub lower: Vec<f64>,
     /// Upper ends.
@@ -179,6 +181,7 @@ impl ItfFit {
             }
             let cells = |((column, missing), samples): ((usize, Vec<usize>), Vec<Vec<f64>>)| {
                 let (lower, upper) = central(&samples, level);
+                let sd = deviations(&samples);
                 let mut expected = self.expected(rows, row, column, false, &asked, &weights);
                 self.keep_observed(rows, row, column, &mut expected);
                 let law = &self.draws()[0].columns[column].law;
@@ -195,6 +198,7 @@ impl ItfFit {
                         column,
                         missing,
                         expected: expected[of_parts].to_vec(),
+                        sd: sd[parts.clone()].to_vec(),
                         lower: lower[parts.clone()].to_vec(),
                         upper: upper[parts].to_vec(),
                     }
@@ -217,6 +221,7 @@ impl ItfFit {
             let cell = &mut cells[twin.cell];
             cell.expected[twin.part * n..][..n]
                 .copy_from_slice(&first.expected[twin.part_of_first * n..][..n]);
+            cell.sd[twin.part] = first.sd[twin.part_of_first];
             cell.lower[twin.part] = first.lower[twin.part_of_first];
             cell.upper[twin.part] = first.upper[twin.part_of_first];
         }
@@ -559,6 +564,18 @@ fn central(samples: &[Vec<f64>], level: f64) -> (Vec<f64>, Vec<f64>) {
         (at(0.5 - 0.5 * level), at(0.5 + 0.5 * level))
     };
     (0..n_parts).map(part).unzip()
+}
+
+/// Standard deviations of the parts.
+fn deviations(samples: &[Vec<f64>]) -> Vec<f64> {
+    let n_parts = samples.iter().map(Vec::len).min().unwrap_or(0);
+    let n = samples.len() as f64;
+    let part = |part: usize| {
+        let values = || samples.iter().map(move |parts| parts[part]);
+        let mean = values().sum::<f64>() / n;
+        (values().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()
+    };
+    (0..n_parts).map(part).collect()
 }
 
 fn largest(weights: &[f64]) -> usize {

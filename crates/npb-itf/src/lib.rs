@@ -90,7 +90,7 @@ pub use chain::{Checkpoint, ItfRun};
 pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
 pub use config::{Grouping, ItfConfig, ItfMove, LowerConcentration, Structure};
 pub use data::{ColumnInfo, ItfData};
-pub use dependence::{Dependence, DependenceConfig, InformationSummary, PairDependence};
+pub use dependence::{Dependence, DependenceConfig, InformationSummary, PairDependence, Verdict};
 pub use draw::{BlockDraw, ColumnDraw, Draw};
 pub use error::ItfError;
 pub use fit::{ChainSummary, ItfFit};

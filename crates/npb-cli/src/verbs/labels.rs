@@ -105,6 +105,10 @@ fn read_labels(args: &LabelsArgs, data: &SchemaData, quiet: bool) -> Result<Sche
             Kind::Real | Kind::Count | Kind::Positive if column.role == Role::Feature => {
                 column.kind = Kind::Real
             }
+            // Of whole numbers: grades.
+            Kind::Ordinal if column.role == Role::Feature => {
+                (column.kind, column.levels) = (Kind::Real, None);
+            }
             _ if column.role == Role::RowId => {}
             _ => {
                 let values = match column.levels.as_deref() {

@@ -5,6 +5,7 @@ use std::path::Path;
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData};
 use npb_data::{Labels, Table};
 use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
+use npb_itf::ItfError;
 
 use super::classes::{DRAWS, push_classes};
 use super::{grouped, groups, labels, ratings, table, tasks, topics};
@@ -152,11 +153,10 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     let mut spreads = Vec::new();
     let (data, originals, tables) = if is(&model, ModelKind::Table) {
-        if args.sd || level.is_some() || args.seed.is_some() {
-            let what = "--sd, --interval, --seed: of models of kind classifier or mixture";
-            return Err(Failure::usage(what));
+        let mut fit = table::load(&model, &args.model)?;
+        if let Some(seed) = args.seed {
+            fit = fit.with_seed(seed);
         }
-        let fit = table::load(&model, &args.model)?;
         let schema = model.schema(&args.model)?;
         let (data, originals) = input::with_originals(
             &args.file,
@@ -165,8 +165,17 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
             args.rules,
             quiet,
         )?;
-        let tables = table::completed(&fit, &data, args.draws, args.training)
-            .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.file.display())))?;
+        let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
+        let tables = match args.draws {
+            Some(n) => table::drawn(&fit, &data, n, args.training).map_err(in_file)?,
+            None => {
+                let asked = (args.sd, level);
+                let filled = table::filled(&fit, &data, asked, args.training);
+                let (completed, columns) = filled.map_err(in_file)?;
+                spreads = columns;
+                vec![completed]
+            }
+        };
         (data, originals, tables)
     } else if is(&model, ModelKind::Classifier) || is(&model, ModelKind::Mixture) {
         let mut rows = rows(

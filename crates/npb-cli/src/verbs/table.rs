@@ -1,12 +1,14 @@
 //! Models of columns of mixed kinds.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use npb_data::schema::{Schema, SchemaData};
-use npb_data::{Field, MixedTable};
+use npb_data::schema::{Kind, Role, Schema, SchemaData};
+use npb_data::{MixedColumn, MixedTable};
 use npb_itf::{
-    Dependence, DependenceConfig, ItfConfig, ItfData, ItfError, ItfFit, Saved, fit_data_watched,
+    Dependence, DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfError, ItfFit, Saved,
+    Verdict, fit_data_watched,
 };
 
 use crate::args::{DependenceArgs, MixtureArgs, ModelKind};
@@ -54,22 +56,88 @@ pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<ItfFit> {
     model.fit(path)
 }
 
-/// Completed rows, or drawn ones.
-pub(crate) fn completed(
+/// Drawn tables.
+pub(crate) fn drawn(
     fit: &ItfFit,
     data: &SchemaData,
-    draws: Option<usize>,
+    n: usize,
     training: bool,
 ) -> std::result::Result<Vec<MixedTable>, ItfError> {
-    let (table, fields): (&MixedTable, &[Field]) = (&data.features, &data.fields);
     if data.n_rows == 0 {
-        return Ok(vec![table.clone()]);
+        return Ok(vec![data.features.clone()]);
     }
-    match draws {
-        Some(n) => fit.impute_field_draws(table, fields, n, training),
-        None => fit
-            .impute_fields(table, fields, 0.9, training)
-            .map(|imputation| vec![imputation.completed]),
+    fit.impute_field_draws(&data.features, &data.fields, n, training)
+}
+
+/// A column of a sheet.
+type Named = (String, Vec<Cell>);
+
+/// The completed table, and columns of standard deviations of numbers and of the ends of intervals of numbers and ordered levels.
+pub(crate) fn filled(
+    fit: &ItfFit,
+    data: &SchemaData,
+    (sd, level): (bool, Option<f64>),
+    training: bool,
+) -> std::result::Result<(MixedTable, Vec<Named>), ItfError> {
+    let (table, fields) = (&data.features, &data.fields);
+    // A table without rows has nothing to fill.
+    let filled = match data.n_rows {
+        0 => None,
+        _ => Some(fit.impute_fields(table, fields, level.unwrap_or(0.9), training)?),
+    };
+    let cells = filled.iter().flat_map(|filled| &filled.cells);
+    let of_places = cells.map(|cell| ((cell.row, cell.column), cell));
+    let of_places: HashMap<(usize, usize), &ImputedCell> = of_places.collect();
+    let mut columns = Vec::new();
+    for (at, feature) in data.schema.with_role(Role::Feature).enumerate() {
+        let is_number = matches!(feature.kind, Kind::Real | Kind::Positive | Kind::Count);
+        let place = fields.iter().enumerate().find_map(|(f, field)| {
+            let part = field.columns.iter().position(|&column| column == at);
+            part.map(|part| (f, part))
+        });
+        let Some((field, part)) = place.filter(|_| is_number || feature.kind == Kind::Ordinal)
+        else {
+            continue;
+        };
+        let levels = feature.levels.as_deref().filter(|_| !is_number);
+        let as_cell = |value: f64| match levels {
+            Some(levels) => Cell::from(levels.get(value as usize).map(String::as_str)),
+            None => Cell::Number(value),
+        };
+        let cells = |of_known: &dyn Fn(f64) -> f64, of_filled: &dyn Fn(&ImputedCell) -> f64| {
+            let cell = |row: usize| match known(table.column(at), row) {
+                Some(value) => as_cell(of_known(value)),
+                None => match of_places.get(&(row, field)) {
+                    Some(cell) => as_cell(of_filled(cell)),
+                    None => Cell::Missing,
+                },
+            };
+            (0..data.n_rows).map(cell).collect::<Vec<Cell>>()
+        };
+        let name = &feature.name;
+        if sd && is_number {
+            columns.push((
+                format!("sd({name})"),
+                cells(&|_| 0.0, &|cell| cell.sd[part]),
+            ));
+        }
+        if level.is_some() {
+            let lower = cells(&|x| x, &|cell| cell.lower[part]);
+            let upper = cells(&|x| x, &|cell| cell.upper[part]);
+            columns.push((format!("lower({name})"), lower));
+            columns.push((format!("upper({name})"), upper));
+        }
+    }
+    let completed = filled.map_or_else(|| table.clone(), |filled| filled.completed);
+    Ok((completed, columns))
+}
+
+/// A number, or the place of a level.
+fn known(column: &MixedColumn, row: usize) -> Option<f64> {
+    match column {
+        MixedColumn::Categorical { codes, .. } => codes[row].map(f64::from),
+        MixedColumn::Binary { values, .. } => values[row].map(|high| f64::from(u8::from(high))),
+        _ => column.number(row),
     }
 }
 
@@ -97,6 +165,7 @@ pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
         .map_err(in_file)?;
     let config = DependenceConfig {
         level: args.level,
+        permutations: args.permutations,
         ..DependenceConfig::default()
     };
     config.validate().map_err(Failure::usage)?;
@@ -119,6 +188,7 @@ fn sheet(found: &Dependence) -> Sheet {
         "same_block",
         "p_value",
         "adjusted_p_value",
+        "least_p_value",
         "dependent",
     ]);
     let mut pairs: Vec<_> = found.pairs().iter().collect();
@@ -129,18 +199,21 @@ fn sheet(found: &Dependence) -> Sheet {
             .then((x.a, x.b).cmp(&(y.a, y.b)))
     });
     for pair in pairs {
-        let quantile = |k: usize| Cell::from(pair.information.quantiles.get(k).copied());
+        // Draws without information do not say how strong a dependence is that they do not have.
+        let known = |x: Option<f64>| Cell::from(x.filter(|_| pair.verdict != Verdict::Unexplained));
+        let quantile = |k: usize| known(pair.information.quantiles.get(k).copied());
         sheet.push_row(vec![
             Cell::Text(found.names()[pair.a].clone()),
             Cell::Text(found.names()[pair.b].clone()),
             Cell::Number(pair.n_rows as f64),
-            Cell::Number(pair.information.mean),
+            known(Some(pair.information.mean)),
             quantile(0),
             quantile(2),
             Cell::Number(pair.same_block),
             Cell::Number(pair.p_value),
             Cell::Number(pair.adjusted_p_value),
-            Cell::Text(if pair.dependent { "yes" } else { "no" }.to_owned()),
+            Cell::Number(pair.least_p_value),
+            Cell::Text(pair.verdict.word().to_owned()),
         ]);
     }
     sheet
@@ -148,7 +221,7 @@ fn sheet(found: &Dependence) -> Sheet {
 
 const SQUARE: usize = 24;
 
-/// Mutual information of all pairs; a ring marks pairs that the test calls dependent.
+/// Mutual information of all pairs; a ring marks pairs that the test calls dependent, a dashed one those whose draws share no information.
 fn heat_map(found: &Dependence) -> String {
     let names = found.names();
     let p = names.len();
@@ -199,12 +272,15 @@ fn heat_map(found: &Dependence) -> String {
             blend(255.0, 64.0),
             blend(255.0, 129.0)
         );
+        let information = match pair.verdict {
+            Verdict::Unexplained => "dependent, not seen by the fit".to_owned(),
+            _ => format!("{:.3} nats", pair.information.mean),
+        };
         let title = format!(
-            "{} and {}: {:.3} nats, p = {:.3}",
+            "{} and {}: {information}, {}",
             escaped(&names[pair.a]),
             escaped(&names[pair.b]),
-            pair.information.mean,
-            pair.p_value
+            escaped(&pair.p_in_words())
         );
         for (row, column) in [(pair.a, pair.b), (pair.b, pair.a)] {
             let (x, y) = (margin + column * SQUARE, margin + row * SQUARE);
@@ -214,9 +290,13 @@ fn heat_map(found: &Dependence) -> String {
             );
             if pair.dependent {
                 let half = SQUARE / 2;
+                let dashes = match pair.verdict {
+                    Verdict::Unexplained => " stroke-dasharray=\"3 2\"",
+                    _ => "",
+                };
                 let _ = writeln!(
                     svg,
-                    "<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"none\" stroke=\"#e6550d\" stroke-width=\"2\"/>",
+                    "<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"none\" stroke=\"#e6550d\" stroke-width=\"2\"{dashes}/>",
                     x + half,
                     y + half
                 );
@@ -225,7 +305,7 @@ fn heat_map(found: &Dependence) -> String {
     }
     let _ = writeln!(
         svg,
-        "<text x=\"8\" y=\"{}\">mutual information, 0 to {most:.2} nats; ring: dependent at the level of the test</text>\n</svg>",
+        "<text x=\"8\" y=\"{}\">mutual information, 0 to {most:.2} nats; ring: dependent at the level of the test, dashed where the fit has not seen how</text>\n</svg>",
         size + 14
     );
     svg

@@ -306,10 +306,50 @@ fn tables_say_what_depends_on_what() {
             .find(|p| (p[0] == a && p[1] == b) || (p[0] == b && p[1] == a))
             .expect("a pair")
     };
-    assert_eq!(of("marker", "ill")[9], "yes", "{pairs:?}");
+    assert_eq!(pairs[0][9..], ["least_p_value", "dependent"]);
+    let ill = of("marker", "ill");
+    assert_eq!(ill[9..], ["0.001", "yes"], "{pairs:?}");
+    assert_eq!(ill[7], ill[9], "no permutation comes near: {pairs:?}");
+    assert!(
+        folder
+            .read("d.svg")
+            .contains("p &lt;= 0.001 (999 permutations)")
+    );
+    // A p-value goes as low as permutations allow.
+    let more = cells(&folder.npb("dependence t.npb p.csv --permutations 4999"));
+    assert!(more.iter().any(|pair| pair[7] == "0.0002"), "{more:?}");
     assert!(folder.read("d.svg").trim_end().ends_with("</svg>"));
     let filled = cells(&folder.npb("impute t.npb p.csv --training"));
     assert!(filled.iter().flatten().all(|cell| !cell.is_empty()));
+    // Deviations and intervals beside what is filled; what is known is itself.
+    let spread = cells(&folder.npb("impute t.npb p.csv --training --sd --interval 0.8"));
+    assert_eq!(spread[0][..filled[0].len()], filled[0]);
+    let column = |name: &str| spread[0].iter().position(|found| found == name);
+    let place = |name: &str| column(name).expect("a column");
+    let given = cells(&folder.read("p.csv"));
+    let at = given[0]
+        .iter()
+        .position(|name| name == "marker")
+        .expect("marker");
+    let mut n_filled = 0;
+    for (row, given) in spread.iter().zip(&given).skip(1) {
+        let number = |name: &str| row[place(name)].parse::<f64>().expect("a number");
+        let of_marker = ["marker", "sd(marker)", "lower(marker)", "upper(marker)"];
+        let [x, sd, lower, upper] = of_marker.map(number);
+        if given[at].is_empty() {
+            n_filled += 1;
+            assert!(sd > 0.0 && lower < x && x < upper, "{row:?}");
+        } else {
+            assert_eq!([sd, lower, upper], [0.0, x, x], "{row:?}");
+        }
+    }
+    assert!(n_filled > 0 && column("sd(town)").is_none() && column("lower(town)").is_none());
+    let seeded = |seed: u64| {
+        folder.npb(&format!(
+            "impute t.npb p.csv --training --draws 2 --seed {seed}"
+        ))
+    };
+    assert!(seeded(8) == seeded(8) && seeded(8) != seeded(9));
     assert!(folder.npb("summary t.npb").contains("marker"));
     assert!(folder.npb("diagnose t.npb").contains("rhat"));
 }

@@ -29,6 +29,8 @@ const FEW_ROWS: usize = 20;
 const LARGE_MEAN: f64 = 100.0;
 /// At most so many distinct whole numbers are mentioned as possible codes or grades.
 const MANY_CODES: usize = 20;
+/// At most so many distinct whole numbers are grades.
+const MANY_GRADES: usize = 12;
 /// More texts than this, a new one in most rows, are names.
 const MANY_TEXTS: usize = 50;
 /// Above this skewness a logarithm is tried.
@@ -142,6 +144,15 @@ pub(crate) fn of_counts(values: &[u64], name: &str) -> FieldGuess {
         let others: Vec<Measure> = shape.other.into_iter().chain([Measure::Count]).collect();
         return found(shape.measure, why, &others, sizes);
     }
+    let filled = max - min + 1 == n_distinct as u64;
+    if filled && (3..=MANY_GRADES).contains(&n_distinct) && varies_little(&numbers) {
+        let (mean, variance) = mean_and_variance(&numbers);
+        let why = format!(
+            "{range}, none left out; variance {variance:.1}, which counts of chance events with their mean, {mean:.1}, would exceed: grades"
+        );
+        let others = [Measure::Count, Measure::Real, Measure::Categorical];
+        return found(Measure::Ordinal, why, &others, sizes);
+    }
     let mut others = vec![Measure::Real];
     if n_distinct <= MANY_CODES {
         others.extend([Measure::Ordinal, Measure::Categorical]);
@@ -222,6 +233,19 @@ fn shape_of(values: &[f64]) -> Shape {
         other: positive.then_some(Measure::Positive),
         why: format!("{sign} above 0, skewness {as_is:.1}"),
     }
+}
+
+/// Whether whole numbers vary less than counts of chance events do: variance over mean, which is 1 for these, is two standard errors below it.
+fn varies_little(values: &[f64]) -> bool {
+    let (mean, variance) = mean_and_variance(values);
+    let n = values.len();
+    n >= FEW_ROWS && variance < mean * (1.0 - 2.0 * (2.0 / n as f64).sqrt())
+}
+
+fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    let centre = mean(values);
+    let squares: Vec<f64> = values.iter().map(|v| (v - centre).powi(2)).collect();
+    (centre, mean(&squares))
 }
 
 fn mean(values: &[f64]) -> f64 {

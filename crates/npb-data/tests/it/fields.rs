@@ -46,6 +46,35 @@ fn whole_numbers_are_counts_codes_amounts_or_identifiers() {
     assert!(!guess(counts(1..=10)).identifier, "ten rows say nothing");
 }
 
+/// Marks with standard deviation 1.4 are grades; a table of counts with Poisson's variance, gaps, many values or few rows stay counts.
+#[test]
+fn whole_numbers_that_vary_less_than_chance_are_grades() {
+    // 5 + three differences of ±1 or 0: 2 to 8.
+    let marks = |n: u64| (0..n).map(|i| 2 + i % 3 + i / 3 % 3 + i / 9 % 3);
+    let grades = guess(counts(marks(81)));
+    assert_eq!(grades.measure, Measure::Ordinal, "{}", grades.why);
+    assert_eq!(
+        grades.others,
+        [Measure::Count, Measure::Real, Measure::Categorical]
+    );
+    // Mean 5, variance three times 2 / 3.
+    for part in ["from 2 to 8", "variance 2.0", "mean, 5.0", "grades"] {
+        assert!(grades.why.contains(part), "{}", grades.why);
+    }
+    // Shares of 1,000 of Poisson's law with mean 2.
+    let shares = [135, 271, 271, 180, 90, 36, 12, 3, 1];
+    let chance = shares.iter().zip(0..).flat_map(|(&n, k)| vec![k; n]);
+    for other in [
+        guess(counts(chance)),
+        guess(counts(marks(81).map(|x| if x == 3 { 4 } else { x }))),
+        guess(counts((0..400).map(|i| 30 + i % 13))),
+        guess(counts(marks(15))),
+        guess(counts((0..40).map(|i| 5 + i % 2))),
+    ] {
+        assert_eq!(other.measure, Measure::Count, "{}", other.why);
+    }
+}
+
 #[test]
 fn reals_are_positive_when_their_logarithm_is_less_skewed() {
     let skewed = guess(reals((1..200).map(|i| (f64::from(i) / 40.0).exp())));

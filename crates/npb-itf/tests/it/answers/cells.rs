@@ -67,6 +67,27 @@ fn filled_cells_are_those_of_the_draws() {
                     _ => [at_most(upper) < 0.97, at_most(upper) > 0.83],
                 };
                 assert!(less && more, "{structure:?} {cell:?} {}", at_most(upper));
+                // A standard deviation of 400 values is off by a few per cent.
+                if j == 1 {
+                    let moment = |p: i32| (0..3).map(|k| wanted[k] * f64::from(k as u8).powi(p));
+                    let variance = moment(2).sum::<f64>() - moment(1).sum::<f64>().powi(2);
+                    let off = cell.sd[0] - variance.max(0.0).sqrt();
+                    assert!(off.abs() < 0.12, "{structure:?} {cell:?} {variance}");
+                } else if cell.row < 8 {
+                    let (low, step) = (wanted[0] - 20.0, 0.02);
+                    let (mut below, mut variance) = (at_most(low), 0.0);
+                    for k in 1..=2000 {
+                        let x = low + step * f64::from(k);
+                        let above = at_most(x);
+                        variance += (above - below) * (x - 0.5 * step - wanted[0]).powi(2);
+                        below = above;
+                    }
+                    let ratio = cell.sd[0] / variance.sqrt();
+                    assert!(
+                        (0.7..1.4).contains(&ratio),
+                        "{structure:?} {cell:?} {ratio}"
+                    );
+                }
             }
             for (row, completed) in rows.iter().zip(&completed) {
                 let each = row.iter().zip(completed);
@@ -117,6 +138,18 @@ fn drawn_cells_of_a_new_row_have_their_joint_law() {
             cells.iter().map(|c| (c.row, c.column)).collect::<Vec<_>>(),
             [(0, 1), (0, 2)]
         );
+        // The seed makes the random numbers, and nothing else.
+        let other = fit.clone().with_seed(77);
+        assert!(
+            fit.clone()
+                .with_seed(fit.config().seed)
+                .impute_draws(&new, 5, false)
+                .unwrap()
+                == tables[..5]
+        );
+        assert!(other.impute_draws(&new, 5, false).unwrap() != tables[..5]);
+        let predicted = |fit: &ItfFit| fit.predict(&fit.rows(&new).unwrap(), "x").unwrap();
+        assert_eq!(predicted(&other), predicted(&fit));
         let drawn: Vec<Row> = tables.iter().map(|t| rows_of(t).remove(0)).collect();
         for (n, row) in drawn.iter().enumerate() {
             assert_eq!((row[0], row[3]), (hole[0], hole[3]));

@@ -276,6 +276,23 @@ fn reports_of_pairs_are_those_of_the_draws() {
         assert!((step - step.round()).abs() < 1e-9 && step >= 1.0);
         close(pair.adjusted_p_value, (6.0 * pair.p_value).min(1.0), 1e-12);
         assert_eq!(pair.dependent, pair.p_value <= 0.01);
+        let shared = values.iter().filter(|&&v| v > 1e-9).count();
+        let verdict = match (pair.dependent, 2 * shared >= values.len()) {
+            (false, _) => Verdict::NotShown,
+            (true, true) => Verdict::Dependent,
+            (true, false) => Verdict::Unexplained,
+        };
+        assert_eq!(pair.verdict, verdict);
+        close(pair.least_p_value, 1.0 / 200.0, 1e-15);
+        let words = match pair.p_value > 0.0051 {
+            true => format!("p = {}", pair.p_value).chars().take(7).collect(),
+            false => "p <= 0.005 (199 permutations)".to_owned(),
+        };
+        assert!(
+            pair.p_in_words().starts_with(&words),
+            "{words} {}",
+            pair.p_in_words()
+        );
         let names = found.names();
         assert_eq!(found.pair(&names[b], &names[a]).unwrap(), pair);
         let matrix = found.matrix(7.0, |pair| pair.p_value);
