@@ -333,7 +333,7 @@ fn complaint(csv: &str) -> Option<String> {
             };
             let is_probability = name.starts_with("P(");
             // Chains that stand still at different places have an infinite R-hat.
-            let is_wrong = !value.is_finite() && name != &"rhat"
+            let is_wrong = !value.is_finite() && *name != "rhat"
                 || (is_probability && !(-1e-9..=1.0 + 1e-9).contains(&value))
                 || (name.starts_with("sd") && value < 0.0)
                 || (name.starts_with("upper") && value < lower);

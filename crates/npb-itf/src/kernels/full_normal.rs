@@ -1414,7 +1414,7 @@ impl Kernel for FullNormal {
         };
         let scale = params.scale.len() == rows.triangle()
             && Cholesky::new(params.scale().as_ref()).is_ok_and(is_scale);
-        // Cells are that near, and their squares are numbers.
+        // In scales from the centre, like the cells; their squares are numbers.
         let within = |m: &f64| m.abs() <= LIMIT;
         let concentrations = params.concentrations.len() == self.levels.len()
             && params.concentrations.iter().all(|&a| positive(a));

@@ -336,22 +336,22 @@ impl Kernel for Normal {
             constants,
         } = params;
         let positive = |x: &f64| x.is_finite() && *x > 0.0;
-        // In scales from the centre, so that squares are numbers.
-        let within = |m: &f64| m.abs() <= 1e100;
         if Self::new(self.centre, self.scale).as_ref() != Some(self) {
             return Err(format!(
                 "normal scale {} or centre {}",
                 self.scale, self.centre
             ));
         }
+        // Squares and inverses are numbers.
+        let within = |m: &f64| ((m - self.centre) / self.scale).abs() <= 1e100;
+        let usual = |p: &f64| (1e-100..=1e100).contains(&(p * self.scale * self.scale));
         if !within(mean) || !positive(strength) || !positive(rate) {
             return Err("normal hyperparameters".to_owned());
         }
         if means.len() != precisions.len() || means.len() != constants.len() {
             return Err("normal clusters: sizes do not agree".to_owned());
         }
-        let invertible = |p: &f64| (1e-200..=1e200).contains(p);
-        if !means.iter().all(within) || !precisions.iter().all(invertible) {
+        if !means.iter().all(within) || !precisions.iter().all(usual) {
             return Err("normal clusters: mean or precision".to_owned());
         }
         let agrees = |(p, c): (&f64, &f64)| (0.5 * p.ln() - LN_SQRT_2PI - c).abs() < 1e-9;
@@ -472,6 +472,25 @@ mod tests {
                 .iter()
                 .all(|&cut| (merged(cut) - whole).abs() < 1e-8)
         );
+    }
+
+    #[test]
+    fn clusters_far_from_all_cells_are_refused() {
+        for scale in [1e-150, 2.0, 1e150] {
+            let kernel = Normal::new(3.0 * scale, scale).unwrap();
+            let params = kernel.initial(&mut stream(1, [0; 4]));
+            let check = |mean: f64, precision: f64| {
+                kernel.check(&NormalParams {
+                    means: vec![mean * scale],
+                    precisions: vec![precision / scale / scale],
+                    constants: vec![0.5 * (precision / scale / scale).ln() - LN_SQRT_2PI],
+                    ..params.clone()
+                })
+            };
+            assert!(check(-40.0, 1e6).is_ok());
+            assert!(check(1e110, 1.0).is_err());
+            assert!(check(0.0, 1e-120).is_err());
+        }
     }
 
     #[test]
