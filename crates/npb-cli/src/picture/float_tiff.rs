@@ -46,7 +46,7 @@ fn read_floats(decoder: &mut Decoder<Cursor<&[u8]>>) -> Result<Floats, String> {
         _ => return Err("floating-point numbers of 16 bits are not read: save 32".to_owned()),
     };
     let size = [height as usize, width as usize, channels];
-    match values.len() == size.iter().product() {
+    match values.len() == size.iter().product::<usize>() {
         true => Ok(Floats {
             size,
             alpha,
