@@ -191,10 +191,10 @@ def _guess(name, known, n_rows):
 
 
 def _are_grades(known):
-    """Few whole numbers, none left out, that vary less than counts of chance events do; as in the schemas of the command."""
+    """Few whole numbers, none left out, that vary half as much as counts of chance events do, or less; as in the schemas of the command."""
     values, n = set(known), len(known)
     filled = max(values) - min(values) + 1 == len(values)
-    little = np.var(known) < np.mean(known) * (1 - 2 * (2 / max(n, 1)) ** 0.5)
+    little = np.var(known) < np.mean(known) * min(0.5, 1 - 2 * (2 / max(n, 1)) ** 0.5)
     return bool(filled and 3 <= len(values) <= 12 and n >= 20 and little)
 
 
@@ -234,7 +234,7 @@ class MixedTableModel(Sampled, Base):
 
     measures : dict, optional
         What columns measure, by name: "real", "positive", {"angle": {"period": p}}, "count", "date", "binary", "categorical", "ordinal", or
-        {"ordinal": [levels from the lowest]}. Others are taken for what their values are: whole numbers from 0 are counts, other numbers real, dates dates,
+        {"ordinal": [levels from the lowest]}. Others are taken for what their values are: whole numbers from 0 are counts (few of them that vary little, such as marks from 1 to 10, ordinal), other numbers real, dates dates,
         everything else categories.
     structure : str, optional
         Which clusterings the columns have.
