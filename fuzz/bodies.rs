@@ -1,7 +1,9 @@
 //! What is done with bytes that anybody may have made: they are refused by an error, or what is read of them holds together. Shared by the targets of `fuzz` and
 //! by a test of npb-cli, which does the same with the files of `fuzz/corpus`.
 
-use npb_data::read::{self, Column, DelimitedOptions, MovieLens, RatingFile, ReadingRules};
+use npb_data::read::{
+    self, Column, DelimitedOptions, MovieLens, RatingFile, ReadingRules, Repeats,
+};
 use npb_data::schema::Schema;
 use npb_infer::{Saved, storage};
 use serde::ser::SerializeTuple;
@@ -59,7 +61,7 @@ pub fn ratings(bytes: &[u8]) {
     let places = [0, 1, 2].map(Column::Index);
     let names = ["row", "column", "value"].map(Column::from);
     for columns in [places, names] {
-        if let Ok(file) = read::triplets("f", bytes, columns.each_ref(), &layout) {
+        if let Ok(file) = read::triplets("f", bytes, columns.each_ref(), &layout, Repeats::Error) {
             check_ratings(&file);
         }
     }

@@ -2,7 +2,8 @@
 
 use npb_infer::Trace;
 use npb_itf::{
-    Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, Verdict, fit_data_watched,
+    Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, Verdict,
+    fit_data_watched,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

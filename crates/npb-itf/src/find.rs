@@ -18,13 +18,9 @@ use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfRun};
 /// Numbers in a group, at most: the cost of a sweep grows with their cube.
 pub(crate) const MAX_NUMBERS: usize = 32;
 /// Ways to choose the levels of a group, at most, spikes of its numbers among them.
-fn max_ways() -> usize {
-    std::env::var("NPB_WAYS").map_or(1024, |x| x.parse().unwrap())
-}
+const MAX_WAYS: usize = 1024;
 /// Numbers with a spike in a group, at most.
-fn max_spikes() -> usize {
-    std::env::var("NPB_SPIKES").map_or(6, |x| x.parse().unwrap())
-}
+const MAX_SPIKES: usize = 6;
 /// Groups of numbers are merged while their correlations are above this on average.
 const ALIKE: f64 = 0.5;
 /// A column of levels joins a group when the F statistic of one of its numbers is at least this.
@@ -150,7 +146,7 @@ impl ItfData {
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut levels = vec![Vec::new(); partition.len()];
         for (_, j, group, n) in found {
-            if ways[group] * n <= max_ways() {
+            if ways[group] * n <= MAX_WAYS {
                 ways[group] *= n;
                 levels[group].push(j);
             }
@@ -437,7 +433,7 @@ fn most_correlated(
     order.retain(|&at| {
         let spiked = is_spiked(&group[at]);
         spikes += usize::from(spiked);
-        !spiked || spikes <= max_spikes()
+        !spiked || spikes <= MAX_SPIKES
     });
     order.truncate(MAX_NUMBERS);
     order.sort_unstable();

@@ -148,7 +148,7 @@ pub(crate) fn of_counts(values: &[u64], name: &str) -> FieldGuess {
     if filled && (3..=MANY_GRADES).contains(&n_distinct) && varies_little(&numbers) {
         let (mean, variance) = mean_and_variance(&numbers);
         let why = format!(
-            "{range}, none left out; variance {variance:.1}, which counts of chance events with their mean, {mean:.1}, would exceed: grades"
+            "{range}, none left out; variance {variance:.1}, less than half of that of chance events with this mean, {mean:.1}: grades"
         );
         let others = [Measure::Count, Measure::Real, Measure::Categorical];
         return found(Measure::Ordinal, why, &others, sizes);
@@ -235,11 +235,12 @@ fn shape_of(values: &[f64]) -> Shape {
     }
 }
 
-/// Whether whole numbers vary less than counts of chance events do: variance over mean, which is 1 for these, is two standard errors below it.
+/// Whether whole numbers vary half as much as counts of chance events do, or less: variance over mean, which is 1 for these, is below a half, and two standard
+/// errors below 1.
 fn varies_little(values: &[f64]) -> bool {
     let (mean, variance) = mean_and_variance(values);
     let n = values.len();
-    n >= FEW_ROWS && variance < mean * (1.0 - 2.0 * (2.0 / n as f64).sqrt())
+    n >= FEW_ROWS && variance < mean * (1.0 - 2.0 * (2.0 / n as f64).sqrt()).min(0.5)
 }
 
 fn mean_and_variance(values: &[f64]) -> (f64, f64) {

@@ -69,6 +69,8 @@ fn whole_numbers_that_vary_less_than_chance_are_grades() {
         guess(counts(marks(81).map(|x| if x == 3 { 4 } else { x }))),
         guess(counts((0..400).map(|i| 30 + i % 13))),
         guess(counts(marks(15))),
+        // Mean 1.5, variance 1.25: children.
+        guess(counts((0..120).map(|i| i % 4))),
         guess(counts((0..40).map(|i| 5 + i % 2))),
     ] {
         assert_eq!(other.measure, Measure::Count, "{}", other.why);

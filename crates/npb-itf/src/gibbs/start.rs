@@ -148,10 +148,11 @@ fn allocate_cells(
     if !is_collapsed && law.completed(cells, &labels, &[], rng).is_none() {
         return labels;
     }
+    let mut is_narrow = false;
     for round in 0..START_ROUNDS {
         adapt(law, cells, &labels, rng);
         if round == 0 {
-            law.loosen();
+            is_narrow = law.loosen();
         }
         let clusters: Vec<usize> = (0..collapsed::n_labels(&labels)).collect();
         let completed = match is_collapsed {
@@ -162,10 +163,7 @@ fn allocate_cells(
         let mut clusters = CellClusters::new([(&*law, completed.as_ref().unwrap_or(cells))]);
         labels = collapsed::sequential(&mut clusters, beta, order, None, rng).0;
     }
-    if !is_collapsed
-        && std::env::var("NPB_START").as_deref() != Ok("narrow")
-        && !beats_one_cluster(law, cells, &labels, beta, rng)
-    {
+    if is_narrow && !beats_one_cluster(law, cells, &labels, beta, rng) {
         labels.fill(0);
     }
     labels
@@ -180,9 +178,6 @@ fn beats_one_cluster(
     beta: f64,
     rng: &mut Xoshiro256PlusPlus,
 ) -> bool {
-    if std::env::var("NPB_START").as_deref() == Ok("one") {
-        return false;
-    }
     let one = vec![0; labels.len()];
     adapt(law, cells, &one, rng);
     let completed = law.completed(cells, &one, &[0], rng);

@@ -69,8 +69,9 @@ fn filled_cells_are_those_of_the_draws() {
                 assert!(less && more, "{structure:?} {cell:?} {}", at_most(upper));
                 // A standard deviation of 400 values is off by a few per cent.
                 if j == 1 {
-                    let moment = |p: i32| (0..3).map(|k| wanted[k] * f64::from(k as u8).powi(p));
-                    let variance = moment(2).sum::<f64>() - moment(1).sum::<f64>().powi(2);
+                    let moment =
+                        |p: i32| -> f64 { (0..3).map(|k| wanted[k] * (k as f64).powi(p)).sum() };
+                    let variance = moment(2) - moment(1).powi(2);
                     let off = cell.sd[0] - variance.max(0.0).sqrt();
                     assert!(off.abs() < 0.12, "{structure:?} {cell:?} {variance}");
                 } else if cell.row < 8 {

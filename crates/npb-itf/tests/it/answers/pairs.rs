@@ -4,7 +4,7 @@ use npb_data::{MixedColumn, MixedTable};
 use npb_infer::SweepPlan;
 use npb_itf::kernels::{Column, FullNormal};
 use npb_itf::{
-    ClusteringLoss, DependenceConfig, Draw, Grouping, ItfConfig, ItfFit, Structure, fit,
+    ClusteringLoss, DependenceConfig, Draw, Grouping, ItfConfig, ItfFit, Structure, Verdict, fit,
 };
 
 use super::{close, config, fitted, psi, table};
