@@ -12,8 +12,11 @@ use serde::{Serialize, Serializer};
 #[path = "../crates/npb-cli/src/picture.rs"]
 mod picture;
 
+/// What a target does with bytes.
+pub type Body = fn(&[u8]);
+
 /// The targets by the names of their folders in `fuzz/corpus`.
-pub const TARGETS: [(&str, fn(&[u8])); 11] = [
+pub const TARGETS: [(&str, Body); 11] = [
     ("text", text),
     ("movielens", movielens),
     ("ratings", ratings),

@@ -38,7 +38,7 @@ pub(crate) enum Verb {
     Config(ConfigArgs),
     /// Fit a model to a file.
     #[command(subcommand)]
-    Fit(Fit),
+    Fit(Box<Fit>),
     /// Classes with probabilities, or ratings with intervals.
     Predict(PredictArgs),
     /// Fill the missing cells of a file.

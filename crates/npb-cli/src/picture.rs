@@ -1,7 +1,7 @@
 //! Images as files have them: pixels, alpha, and how deep they are.
 
 #[path = "picture/float_tiff.rs"]
-pub(crate) mod float_tiff;
+mod float_tiff;
 
 use image::DynamicImage;
 use npb_data::{Image, Mask};

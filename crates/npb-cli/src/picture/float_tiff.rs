@@ -1,10 +1,9 @@
-//! TIFF files of floating-point numbers, which the crate of the other files reads and writes in part only.
+//! TIFF files of floating-point numbers, which the crate of the other files reads in part only.
 
 use std::io::Cursor;
 
 use tiff::ColorType;
 use tiff::decoder::{Decoder, DecodingResult};
-use tiff::encoder::{TiffEncoder, colortype};
 use tiff::tags::Tag;
 
 /// Tag `SampleFormat`: floating-point numbers.
@@ -56,20 +55,4 @@ fn read_floats(decoder: &mut Decoder<Cursor<&[u8]>>) -> Result<Floats, String> {
             Err("channels in planes of their own are not read: save them pixel by pixel".to_owned())
         }
     }
-}
-
-/// The bytes of a file of 1, 3 or 4 channels.
-pub(crate) fn written(
-    (width, height): (u32, u32),
-    channels: usize,
-    values: &[f32],
-) -> Result<Vec<u8>, tiff::TiffError> {
-    let mut file = Cursor::new(Vec::new());
-    let mut encoder = TiffEncoder::new(&mut file)?;
-    match channels {
-        1 => encoder.write_image::<colortype::Gray32Float>(width, height, values)?,
-        3 => encoder.write_image::<colortype::RGB32Float>(width, height, values)?,
-        _ => encoder.write_image::<colortype::RGBA32Float>(width, height, values)?,
-    }
-    Ok(file.into_inner())
 }

@@ -7,13 +7,15 @@ use std::path::Path;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, LumaA, Pixel, Rgb, Rgba};
 use npb_bpfa::{ImageConfig, Role, restore_watched};
 use npb_data::{Image, Mask, write_npy};
+use tiff::TiffError;
+use tiff::encoder::{TiffEncoder, colortype};
 
 use crate::args::{DenoiseArgs, ImageArgs, InpaintArgs, ModelKind, Run};
 use crate::failure::{Failure, Result};
 use crate::input::{self, note};
 use crate::job::Job;
 use crate::output;
-use crate::picture::{self, Depth, Picture, float_tiff};
+use crate::picture::{self, Depth, Picture};
 
 pub(crate) fn denoise(args: &DenoiseArgs, quiet: bool) -> Result<()> {
     let picture = read(&args.image, quiet)?;
@@ -233,7 +235,7 @@ fn written(how: &ImageArgs, picture: &Picture, values: &[f32], alpha: Vec<f32>) 
     );
     if picture.depth == Depth::Float {
         let values: Vec<f32> = all().collect();
-        let file = float_tiff::written(size, channels, &values).map_err(Failure::failed)?;
+        let file = float_tiff(size, channels, &values).map_err(Failure::failed)?;
         return output::bytes(&file, Some(&how.out));
     }
     let image = match (channels, picture.depth == Depth::Word) {
@@ -257,4 +259,20 @@ where
     DynamicImage: From<ImageBuffer<P, Vec<P::Subpixel>>>,
 {
     ImageBuffer::from_raw(width, height, values).map(DynamicImage::from)
+}
+
+/// The bytes of a TIFF file of floating-point numbers in 1, 3 or 4 channels.
+fn float_tiff(
+    (width, height): (u32, u32),
+    channels: usize,
+    values: &[f32],
+) -> std::result::Result<Vec<u8>, TiffError> {
+    let mut file = Cursor::new(Vec::new());
+    let mut encoder = TiffEncoder::new(&mut file)?;
+    match channels {
+        1 => encoder.write_image::<colortype::Gray32Float>(width, height, values)?,
+        3 => encoder.write_image::<colortype::RGB32Float>(width, height, values)?,
+        _ => encoder.write_image::<colortype::RGBA32Float>(width, height, values)?,
+    }
+    Ok(file.into_inner())
 }

@@ -464,7 +464,7 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
                     args.row
                 ))
             })?;
-            let chance = |j: usize| Ok(new.cell(j)?);
+            let chance = |j: usize| new.cell(j);
             let top = || new.top(args.top, &rated);
             ranked(&fit, (args.top, &rated), how, column, chance, top)?
         }

@@ -243,7 +243,7 @@ fn classes_of_tasks_are_those_of_the_library() {
 fn labels_are_those_of_the_library() {
     let folder = Folder::new("answers-labels");
     folder.write("p.csv", patients(0..60));
-    let line = |i: usize| format!("{},{},{}\n", i % 2, u8::from(i % 3 == 0), i % 7);
+    let line = |i: usize| format!("{},{},{}\n", i % 2, u8::from(i.is_multiple_of(3)), i % 7);
     folder.write(
         "y.csv",
         "one,two,size\n".to_owned() + &(0..60).map(line).collect::<String>(),
