@@ -72,13 +72,10 @@ impl Plan {
     pub(super) fn build(&mut self, tree: &Tree, crates: &[&str]) -> Result<Vec<Program>> {
         loop {
             let switched = self.write(tree)?;
-            let mut complaints = tree.check(crates)?;
-            if complaints.is_empty() {
-                match tree.build(crates)? {
-                    Ok(programs) => return Ok(programs),
-                    Err(more) => complaints = more,
-                }
-            }
+            let complaints = match tree.build(crates)? {
+                Ok(programs) => return Ok(programs),
+                Err(complaints) => complaints,
+            };
             let refused = refused(&complaints, &switched);
             if refused.is_empty() {
                 let texts: Vec<&str> = complaints.iter().map(|c| &c.text[..]).collect();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
@@ -82,47 +82,30 @@ impl Tree {
         &self,
         crates: &[&str],
     ) -> Result<std::result::Result<Vec<Program>, Vec<Complaint>>> {
-        let output = self.cargo("build", crates)?;
-        if !output.status.success() {
-            return Ok(Err(refusal(&output)?));
-        }
-        let programs = programs(&String::from_utf8_lossy(&output.stdout));
-        match programs.is_empty() {
-            true => Err(format!("no tests in {}", crates.join(", ")).into()),
-            false => Ok(Ok(programs)),
-        }
-    }
-
-    /// What the compiler says of the tests of some crates, found in a fraction of the time of a build.
-    pub(super) fn check(&self, crates: &[&str]) -> Result<Vec<Complaint>> {
-        let output = self.cargo("check", crates)?;
-        match output.status.success() {
-            true => Ok(Vec::new()),
-            false => refusal(&output),
-        }
-    }
-
-    fn cargo(&self, task: &str, crates: &[&str]) -> io::Result<Output> {
         let mut command = Command::new("cargo");
-        command.args([task, "--tests", "--keep-going"]);
+        command.args(["build", "--tests", "--keep-going"]);
         for krate in crates {
             command.args(["-p", krate]);
         }
-        command
+        let output = command
             .arg("--message-format=json")
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
             .stdin(Stdio::null())
-            .output()
-    }
-}
-
-/// The errors of a run of cargo that failed.
-fn refusal(output: &Output) -> Result<Vec<Complaint>> {
-    let complaints = complaints(&String::from_utf8_lossy(&output.stdout));
-    match complaints.is_empty() {
-        true => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
-        false => Ok(complaints),
+            .output()?;
+        let messages = String::from_utf8_lossy(&output.stdout);
+        if output.status.success() {
+            let programs = programs(&messages);
+            return match programs.is_empty() {
+                true => Err(format!("no tests in {}", crates.join(", ")).into()),
+                false => Ok(Ok(programs)),
+            };
+        }
+        let complaints = complaints(&messages);
+        if complaints.is_empty() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        Ok(Err(complaints))
     }
 }
 
