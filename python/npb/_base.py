@@ -2,6 +2,7 @@
 
 import numbers
 import warnings
+from pathlib import Path
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -311,7 +312,7 @@ class TableBase(Base):
         The file holds the fit, not the parameters of the estimator: they have their defaults. Class names come back as texts, or as integers if all are.
         """
         self = cls()
-        text = read_beside(path) if schema is None else open(schema, encoding="utf-8").read()
+        text = read_beside(path) if schema is None else Path(schema).read_text("utf-8")
         fit = cls._native.load(path)
         if text is not None:
             self._schema = Schema.of_text(text)
