@@ -148,11 +148,10 @@ fn allocate_cells(
     if !is_collapsed && law.completed(cells, &labels, &[], rng).is_none() {
         return labels;
     }
-    let mut is_narrow = false;
     for round in 0..START_ROUNDS {
         adapt(law, cells, &labels, rng);
         if round == 0 {
-            is_narrow = law.loosen();
+            law.loosen();
         }
         let clusters: Vec<usize> = (0..collapsed::n_labels(&labels)).collect();
         let completed = match is_collapsed {
@@ -163,48 +162,7 @@ fn allocate_cells(
         let mut clusters = CellClusters::new([(&*law, completed.as_ref().unwrap_or(cells))]);
         labels = collapsed::sequential(&mut clusters, beta, order, None, rng).0;
     }
-    if is_narrow && !beats_one_cluster(law, cells, &labels, beta, rng) {
-        labels.fill(0);
-    }
     labels
-}
-
-/// Whether clusters that were looked for narrowly explain their cells better than one cluster of all, by their evidence. What is missing is drawn from the one
-/// cluster: clusters must earn their place by what is seen.
-fn beats_one_cluster(
-    law: &mut Column,
-    cells: &Cells,
-    labels: &[u32],
-    beta: f64,
-    rng: &mut Xoshiro256PlusPlus,
-) -> bool {
-    let one = vec![0; labels.len()];
-    adapt(law, cells, &one, rng);
-    let completed = law.completed(cells, &one, &[0], rng);
-    let cells = completed.as_ref().unwrap_or(cells);
-    let [by_one, by_labels] = [&one[..], labels]
-        .map(|labels| ln_explained(law, cells, labels, rng) + ln_labels(labels, &one, beta));
-    by_labels > by_one + START_MARGIN
-}
-
-/// ln p(cells | labels), with hyperparameters that suit these labels: the best of some draws, for one alone is off by several nats, and a column in the wrong
-/// block stays there for long.
-fn ln_explained(law: &Column, cells: &Cells, labels: &[u32], rng: &mut Xoshiro256PlusPlus) -> f64 {
-    let mut law = law.clone();
-    let draws = (0..START_DRAWS).map(|_| {
-        adapt(&mut law, cells, labels, rng);
-        law.truncate(0);
-        CellClusters::new([(&law, cells)]).ln_given(labels)
-    });
-    draws.fold(f64::NEG_INFINITY, f64::max)
-}
-
-/// ln p(lower labels | top-level labels).
-fn ln_labels(labels: &[u32], top: &[u32], beta: f64) -> f64 {
-    let n_labels = collapsed::n_labels(labels).max(1);
-    let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
-    let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
-    counts.chunks_exact(n_labels).map(of_cluster).sum()
 }
 
 /// Puts columns into blocks to start from, and returns the blocks' top-level labels.
@@ -221,12 +179,27 @@ fn group_columns(
 ) -> Vec<Vec<u32>> {
     let n_rows = data.n_rows();
     let none = vec![0; n_rows];
+    // ln p(cells | labels), with hyperparameters that suit these labels: the best of some draws, for one alone is off by several nats, and
+    // a column in the wrong block stays there for long.
     let explained = |column: &ColumnState, j: usize, labels: &[u32], rng: &mut _| {
         let cells = &data.cells()[j];
-        match column.law.is_collapsed(cells) {
-            true => ln_explained(&column.law, cells, labels, rng),
-            false => 0.0,
+        if !column.law.is_collapsed(cells) {
+            return 0.0;
         }
+        let mut law = column.law.clone();
+        let draws = (0..START_DRAWS).map(|_| {
+            adapt(&mut law, cells, labels, rng);
+            law.truncate(0);
+            CellClusters::new([(&law, cells)]).ln_given(labels)
+        });
+        draws.fold(f64::NEG_INFINITY, f64::max)
+    };
+    // ln p(lower labels | top-level labels).
+    let ln_labels = |labels: &[u32], top: &[u32]| {
+        let n_labels = collapsed::n_labels(labels).max(1);
+        let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
+        let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
+        counts.chunks_exact(n_labels).map(of_cluster).sum::<f64>()
     };
     let alone: Vec<[f64; 2]> = parallel::map(columns.iter().enumerate(), |(j, column)| {
         let rng = &mut keyed(j as u64);
@@ -236,7 +209,7 @@ fn group_columns(
     let gain = |(j, (column, [by_none, by_itself])): (usize, (&ColumnState, &[f64; 2]))| {
         let shown = (0..n_rows).filter(|&i| column.law.is_observed(&data.cells()[j], i));
         let labels: Vec<u32> = shown.map(|i| column.labels[i]).collect();
-        by_itself + ln_labels(&labels, &none[..labels.len()], beta) - by_none
+        by_itself + ln_labels(&labels, &none[..labels.len()]) - by_none
     };
     let gains = columns.iter().zip(&alone).enumerate().map(gain);
     let gains: Vec<f64> = gains.collect();
@@ -258,8 +231,8 @@ fn group_columns(
             Some(b) => {
                 columns[j].block = b;
                 let founder = &founders[b];
-                let own = by_itself + ln_labels(&columns[j].labels, founder, beta);
-                if by_founder[b] + ln_labels(founder, founder, beta) > own {
+                let own = by_itself + ln_labels(&columns[j].labels, founder);
+                if by_founder[b] + ln_labels(founder, founder) > own {
                     columns[j].labels.clone_from(founder);
                 }
             }

@@ -394,13 +394,11 @@ impl Column {
         matches!(self, Column::FullNormal(_))
     }
 
-    /// Lets clusters of vectors that have a joint law be narrow and unlike each other, for a start; says whether the column is one of these.
-    pub(crate) fn loosen(&mut self) -> bool {
-        let Column::FullNormal(of) = self else {
-            return false;
-        };
-        of.params.loosen();
-        true
+    /// Lets clusters of vectors be unlike each other, for a start.
+    pub(crate) fn loosen(&mut self) {
+        if let Column::FullNormal(of) = self {
+            of.params.loosen();
+        }
     }
 
     /// Whether point predictions of a part are geometric means.

@@ -586,7 +586,7 @@ fn independent_numbers_lose_nothing() {
             plain += (mean - x).powi(2);
         }
     }
-    // 4% (1.3) over 40 other tables, whether groups start narrow or not. A regression on two columns that tell nothing loses 4%.
+    // 4% (1.3) over 40 other tables. A regression on two columns that tell nothing loses 4%.
     assert!((ours / plain).sqrt() < 1.075, "{ours} {plain}");
 }
 
