@@ -546,7 +546,7 @@ pub(crate) struct ImputeArgs {
     /// Standard deviations of filled numbers, as columns sd(NAME).
     #[arg(long, conflicts_with = "draws")]
     pub(crate) sd: bool,
-    /// Central intervals of filled numbers that hold this probability, as columns lower(NAME), upper(NAME); of a table also of ordered levels.
+    /// Central intervals that hold this probability, as columns lower(NAME), upper(NAME): of numbers and ordered levels.
     #[arg(long, value_name = "P", conflicts_with = "draws")]
     pub(crate) interval: Option<f64>,
     /// Seed of the draws, and of those behind intervals; that of the fit by default.

@@ -32,7 +32,7 @@ pub enum MixedColumn {
 /// A table of typed columns with missing cells: rows are observations.
 ///
 /// Columns have equal lengths and distinct names. Deserialisation checks lengths, names, levels, codes and finiteness.
-/// Read one with [`crate::read::with_schema`] (kinds by a schema), [`crate::read::field_table`] (kinds inferred from the text) or [`crate::read::arff`] (kinds declared in the file).
+/// Read one with [`crate::read::with_schema`] (kinds by a schema, which [`crate::schema::Schema::guess`] infers from the text) or [`crate::read::arff`] (kinds declared in the file).
 ///
 /// ```
 /// use npb_data::{MixedColumn, MixedTable};
