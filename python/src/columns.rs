@@ -17,6 +17,9 @@ const NAME: &str = "X";
 /// A column by name: the kind of its cells, and these.
 type Columns<'py> = Vec<(String, String, Bound<'py, PyAny>)>;
 
+/// Of a column: why it is what it is, whether somebody should hear of it, whether it only names the rows.
+type Guessed = (String, bool, bool);
+
 fn raw(columns: &Columns<'_>) -> PyResult<RawTable> {
     let names = columns.iter().map(|(name, _, _)| name.clone()).collect();
     let cells = columns
@@ -71,9 +74,9 @@ pub(crate) struct Reader(Schema);
 
 #[pymethods]
 impl Reader {
-    /// What a table suggests; for each column why, whether somebody should hear of it, and whether it only names the rows.
+    /// What a table suggests, and why, column by column.
     #[staticmethod]
-    fn guess(columns: Columns<'_>) -> PyResult<(Self, Vec<(String, bool, bool)>)> {
+    fn guess(columns: Columns<'_>) -> PyResult<(Self, Vec<Guessed>)> {
         let guess = Schema::guess_raw(NAME, &raw(&columns)?);
         let why = guess.guesses.into_iter().map(|guess| {
             let names_rows = guess.why.starts_with("names or numbers of the rows");
