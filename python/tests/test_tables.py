@@ -48,8 +48,8 @@ def test_marks_are_ordinal_and_counts_are_not():
     rng = np.random.default_rng(1)
     frame = pandas.DataFrame({"mark": np.clip(np.rint(rng.normal(6, 1.2, size=200)), 3, 9), "visits": rng.poisson(4, size=200), "x": rng.normal(size=200)})
     model = MixedTableModel(**SHORT).fit(frame)
-    assert [column.kind for column in model._columns] == ["ordinal", "count", "real"]
-    assert model._columns[0].levels == list(range(3, 10))
+    assert [column["kind"] for column in model._schema.columns] == ["ordinal", "count", "real"]
+    assert [float(level) for level in model._schema.columns[0]["levels"]] == list(range(3, 10))
     pair = next(p for p in model.dependence(frame, permutations=199, level=0.05) if p["a"] == "mark")
     assert pair["least_p_value"] == 1 / 200 and pair["verdict"] in {"yes", "unexplained", "no"}
 
