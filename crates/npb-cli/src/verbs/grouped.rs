@@ -9,7 +9,7 @@ use npb_hbrec::{
 };
 use npb_iqgme::ProbabilityInterval;
 
-use super::classes::push_classes;
+use super::classes::{check_classes, push_classes};
 use super::tasks::{labels_of, no_answers, rows_by_part};
 use crate::args::{GroupedArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result};
@@ -20,6 +20,9 @@ use crate::model::ModelFile;
 use crate::output;
 use crate::settings;
 use crate::sheet::{Cell, Sheet};
+
+/// Values of a label that an error shows.
+const SHOWN: usize = 5;
 
 pub(crate) fn fit(args: &GroupedArgs, quiet: bool) -> Result<()> {
     let job = Job::new(&args.run, quiet)?;
@@ -85,11 +88,20 @@ pub(crate) fn fit(args: &GroupedArgs, quiet: bool) -> Result<()> {
 
 /// Two classes, and no missing cell.
 fn check(table: &Table, labels: &Labels, file: &Path) -> Result<()> {
+    check_classes(labels, file)?;
     let file = file.display();
     if labels.n_classes() != 2 {
+        let classes = labels.classes();
+        let shown = &classes[..classes.len().min(SHOWN)];
+        let more = if shown.len() < classes.len() {
+            ", ..."
+        } else {
+            ""
+        };
         return Err(Failure::bad_data(format_args!(
-            "{file}: the label has the values {}; models of kind grouped tell two classes apart (npb fit tasks: several)",
-            labels.classes().join(", ")
+            "{file}: the label has {} values ({}{more}); models of kind grouped tell two classes apart (npb fit tasks: several)",
+            classes.len(),
+            shown.join(", ")
         )));
     }
     let n_missing = table.n_missing();

@@ -209,4 +209,22 @@ fn new_tasks_and_groups_have_a_way_on() {
         error.contains("1 cells are missing") && error.contains("npb fit tasks"),
         "{error}"
     );
+    let labelled = |label: fn(usize) -> String| {
+        let row = |i: usize| format!("north,{},{}\n", i % 7, label(i));
+        (0..60)
+            .map(row)
+            .fold("place,a,y\n".to_owned(), |text, row| text + &row)
+    };
+    folder.write("many.csv", labelled(|i| format!("class{}", i % 8)));
+    folder.write("price.csv", labelled(|i| format!("{}.5", i * i)));
+    let error = folder.fails("fit grouped many.csv --group place --label y -o x.npb", 3);
+    assert!(
+        error.contains("8 values (class0, class1, class2, class3, class4, ...)"),
+        "{error}"
+    );
+    let error = folder.fails("fit grouped price.csv --group place --label y -o x.npb", 3);
+    assert!(
+        error.contains("60 different numbers, from 0.5 to 3481.5"),
+        "{error}"
+    );
 }

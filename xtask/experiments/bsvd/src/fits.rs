@@ -21,7 +21,7 @@ const KEPT_ERRORS: usize = 10_000;
 pub(super) const SQUARED_ERRORS: &str = "squared_errors";
 pub(super) const INTERVALS: [(f64, &str); 2] = [(0.5, "coverage_50"), (0.9, "coverage_90")];
 
-/// The default configuration; at smoke scale with few candidates and sweeps.
+/// The default configuration; at smoke scale with few sweeps and so many candidates that nothing is searched for, which takes minutes on a million ratings.
 pub(super) fn config(scale: Scale, seed: u64) -> BsvdConfig {
     let config = BsvdConfig {
         seed,
@@ -30,6 +30,7 @@ pub(super) fn config(scale: Scale, seed: u64) -> BsvdConfig {
     match scale {
         Scale::Smoke => BsvdConfig {
             candidates: 6,
+            max_candidates: 6,
             sweeps: SweepPlan {
                 burn_in: 4,
                 keep: 4,
