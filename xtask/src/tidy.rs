@@ -2,99 +2,32 @@
 
 mod answers;
 mod circles;
+mod equations;
 mod lock;
 mod manifest;
+mod project;
+mod rooms;
 mod rules;
 pub(crate) mod tokens;
 mod tree;
 
-use std::fmt;
 use std::path::Path;
 
-use lock::Lock;
-use manifest::Manifest;
 use npb_catalogue::Result;
+use project::Project;
+pub(crate) use project::Violation;
 use tree::Tree;
-
-/// A broken rule and where.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Violation {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Violation {
-    fn new(path: &str, line: usize, message: String) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message,
-        }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.message)
-    }
-}
-
-/// What the rules look at.
-struct Project {
-    tree: Tree,
-    members: Vec<Manifest>,
-    lock: Lock,
-    lock_text: String,
-}
-
-impl Project {
-    fn new(tree: Tree) -> Result<Self> {
-        let root = tree
-            .text("Cargo.toml")
-            .ok_or("no Cargo.toml in the project's root")?;
-        let patterns = manifest::members(root)?;
-        let members = tree
-            .texts()
-            .filter(|(path, _)| is_member(&patterns, path))
-            .map(|(path, text)| Manifest::parse(path, text))
-            .collect::<Result<Vec<_>>>()?;
-        let lock_text = tree
-            .text("Cargo.lock")
-            .ok_or("no Cargo.lock in the project's root")?
-            .to_owned();
-        Ok(Self {
-            lock: Lock::parse(&lock_text)?,
-            lock_text,
-            members,
-            tree,
-        })
-    }
-
-    fn violations(&self) -> Vec<Violation> {
-        let mut broken: Vec<Violation> = rules::ALL.iter().flat_map(|rule| rule(self)).collect();
-        broken.sort();
-        broken.dedup();
-        broken
-    }
-}
-
-/// `path` is the manifest of a workspace member: `member/Cargo.toml`, or `folder/x/Cargo.toml` for a pattern `folder/*`.
-fn is_member(patterns: &[String], path: &str) -> bool {
-    let Some(folder) = path.strip_suffix("/Cargo.toml") else {
-        return false;
-    };
-    patterns
-        .iter()
-        .any(|pattern| match pattern.strip_suffix("/*") {
-            Some(parent) => folder.rsplit_once('/').is_some_and(|(p, _)| p == parent),
-            None => folder == pattern,
-        })
-}
 
 /// Checks the project at `root` and returns every violation, sorted by place.
 pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
-    Ok(Project::new(Tree::read(root)?)?.violations())
+    Ok(violations(&Project::new(Tree::read(root)?)?))
+}
+
+fn violations(project: &Project) -> Vec<Violation> {
+    let mut broken: Vec<Violation> = rules::ALL.iter().flat_map(|rule| rule(project)).collect();
+    broken.sort();
+    broken.dedup();
+    broken
 }
 
 #[cfg(test)]
@@ -181,7 +114,7 @@ mod tests {
             files.push((path.to_owned(), text));
         }
         let project = Project::new(Tree::from_texts(&files)).unwrap();
-        project.violations().iter().map(|v| v.to_string()).collect()
+        violations(&project).iter().map(|v| v.to_string()).collect()
     }
 
     fn append(path: &str, more: &str) -> Vec<String> {
@@ -242,7 +175,7 @@ mod tests {
                 files.push((path.to_owned(), text.to_owned()));
             }
             let project = Project::new(Tree::from_texts(&files)).unwrap();
-            let broken = project.violations();
+            let broken = violations(&project);
             broken.iter().map(|v| v.to_string()).collect::<Vec<_>>()
         };
         let page = "docs/validation.md:2";
@@ -326,7 +259,7 @@ mod tests {
             .unwrap();
         own.1.push_str("npb-b.workspace = true\n");
         let project = Project::new(Tree::from_texts(&files)).unwrap();
-        let broken: Vec<String> = project.violations().iter().map(|v| v.to_string()).collect();
+        let broken: Vec<String> = violations(&project).iter().map(|v| v.to_string()).collect();
         assert_one(
             &broken,
             "crates/npb-a/Cargo.toml:12",
@@ -594,7 +527,7 @@ mod tests {
             }
         }
         let project = Project::new(Tree::from_texts(&files)).unwrap();
-        let broken: Vec<String> = project.violations().iter().map(|v| v.to_string()).collect();
+        let broken: Vec<String> = violations(&project).iter().map(|v| v.to_string()).collect();
         assert_one(
             &broken,
             "crates/npb-a/src/fit.rs:2",

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::manifest::Manifest;
-use super::rules::is_model;
+use super::project::{Project, Violation};
+use super::rooms::is_model;
 use super::tokens::{Token, tokens};
-use super::{Project, Violation};
 
 /// The page with the table.
 const PAGE: &str = "docs/validation.md";

@@ -4,30 +4,13 @@ use std::collections::BTreeMap;
 
 use super::answers::answers_are_proved;
 use super::circles::circles;
+use super::equations::updates_have_equations;
 use super::manifest::{Kind, Manifest};
+use super::project::{Project, Violation};
+use super::rooms::{ARROW, AT_ONCE, BASE, BASELINES, KIT, is_base, is_library, is_model, is_tool};
 use super::tokens::{find, find_inside, tokens};
 use super::tree::Tree;
-use super::{Project, Violation};
 
-/// Members, and folders of members, that may print; everything else below `crates/` obeys the layers.
-const TOOLS: [&str; 3] = ["xtask", "benches", "crates/npb-cli"];
-/// What `cargo xtask` builds before it does anything: none of our crates.
-const AT_ONCE: [&str; 3] = ["xtask", CATALOGUE, "xtask/download"];
-/// What xtask and the experiments both know.
-const CATALOGUE: &str = "xtask/catalogue";
-/// What experiments share: on the base crates only, so that one of them can be built without the other models.
-const KIT: &str = "xtask/kit";
-/// Base crates in order, each with the base crates it may use.
-const BASE: [(&str, &[&str]); 4] = [
-    ("npb-linalg", &[]),
-    ("npb-priors", &["npb-linalg"]),
-    ("npb-data", &["npb-linalg"]),
-    ("npb-infer", &["npb-linalg", "npb-priors", "npb-data"]),
-];
-/// Comparators: not a model, not published, on the base crates only.
-const BASELINES: &str = "npb-baselines";
-/// Files of Arrow and Parquet: no model either, for the command line and Python.
-const ARROW: &str = "npb-arrow";
 /// Libraries that exactly one crate may name, with those whose names go on with a hyphen.
 const FENCED: [(&str, &str); 4] = [
     ("faer", "npb-linalg"),
@@ -43,7 +26,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) type Rule = fn(&Project) -> Vec<Violation>;
 
 /// Every rule, in the order of the report.
-pub(crate) const ALL: [Rule; 19] = [
+pub(crate) const ALL: [Rule; 20] = [
     layers,
     light_tools,
     fenced_libraries,
@@ -63,29 +46,8 @@ pub(crate) const ALL: [Rule; 19] = [
     folder_is_crate_name,
     imports_run_down,
     answers_are_proved,
+    updates_have_equations,
 ];
-
-fn is_base(name: &str) -> bool {
-    BASE.iter().any(|(base, _)| *base == name)
-}
-
-fn is_tool(folder: &str) -> bool {
-    let holds = |tool: &str| {
-        let rest = folder.strip_prefix(tool);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    TOOLS.into_iter().any(holds)
-}
-
-fn is_library(manifest: &Manifest) -> bool {
-    manifest.folder.starts_with("crates/") && !is_tool(&manifest.folder)
-}
-
-pub(super) fn is_model(manifest: &Manifest) -> bool {
-    is_library(manifest)
-        && !is_base(&manifest.name)
-        && ![BASELINES, ARROW].contains(&manifest.name.as_str())
-}
 
 /// linalg, then priors and data, then infer, then the models (which never see each other), then the tools.
 fn layers(project: &Project) -> Vec<Violation> {
@@ -524,12 +486,10 @@ fn folder_is_crate_name(project: &Project) -> Vec<Violation> {
         .collect()
 }
 
-/// No two files of a crate import each other, straight or in a round.
+/// No two files of a crate import each other, straight or in a round; the experiments' neither.
 fn imports_run_down(project: &Project) -> Vec<Violation> {
     let mut broken = Vec::new();
-    let concerned =
-        |m: &&Manifest| m.folder.starts_with("crates/") || [CATALOGUE, KIT].contains(&&*m.folder);
-    for member in project.members.iter().filter(concerned) {
+    for member in &project.members {
         let source = format!("{}/src/", member.folder);
         let files: Vec<(&str, &str)> = project
             .tree

@@ -5,7 +5,8 @@ use npb_data::{Ratings, metrics};
 use npb_hbrec::Recommender;
 
 use super::data::Survey;
-use super::methods::{Variant, svm};
+use super::machine::svm;
+use super::methods::Variant;
 use super::protocol::mean;
 use super::runs::margins;
 use npb_kit::films::{Films, Size};

@@ -1,8 +1,8 @@
 //! Comparators and our methods behind one interface: made from a fold, asked about its active users.
 
 use npb_baselines::{
-    Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Kernel, Pearson,
-    PearsonForm, PlattSvm, SvmConfig,
+    Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Pearson, PearsonForm,
+    PlattSvm,
 };
 use npb_bsvd::{BsvdConfig, Cells, Likelihood, SideInformation};
 use npb_data::{Rating, Ratings};
@@ -13,7 +13,7 @@ use npb_hbrec::{
 use npb_infer::VbLimits;
 
 use super::data::Survey;
-use super::machine::Machines;
+use super::machine::{Machines, svm};
 use super::protocol::{Active, Ask, Fold, LENGTHS, Predicted};
 use npb_kit::Result;
 
@@ -372,15 +372,6 @@ fn machines<'a>(survey: &'a Survey, database: &Ratings) -> Result<Learned<'a>> {
     Ok(Learned::Machines(Box::new(Mixture::learn(
         model, &users, &config,
     )?)))
-}
-
-/// A linear machine with a strong penalty: what does best on MovieLens's genres and years, of the kernels and penalties tried.
-pub(super) fn svm() -> SvmConfig {
-    SvmConfig {
-        kernel: Kernel::Linear,
-        c: 0.1,
-        ..Default::default()
-    }
 }
 
 /// A support vector machine on the content of the given items, scaled to probabilities.

@@ -7,7 +7,7 @@ use npb_data::metrics;
 use npb_iqgme::IqgmeConfig;
 
 use super::comparators::{COMPARATORS, Comparator, NAMES};
-use data::{Cell, Data, Sides, Source};
+use data::{Cell, Data, FRACTIONS, OURS, Sides, Source, setting};
 use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
 
 pub(crate) const FIG_3_5: Experiment = Experiment {
@@ -72,10 +72,6 @@ const WDBC: Source = Source {
         ("boosted-trees", 0.5, 0.981),
     ],
 };
-
-const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
-/// The method that the others are compared with.
-const OURS: &str = "npb:iqgme";
 
 /// Components of the finite mixtures of quick scale: those with more take most of the time, and figure 3.7 has them all.
 const QUICK_COMPONENTS: [usize; 2] = [1, 5];
@@ -146,10 +142,6 @@ fn design(scale: Scale, dataset: &str, data: &Data) -> Vec<Trial<(Option<Compara
         }
     }
     trials
-}
-
-fn setting(missing: f64, train: f64) -> String {
-    format!("missing={missing};train={train}")
 }
 
 /// Everything that a method's outcome depends on besides data and seed.

@@ -4,7 +4,7 @@ mod data;
 mod methods;
 mod tables;
 
-use data::{Cell, Landmine, Letters, Problem};
+use data::{Cell, Landmine, Letters, Problem, setting};
 use methods::{METHODS, Method, OURS};
 use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
 
@@ -53,10 +53,6 @@ const TWO_OF_OURS: &str =
 
 const PENALTIES: &str = "Logistic regressions have C = 1, those named tuned the best of .001 to 10 by five folds of the training rows; \
                          so has structure, whose dimension is tuned, too; lr-mtl has priors instead.";
-
-fn setting(missing: f64, train: usize) -> String {
-    format!("missing={missing};train={train}")
-}
 
 /// All cells of a design: missing fractions, training rows for each task, trials.
 fn design(

@@ -14,7 +14,7 @@ use npb_kit::{
     mean_and_sd, short, summarise,
 };
 
-pub(in super::super) const FIG_5_8: Experiment = Experiment {
+pub(crate) const FIG_5_8: Experiment = Experiment {
     id: "bsvd/fig-5.8",
     what: "mlb 1969-2008: posterior sd of hit probabilities against at-bats (figure 5.8), best batters against best pitchers of 1969 and 2008 (table 5.4)",
     paper: "mean sd falls from 0.25 to 0.05 with at-bats; batters hit 1954 pitchers more often than 2008 pitchers (1954-1968 is not in our copy)",

@@ -9,7 +9,7 @@ use npb_kit::{
     summarise,
 };
 
-pub(in super::super) const FIG_5_6: Experiment = Experiment {
+pub(crate) const FIG_5_6: Experiment = Experiment {
     id: "bsvd/fig-5.6",
     what: "movielens-1m: RMSE, NMAE (figure 5.6) and inferred rank (figure 5.7) against the share of ratings used for training",
     paper: "figures without printed numbers: better than GP-LVM at every size; the rank grows nearly linearly with the training size",

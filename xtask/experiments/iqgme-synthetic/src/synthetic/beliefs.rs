@@ -4,7 +4,7 @@ use npb_infer::stream;
 use npb_priors::dist::Gamma;
 use npb_priors::dp::dominant_count_distribution;
 
-use super::{DOMINANT, DRAWS, Fitted, series, shown};
+use super::fitted::{DOMINANT, DRAWS, Fitted, series, shown};
 use npb_kit::draw::{Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::{Figure, Outcome, Record, Report, Result, summarise};
 

@@ -4,9 +4,10 @@ use std::f64::consts::PI;
 
 use npb_iqgme::ComponentSummary;
 
-use super::{
-    Boundary, DOMINANT, Fitted, OURS, TRUTH, X1, X2, ellipse, series, shown, true_components,
+use super::fitted::{
+    Boundary, DOMINANT, Fitted, OURS, X1, X2, ellipse, series, shown, true_components,
 };
+use super::truth::TRUTH;
 use npb_kit::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::{Figure, Outcome, Record, Report, Result, TextTable, short, summarise};
 

@@ -5,9 +5,8 @@ use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_priors::dist::{Gamma, Normal};
 
-use super::{
-    Boundary, DRAWS, FRESH, Fitted, Sample, X1, X2, series, shown, true_components, truth,
-};
+use super::fitted::{Boundary, DRAWS, FRESH, Fitted, X1, X2, series, shown, true_components};
+use super::truth::{self, Sample};
 use npb_kit::draw::{At, Cells, Layer, Panel, Shape, centres, colours, picture};
 use npb_kit::{Figure, Outcome, Record, Report, Result, summarise};
 

@@ -9,6 +9,15 @@ use crate::given::Given;
 use npb_kit::data::sha256_of;
 use npb_kit::{Context, Result};
 
+pub(super) const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
+/// The method that the others are compared with.
+pub(super) const OURS: &str = "npb:iqgme";
+
+/// What a cell of the design is called.
+pub(super) fn setting(missing: f64, train: f64) -> String {
+    format!("missing={missing};train={train}")
+}
+
 /// A data set and what is recorded for comparators on its given splits.
 pub(crate) struct Source {
     pub(crate) name: &'static str,

@@ -1,7 +1,7 @@
 //! Tables and the figure of figures 3.5 and 3.6.
 
-use super::data::Source;
-use super::{COMPARATORS, FRACTIONS, OURS, setting};
+use super::data::{FRACTIONS, OURS, Source, setting};
+use crate::comparators::COMPARATORS;
 use npb_kit::{
     Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines, mean_and_sd, short,
 };

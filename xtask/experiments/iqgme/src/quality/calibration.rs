@@ -12,8 +12,9 @@ use super::cells::{HiddenCell, coverage, hidden_cells};
 use super::data::{Data, IONOSPHERE, Side, Sides, WDBC};
 use super::methods::{METHODS, Method, Predicted, fit};
 use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial};
+use report::{CHAINED, RATES, TRAIN, levels, setting};
 
-pub(in super::super) const CALIBRATION: Experiment = Experiment {
+pub(crate) const CALIBRATION: Experiment = Experiment {
     id: "iqgme/calibration",
     what: "ionosphere and wdbc: calibration of class probabilities, coverage of the intervals of hidden cells",
     paper: "figure 3.9 shows coverage near nominal at large training sizes, without printed numbers",
@@ -21,18 +22,8 @@ pub(in super::super) const CALIBRATION: Experiment = Experiment {
     run,
 };
 
-/// Fraction of the rows in training.
-const TRAIN: f64 = 0.5;
-const RATES: [f64; 2] = [0.25, 0.5];
-/// The comparator of imputed values.
-const CHAINED: &str = "chained";
 /// Probabilities of the central intervals that have a target.
 const INTERVALS: [(f64, &str); 2] = [(0.68, "68"), (0.95, "95")];
-
-/// Probabilities of the central intervals of the coverage curve.
-fn levels() -> impl Iterator<Item = f64> {
-    (1..20).map(|k| f64::from(k) / 20.0)
-}
 
 /// What a trial does.
 #[derive(Clone, Copy)]
@@ -108,10 +99,6 @@ fn design(scale: Scale, sets: &[Data]) -> Vec<Trial<Work>> {
         }
     }
     trials
-}
-
-fn setting(missing: f64) -> String {
-    format!("missing={missing};train={TRAIN}")
 }
 
 /// Metrics of the class probabilities, and the probabilities themselves for the pooled curve.

@@ -14,7 +14,7 @@ use npb_kit::{
     summarise,
 };
 
-pub(in super::super) const FIG_3_8: Experiment = Experiment {
+pub(crate) const FIG_3_8: Experiment = Experiment {
     id: "iqgme/fig-3.8",
     what: "ionosphere: posterior of the number of clusters, and its spread over trials against training fraction",
     paper: "a figure without printed numbers: most probable number about 2 at 10% training; it varies between trials",

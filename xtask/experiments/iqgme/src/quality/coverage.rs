@@ -20,7 +20,7 @@ use npb_kit::{
     summarise,
 };
 
-pub(in super::super) const COVERAGE: Experiment = Experiment {
+pub(crate) const COVERAGE: Experiment = Experiment {
     id: "iqgme/coverage",
     what: "data from the model: coverage of class probabilities, missing cells and alpha by posterior intervals",
     paper: "no printed numbers; variational posteriors are expected to be too narrow",

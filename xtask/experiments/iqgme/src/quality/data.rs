@@ -252,7 +252,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Two shifted clouds and a constant column, without given splits.
-    pub(in super::super) fn example() -> Data {
+    pub(crate) fn example() -> Data {
         let (n, p) = (80, 4);
         let value = |i: usize, j: usize| match j {
             3 => 7.0,

@@ -13,7 +13,7 @@ use npb_kit::{
     Context, Experiment, Outcome, Record, Report, Result, ResultRow, Scale, Trial, summarise,
 };
 
-pub(in super::super) const DENSITY: Experiment = Experiment {
+pub(crate) const DENSITY: Experiment = Experiment {
     id: "iqgme/density",
     what: "without labels: held-out density on ionosphere and wdbc, number of clusters in simulated mixtures",
     paper: "no printed numbers",

@@ -10,7 +10,7 @@ use super::data::{Data, Source, heart_disease};
 use super::tables::{differences, overview};
 use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
 
-pub(in super::super) const HOSPITALS: Experiment = Experiment {
+pub(crate) const HOSPITALS: Experiment = Experiment {
     id: "iqgme/hospitals",
     what: "heart-disease, five classes, four hospitals with the holes they have: together, pooled, apart",
     paper: "not in the thesis, whose tasks have two classes",

@@ -11,7 +11,7 @@ use npb_kit::{
     Context, Experiment, Figure, Outcome, Report, Result, ResultRow, Scale, Trial, summarise,
 };
 
-pub(in super::super) const FIG_3_9: Experiment = Experiment {
+pub(crate) const FIG_3_9: Experiment = Experiment {
     id: "iqgme/fig-3.9",
     what: "ionosphere, 25% missing: share of hidden values within one and two posterior standard deviations against training fraction",
     paper: "a figure without printed numbers: near nominal at large training sizes",

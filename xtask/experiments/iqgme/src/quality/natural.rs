@@ -13,7 +13,7 @@ use npb_kit::{
     Trial, lines, summarise,
 };
 
-pub(in super::super) const FIG_3_12: Experiment = Experiment {
+pub(crate) const FIG_3_12: Experiment = Experiment {
     id: "iqgme/fig-3.12",
     what: "mammographic, hepatitis, horse-colic (for unexploded ordnance): AUC and accuracy against training fraction",
     paper: "a figure without printed numbers, on data that are not public: iQGME robust in all settings",

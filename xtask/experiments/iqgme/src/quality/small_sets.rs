@@ -7,7 +7,7 @@ use super::simulate::{MISSING, SmallSet};
 use super::tables::{differences, overview};
 use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
 
-pub(in super::super) const SMALL_SETS: Experiment = Experiment {
+pub(crate) const SMALL_SETS: Experiment = Experiment {
     id: "iqgme/small-sets",
     what: "mammographic, hepatitis and two simulated small sets: AUC and log loss of iQGME and two comparators",
     paper: "no printed numbers; the thesis claims iQGME where data are few",

@@ -179,7 +179,7 @@ pub(super) mod tests {
     use super::*;
     use npb_kit::{Outcome, TrialKey, summarise};
 
-    pub(in super::super) fn record(method: &str, trial: u64, outcome: Outcome) -> Record {
+    pub(crate) fn record(method: &str, trial: u64, outcome: Outcome) -> Record {
         Record {
             key: TrialKey {
                 experiment: String::new(),

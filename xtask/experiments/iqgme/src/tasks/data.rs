@@ -9,6 +9,11 @@ use npb_data::{Labels, Mask, Standardiser, Table, splits};
 use npb_kit::data::sha256_of;
 use npb_kit::{Context, Result, Scale};
 
+/// What a cell of the design is called.
+pub(super) fn setting(missing: f64, train: usize) -> String {
+    format!("missing={missing};train={train}")
+}
+
 /// Where in the design a trial is.
 #[derive(Clone, Copy)]
 pub(super) struct Cell {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use npb_linalg::faer::Mat;
 
+use super::data::setting;
 use super::methods::OURS;
-use super::setting;
 use npb_kit::{
     Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines, mean_and_sd, short,
 };

@@ -6,11 +6,25 @@ use super::super::OURS;
 use super::super::data::Data;
 use super::super::methods::{BINS, METHODS};
 use super::super::tables::{Target, differences, find, header, overview, targets};
-use super::{CHAINED, RATES, levels, setting};
 use npb_kit::{
     Figure, Panel, Point, Record, Report, Result, ResultRow, Series, TextTable, lines, short,
     summarise,
 };
+
+/// Fraction of the rows in training.
+pub(super) const TRAIN: f64 = 0.5;
+pub(super) const RATES: [f64; 2] = [0.25, 0.5];
+/// The comparator of imputed values.
+pub(super) const CHAINED: &str = "chained";
+
+/// Probabilities of the central intervals of the coverage curve.
+pub(super) fn levels() -> impl Iterator<Item = f64> {
+    (1..20).map(|k| f64::from(k) / 20.0)
+}
+
+pub(super) fn setting(missing: f64) -> String {
+    format!("missing={missing};train={TRAIN}")
+}
 
 /// Largest expected calibration error.
 const ECE: f64 = 0.05;
