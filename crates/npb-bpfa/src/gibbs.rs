@@ -1,4 +1,4 @@
-//! The Gibbs sampler.
+//! The Gibbs sampler. Equations: `docs/bpfa.md#number-of-atoms`.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Where a chain starts.
+//! Where a chain starts. Equations: `docs/bpfa.md#start`.
 
 use npb_infer::stream;
 use rand::{Rng, RngExt};

@@ -1,4 +1,4 @@
-//! What is factored: rows of numbers, of which some entries are observed.
+//! What is factored: rows of numbers, of which some entries are observed. Equations: `docs/bpfa.md#cut-off-measurements`.
 
 use npb_data::{Ratings, Table};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Lists of cells, and what is streamed of those that are followed while the chain runs.
+//! Lists of cells, and what is streamed of those that are followed while the chain runs. Equations: `docs/bsvd.md#followed-cells`.
 
 use npb_data::Ratings;
 use npb_infer::parallel;

@@ -1,4 +1,4 @@
-//! Factors about their means, and what features say of these: `U_ik ~ N(m_k + R_i . B_k, 1 / g_i)`.
+//! Factors about their means, and what features say of these: `U_ik ~ N(m_k + R_i . B_k, 1 / g_i)`. Equations: `docs/bsvd.md#links`.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::parallel;

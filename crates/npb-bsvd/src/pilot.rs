@@ -1,4 +1,4 @@
-//! How many components chains start from.
+//! How many components chains start from. Equations: `docs/bsvd.md#start`.
 
 use npb_infer::watch::Part;
 use npb_infer::{SweepPlan, stream};

@@ -1,4 +1,4 @@
-//! One row against all columns (or one column against all rows): single cells, and the best of them.
+//! One row against all columns (or one column against all rows): single cells, and the best of them. Equations: `docs/bsvd.md#lists`.
 
 use npb_infer::parallel;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The finite Dirichlet-enhanced model: K given parameters, weights `g ~ Dir(tau alpha)` (T 4).
+//! The finite Dirichlet-enhanced model: K given parameters, weights `g ~ Dir(tau alpha)` (T 4). Equations: `docs/hbrec.md#finite`.
 
 use npb_infer::parallel;
 use npb_infer::ranges::above;

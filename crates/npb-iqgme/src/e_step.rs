@@ -1,6 +1,6 @@
 //! One E-step over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
 //!
-//! Equations in `docs/iqgme.md`, "Rows". A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
+//! Equations: `docs/iqgme.md#rows`; of utilities of several classes: `docs/iqgme-updates.md#several-classes`. A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
 mod atoms;
 mod complete;

@@ -2,6 +2,8 @@
 //!
 //! The model and its priors are those of the variational runs. Moves are values ([`GibbsMove`]); equations in the repository's
 //! `docs/iqgme-updates.md`, "Moves of the Gibbs sampler".
+//!
+//! Equations: `docs/iqgme-updates.md#moves-of-the-gibbs-sampler`.
 
 mod collapsed;
 pub(crate) mod config;

@@ -4,6 +4,8 @@
 //! indicators, a local component of a task is to its rows what a component is in the single-task model: see `e_step/atoms.rs`. The E-step over the rows is the same.
 //!
 //! Model: `docs/iqgme.md`, "Many tasks"; updates and bound: `docs/iqgme-updates.md`, "Many tasks".
+//!
+//! Equations: `docs/iqgme-updates.md#many-tasks`.
 
 mod bound;
 mod config;

@@ -18,6 +18,8 @@
 //! move looks at a row's number. So B's scores are exchangeable given A's, T and its permuted copies are exchangeable, and
 //! P(p ≤ level) ≤ level at any sample size, however well the mixture fits; ties count against dependence.
 //! The one exception is a network, whose rows are drawn in turn: there it is enough that the other column is no network.
+//!
+//! Equations: `docs/itf.md#dependence`.
 
 use npb_infer::diagnostics::quantile;
 use npb_infer::parallel;

@@ -1,4 +1,6 @@
 //! Which columns share a joint law: candidates compared by the log densities of cells that were hidden from short fits.
+//!
+//! Equations: `docs/itf.md#columns-that-share-a-joint-law-ours`.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Missing cells filled in: expectations, intervals, draws, and completed tables.
+//! Missing cells filled in: expectations, intervals, draws, and completed tables. Equations: `docs/itf.md#completed-tables`.
 
 use std::ops::Range;
 

@@ -3,6 +3,8 @@
 //! The objective is `F = L(q) + |mu|^2 / 2 + sum_n C_n loss_n`: minus the bound of the factor model, plus the machine's primal value. Sticks,
 //! loadings and scales lower it by themselves. Indicators are in the loss as well: a sweep of the Lagrangian lowers `L - sum omega margin`, not
 //! `F`, so that its result is a proposal, and `F` after the machine was solved again decides.
+//!
+//! Equations: `docs/regbayes.md#the-loop`.
 
 use npb_infer::VbReport;
 use npb_linalg::faer::{Mat, Scale};

@@ -8,6 +8,8 @@
 //! kernels of two widths make of them. Each is solved in folds at rising costs; its held-out scores say which C is best, become log-odds by Platt's curve, and
 //! stacking weights average these. So what carries nothing weighs nothing, scores of labels are log-odds, and decisions can be settled by their expected F1.
 //! `inputs: none` is the paper's MT-iLSVM as [`tasks::fit`](crate::tasks::fit) has it.
+//!
+//! Equations: `docs/regbayes.md#labels-by-features-and-inputs`.
 
 mod calibration;
 mod config;

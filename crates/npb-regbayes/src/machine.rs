@@ -10,6 +10,8 @@
 //! (R 28, 34 and Lemma 15; no bias, see [`Inputs::with_ones`]). One row's duals at a time are set to the best given all others, which has a
 //! closed form for every loss of [`Targets`]. Rows that rest are left out until the next look at all rows, which also gives the duality gap,
 //! the stopping rule. Cost of a pass: rows x weights x scores, in vector registers, without allocation.
+//!
+//! Equations: `docs/regbayes.md#the-machine`.
 
 mod ascent;
 mod classes;

@@ -7,6 +7,8 @@
 //! over all distributions of a finite model space ([`FiniteSpace`]) or a Gaussian factor ([`GaussianFactor`]). Theorem 6 of R: the solution is
 //! `q(M) ~ p(M, D) exp(sum_t phi_t psi_t(M))`, and `phi` maximises the concave dual `-ln sum_M p(M, D) exp(phi' psi) - g*(-phi)`, one number per feature of a
 //! constraint. One of them at a time is set to its best value, the root of a monotone function, until primal and dual agree.
+//!
+//! Equations: `docs/regbayes.md#the-principle`.
 
 mod dual;
 mod exponential;

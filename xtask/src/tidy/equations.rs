@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::project::{Project, Violation};
 
-/// The section of a model's page whose parts are its updates.
+/// The first word of the title below which a model's page has its updates.
 const UPDATES: &str = "Updates";
 
 /// A place of a page that code names.
@@ -100,6 +100,10 @@ fn sections(page: &str) -> impl Iterator<Item = Section> {
     })
 }
 
+fn is_of_updates(title: &str) -> bool {
+    title.split(' ').next() == Some(UPDATES)
+}
+
 /// The sections below "Updates".
 fn updates(page: &str) -> Vec<Section> {
     let mut inside = None;
@@ -107,7 +111,7 @@ fn updates(page: &str) -> Vec<Section> {
     for section in sections(page) {
         match inside {
             Some(level) if section.level > level => found.push(section),
-            _ => inside = (section.title == UPDATES).then_some(section.level),
+            _ => inside = is_of_updates(&section.title).then_some(section.level),
         }
     }
     found

@@ -1,4 +1,4 @@
-//! Births and deaths of components with one side integrated out.
+//! Births and deaths of components with one side integrated out. Equations: `docs/bsvd.md#births`.
 
 use npb_data::Features;
 use npb_infer::Xoshiro256PlusPlus;

@@ -1,4 +1,4 @@
-//! Which components are on: switches, with candidates drawn from the prior.
+//! Which components are on: switches, with candidates drawn from the prior. Equations: `docs/bsvd.md#switches`.
 
 use npb_data::Features;
 use npb_infer::parallel;

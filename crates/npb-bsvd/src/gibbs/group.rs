@@ -1,4 +1,6 @@
 //! Moves of groups of unknowns that leave every latent value as it is: location, scale and mixing of components.
+//!
+//! Equations: `docs/bsvd.md#scale`, `docs/bsvd.md#location`, `docs/bsvd.md#mixing`.
 
 use npb_data::Features;
 use npb_infer::parallel;

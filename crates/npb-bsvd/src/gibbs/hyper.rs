@@ -1,4 +1,4 @@
-//! The noise, the offset, precisions and means.
+//! The noise, the offset, precisions and means. Equations: `docs/bsvd.md#noise`.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::GammaPrior;

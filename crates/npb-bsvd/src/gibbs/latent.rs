@@ -1,4 +1,4 @@
-//! Moves of what lies behind a link: latent values, thresholds and their unit.
+//! Moves of what lies behind a link: latent values, thresholds and their unit. Equations: `docs/bsvd.md#probit`, `docs/bsvd.md#thresholds-and-their-scale`.
 
 use super::{BsvdSampler, LATENTS, THRESHOLDS, UNIT};
 use crate::{BsvdError, latent_scale, probit};

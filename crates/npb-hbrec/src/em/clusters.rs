@@ -1,4 +1,6 @@
 //! From users as atoms to clusters as atoms: EM for a mixture, and clusters that the evidence would rather have as one.
+//!
+//! Equations: `docs/hbrec.md#re-estimated-atoms`.
 
 use npb_infer::parallel;
 use npb_priors::special::{ln_gamma, ln_normalize, log_sum_exp};

@@ -1,4 +1,4 @@
-//! Rows with missing features: the components of a row in vector registers.
+//! Rows with missing features: the components of a row in vector registers. Equations: `docs/iqgme-updates.md#rows-of-which-little-is-seen`.
 
 use npb_linalg::mixture::{Block, Group, Lanes, LnTotal, Pattern, Weighted};
 use std::f64::consts::PI;

@@ -1,4 +1,4 @@
-//! What chains leave behind, and what can be asked of it.
+//! What chains leave behind, and what can be asked of it. Equations: `docs/iqgme-updates.md#chains-that-start-at-the-members`.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;

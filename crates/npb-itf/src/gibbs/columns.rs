@@ -6,6 +6,8 @@
 //! q: the concentration from the prior, the labels one row after the other given the column. The weight of the new block has
 //! P(labels | concentration) / q in it, and for a column that is alone in its block the present labels take the place of
 //! the drawn ones: the exact Gibbs step on the extended space of state and auxiliary variable.
+//!
+//! Equations: `docs/itf.md#columns`.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{ln_gamma, ln_normalize};

@@ -8,6 +8,8 @@
 //! candidate labels of a row free of its top label, so that both levels can be drawn at once:
 //!
 //! P(c_0 = r) ∝ λ_r ∏_j Σ_k ψ_rk p(y_j | θ_k), then P(c_j = k | r) ∝ ψ_rk p(y_j | θ_k).
+//!
+//! Equations: `docs/itf.md#rows`.
 
 use std::collections::HashMap;
 use std::ops::Range;

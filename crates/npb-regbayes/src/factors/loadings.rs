@@ -1,4 +1,4 @@
-//! `q(W)`: R (25), (31) and ERRATA on them.
+//! `q(W)`: R (25), (31) and ERRATA on them. Equations: `docs/regbayes.md#loadings`.
 
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;

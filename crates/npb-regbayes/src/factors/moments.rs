@@ -1,4 +1,4 @@
-//! What scales and the concentration are learned from.
+//! What scales and the concentration are learned from. Equations: `docs/regbayes.md#scales`.
 
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;

@@ -1,4 +1,4 @@
-//! The run: documents, machine, topics, priors, each accepted where the objective does not rise.
+//! The run: documents, machine, topics, priors, each accepted where the objective does not rise. Equations: `docs/regbayes.md#medlda`.
 
 use npb_data::Ratings;
 use npb_infer::parallel;
