@@ -27,9 +27,21 @@ pub fn find<'a>(
     method: &str,
     metric: &str,
 ) -> Option<&'a ResultRow> {
-    results
-        .iter()
-        .find(|r| r.setting == setting && r.method == method && r.metric == metric)
+    let wanted = |r: &&ResultRow| r.setting == setting && r.method == method && r.metric == metric;
+    results.iter().find(wanted)
+}
+
+/// A summarised metric of one data set among several.
+pub fn find_in<'a>(
+    results: &'a [ResultRow],
+    dataset: &str,
+    setting: &str,
+    method: &str,
+    metric: &str,
+) -> Option<&'a ResultRow> {
+    let place = |r: &&ResultRow| r.dataset == dataset && r.setting == setting;
+    let measure = |r: &&ResultRow| r.method == method && r.metric == metric;
+    results.iter().find(|r| place(r) && measure(r))
 }
 
 /// A number with enough digits for errors that differ in the fourth.
@@ -49,20 +61,63 @@ pub fn with_sd(row: &ResultRow) -> String {
     }
 }
 
-/// One line for each setting and method, one column for each metric; metrics that nothing has are left out.
+/// One line for each data set (where there are several), setting and method, one column for each metric; metrics that nothing has are left out.
 pub fn overview(title: &str, results: &[ResultRow], metrics: &[&str]) -> TextTable {
     let measured = |metric: &&&str| results.iter().any(|r| r.metric == **metric);
     let metrics: Vec<&str> = metrics.iter().filter(measured).copied().collect();
-    let places = distinct(results.iter().map(|r| (&r.setting, &r.method)));
-    let line = |(setting, method): (&String, &String)| {
-        let cell =
-            |metric: &&str| find(results, setting, method, metric).map_or(String::new(), with_sd);
+    let wanted = results.iter().filter(|r| metrics.contains(&&*r.metric));
+    let places = distinct(wanted.map(|r| (&r.dataset, &r.setting, &r.method)));
+    let several = distinct(places.iter().map(|place| place.0)).len() > 1;
+    let line = |(dataset, setting, method): (&String, &String, &String)| {
+        let cell = |metric: &&str| {
+            find_in(results, dataset, setting, method, metric).map_or(String::new(), with_sd)
+        };
         let names = [setting.clone(), method.clone()];
-        names.into_iter().chain(metrics.iter().map(cell)).collect()
+        let names = several.then(|| dataset.clone()).into_iter().chain(names);
+        names.chain(metrics.iter().map(cell)).collect()
+    };
+    let names: &[&str] = match several {
+        true => &["data", "setting", "method"],
+        false => &["setting", "method"],
     };
     TextTable {
         title: format!("{title}: mean (standard deviation over trials)"),
-        header: header(&[&["setting", "method"], &metrics[..]].concat()),
+        header: header(&[names, &metrics[..]].concat()),
+        rows: places.into_iter().map(line).collect(),
+    }
+}
+
+/// One metric with three digits: one line for each data set (where there are several) and method, one column for each setting. `more` goes behind a
+/// number.
+pub fn by_setting(
+    title: &str,
+    results: &[ResultRow],
+    metric: &str,
+    more: impl Fn(&ResultRow) -> String,
+) -> TextTable {
+    let of_metric = || results.iter().filter(|r| r.metric == metric);
+    let settings = distinct(of_metric().map(|r| &*r.setting));
+    let places = distinct(of_metric().map(|r| (&r.dataset, &r.method)));
+    let several = distinct(places.iter().map(|place| place.0)).len() > 1;
+    let line = |(dataset, method): (&String, &String)| {
+        let cell = |setting: &&str| match find_in(results, dataset, setting, method, metric) {
+            Some(row) => {
+                let sd = row.sd.map_or(String::new(), |sd| format!(" ({sd:.3})"));
+                format!("{:.3}{sd}{}", row.mean, more(row))
+            }
+            None => String::new(),
+        };
+        let names = several.then(|| dataset.clone()).into_iter();
+        let names = names.chain([method.clone()]);
+        names.chain(settings.iter().map(cell)).collect()
+    };
+    let names: &[&str] = match several {
+        true => &["data", "method"],
+        false => &["method"],
+    };
+    TextTable {
+        title: title.to_owned(),
+        header: header(&[names, &settings[..]].concat()),
         rows: places.into_iter().map(line).collect(),
     }
 }
@@ -128,17 +183,27 @@ pub fn targets(targets: &[Target]) -> TextTable {
 
 /// A metric of `method` minus that of `other` on the same trials in one setting: mean and its standard error; none when no trial
 /// has both.
-pub fn difference(
-    records: &[Record],
+pub fn difference<'a>(
+    records: impl IntoIterator<Item = &'a Record>,
     setting: &str,
     method: &str,
     other: &str,
     metric: &str,
 ) -> Option<(f64, Option<f64>)> {
+    let of_setting = records.into_iter().filter(|r| r.key.setting == setting);
+    let pairs = paired(&of_setting.collect::<Vec<_>>(), method, other, metric);
+    (!pairs.is_empty()).then(|| mean_and_error(&pairs))
+}
+
+/// A metric of `method` minus that of `other`, trial by trial. `method/variant` has the metrics of `method` that begin with `variant/`.
+fn paired(records: &[&Record], method: &str, other: &str, metric: &str) -> Vec<f64> {
     let of = |method: &str| -> Vec<(u64, f64)> {
-        let wanted =
-            (records.iter()).filter(|r| r.key.setting == setting && r.key.method == method);
-        let value = |r: &Record| Some((r.key.trial, *r.outcome.metrics.get(metric)?));
+        let (method, metric) = match method.split_once('/') {
+            Some((method, variant)) => (method, format!("{variant}/{metric}")),
+            None => (method, metric.to_owned()),
+        };
+        let wanted = records.iter().filter(|r| r.key.method == method);
+        let value = |r: &&Record| Some((r.key.trial, *r.outcome.metrics.get(&metric)?));
         wanted.filter_map(value).collect()
     };
     let theirs = of(other);
@@ -146,18 +211,55 @@ pub fn difference(
         let (_, b) = theirs.iter().find(|(other, _)| *other == trial)?;
         Some(a - b)
     };
-    let pairs: Vec<f64> = of(method).into_iter().filter_map(pair).collect();
-    if pairs.is_empty() {
-        return None;
+    of(method).into_iter().filter_map(pair).collect()
+}
+
+fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
+    let (mean, sd) = mean_and_sd(values);
+    (mean, sd.map(|sd| sd / (values.len() as f64).sqrt()))
+}
+
+/// Metrics of `ours` minus those of each of `others` on the same trials, wherever a trial has both.
+pub fn differences(records: &[Record], ours: &str, others: &[&str], metrics: &[&str]) -> TextTable {
+    let places = distinct(records.iter().map(|r| (&r.key.dataset, &r.key.setting)));
+    let mut rows = Vec::new();
+    for (dataset, setting) in places {
+        let here = |r: &&Record| (&r.key.dataset, &r.key.setting) == (dataset, setting);
+        let records: Vec<&Record> = records.iter().filter(here).collect();
+        for &metric in metrics {
+            for &other in others {
+                let pairs = paired(&records, ours, other, metric);
+                if pairs.is_empty() {
+                    continue;
+                }
+                let (mean, error) = mean_and_error(&pairs);
+                let error = error.map_or(String::new(), short);
+                let names = [dataset, setting, metric, other].map(str::to_owned);
+                let numbers = [short(mean), error, pairs.len().to_string()];
+                rows.push([&names[..], &numbers].concat());
+            }
+        }
     }
-    let (mean, sd) = mean_and_sd(&pairs);
-    Some((mean, sd.map(|sd| sd / (pairs.len() as f64).sqrt())))
+    TextTable {
+        title: format!("{ours} minus each comparator on the same trials"),
+        header: header(&[
+            "data",
+            "setting",
+            "metric",
+            "comparator",
+            "mean difference",
+            "standard error",
+            "trials",
+        ]),
+        rows,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cache::{Outcome, TrialKey};
+    use crate::report::summarise;
 
     fn record(method: &str, trial: u64, outcome: Outcome) -> Record {
         Record {
@@ -188,5 +290,40 @@ mod tests {
         let found = difference(&records, "", "a", "b", "error");
         assert_eq!(found, Some((0.1875, Some(0.0625))));
         assert_eq!(difference(&records, "column=R", "a", "b", "error"), None);
+    }
+    #[test]
+    fn each_comparator_has_a_line_and_variants_are_metrics_of_their_own() {
+        let auc = |value| Outcome::metrics([("auc", value), ("variant/auc", value - 0.125)]);
+        let records = [
+            record("a", 0, auc(0.75)),
+            record("a", 1, auc(0.5)),
+            record("b", 1, auc(0.25)),
+            record("b", 0, auc(0.625)),
+        ];
+        let table = differences(&records, "a", &["b", "b/variant", "c"], &["auc", "rmse"]);
+        let line = |other: &str, mean: &str| {
+            ["simulated", "", "auc", other, mean, "0.06250", "2"].map(str::to_owned)
+        };
+        assert_eq!(
+            table.rows,
+            [line("b", "0.1875"), line("b/variant", "0.3125")]
+        );
+    }
+
+    #[test]
+    fn data_sets_have_a_column_where_there_are_several() {
+        let auc = |value| Outcome::metrics([("auc", value)]);
+        let mut records = vec![record("a", 0, auc(0.75)), record("a", 1, auc(0.5))];
+        let results = summarise(&records, |_, _, _, _| None);
+        let table = overview("AUC", &results, &["auc", "rmse"]);
+        assert_eq!(table.rows, [["", "a", "0.6250 (0.1768)"]]);
+        let table = by_setting("AUC", &results, "auc", |_| "!".to_owned());
+        assert_eq!(table.rows, [["a", "0.625 (0.177)!"]]);
+        records[1].key.dataset = "other".into();
+        let results = summarise(&records, |_, _, _, _| None);
+        let table = overview("AUC", &results, &["auc"]);
+        assert_eq!(table.rows[1], ["simulated", "", "a", "0.7500"]);
+        let table = by_setting("AUC", &results, "auc", |_| String::new());
+        assert_eq!(table.rows[0], ["other", "a", "0.500"]);
     }
 }

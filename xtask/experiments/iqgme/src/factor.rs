@@ -8,9 +8,10 @@ use npb_iqgme::FactorConfig;
 
 use super::comparators::{COMPARATORS, Comparator};
 use data::{Data, SOURCES, Sides, Source};
+use npb_kit::tables;
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
-    Series, TextTable, Trial, lines, mean_and_sd, short, summarise,
+    Series, TextTable, Trial, lines, short, summarise,
 };
 
 pub(crate) const FIG_3_13: Experiment = Experiment {
@@ -210,10 +211,7 @@ fn find<'a>(
     method: &str,
 ) -> Option<&'a ResultRow> {
     let setting = source.setting(train);
-    results.iter().find(|r| {
-        let place = r.dataset == source.folder && r.setting == setting;
-        place && r.method == method && r.metric == "auc"
-    })
+    tables::find_in(results, source.folder, &setting, method, "auc")
 }
 
 /// Ours beside the best comparator, data set by data set and fraction by fraction.
@@ -258,82 +256,15 @@ fn verdict(results: &[ResultRow]) -> TextTable {
 }
 
 fn overview(results: &[ResultRow]) -> TextTable {
-    let mut rows = Vec::new();
-    for source in &SOURCES {
-        for (method, _) in methods() {
-            let cell = |train| match find(results, source, train, method) {
-                Some(row) => match row.sd {
-                    Some(sd) => format!("{:.3} ({sd:.3})", row.mean),
-                    None => format!("{:.3}", row.mean),
-                },
-                None => String::new(),
-            };
-            let cells = FRACTIONS.map(cell);
-            if cells.iter().any(|cell| !cell.is_empty()) {
-                let place = [source.title, method].map(str::to_owned);
-                rows.push([&place[..], &cells].concat());
-            }
-        }
-    }
-    TextTable {
-        title: "Mean AUC (standard deviation over trials)".to_owned(),
-        header: [
-            &["data set", "method"].map(str::to_owned)[..],
-            &FRACTIONS.map(|train| format!("train={train}")),
-        ]
-        .concat(),
-        rows,
-    }
+    let title = "Mean AUC (standard deviation over trials)";
+    tables::by_setting(title, results, "auc", |_| String::new())
 }
 
 /// Our AUC minus each comparator's on the same trials, mean and standard error.
 fn differences(records: &[Record]) -> TextTable {
-    let auc = |r: &Record| r.outcome.metrics.get("auc").copied();
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut seen: Vec<[&str; 3]> = Vec::new();
-    for record in records.iter().filter(|r| r.key.method != OURS) {
-        let key = [
-            record.key.dataset.as_str(),
-            record.key.setting.as_str(),
-            record.key.method.as_str(),
-        ];
-        if seen.contains(&key) {
-            continue;
-        }
-        seen.push(key);
-        let same = |r: &&Record| r.key.dataset == key[0] && r.key.setting == key[1];
-        let theirs = records
-            .iter()
-            .filter(same)
-            .filter(|r| r.key.method == key[2]);
-        let pairs: Vec<f64> = theirs
-            .filter_map(|t| {
-                let mut ours = records.iter().filter(same).filter(|r| r.key.method == OURS);
-                let ours = ours.find(|r| r.key.trial == t.key.trial)?;
-                Some(auc(ours)? - auc(t)?)
-            })
-            .collect();
-        if pairs.is_empty() {
-            continue;
-        }
-        let (mean, sd) = mean_and_sd(&pairs);
-        let error = sd.map_or(String::new(), |sd| short(sd / (pairs.len() as f64).sqrt()));
-        let numbers = vec![short(mean), error, pairs.len().to_string()];
-        rows.push([key.map(str::to_owned).to_vec(), numbers].concat());
-    }
-    let header = [
-        "data set",
-        "setting",
-        "comparator",
-        "mean difference",
-        "standard error",
-        "trials",
-    ];
-    TextTable {
-        title: format!("AUC of {OURS} minus AUC of each comparator on the same trials"),
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-    }
+    let others: Vec<&str> = methods().into_iter().map(|(name, _)| name).collect();
+    let others: Vec<&str> = others.into_iter().filter(|name| *name != OURS).collect();
+    tables::differences(records, OURS, &others, &["auc"])
 }
 
 /// One panel for each data set.

@@ -13,7 +13,6 @@ mod methods;
 mod natural;
 mod simulate;
 mod small_sets;
-mod tables;
 
 pub(super) use calibration::CALIBRATION;
 pub(super) use clusters::FIG_3_8;

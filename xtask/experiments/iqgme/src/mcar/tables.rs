@@ -2,86 +2,17 @@
 
 use super::data::{FRACTIONS, OURS, Source, setting};
 use crate::comparators::COMPARATORS;
-use npb_kit::{
-    Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines, mean_and_sd, short,
-};
-
-/// Settings in the order of the results.
-fn settings(results: &[ResultRow]) -> Vec<&str> {
-    let mut settings: Vec<&str> = Vec::new();
-    for row in results {
-        if !settings.contains(&row.setting.as_str()) {
-            settings.push(&row.setting);
-        }
-    }
-    settings
-}
-
-/// Methods in the order of the results.
-fn methods(results: &[ResultRow]) -> Vec<&str> {
-    let mut methods: Vec<&str> = Vec::new();
-    for row in results {
-        if !methods.contains(&row.method.as_str()) {
-            methods.push(&row.method);
-        }
-    }
-    methods
-}
+use npb_kit::tables::{self, difference, distinct};
+use npb_kit::{Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines, short};
 
 fn find<'a>(results: &'a [ResultRow], setting: &str, method: &str) -> Option<&'a ResultRow> {
-    let wanted = |r: &&ResultRow| r.setting == setting && r.method == method && r.metric == "auc";
-    results.iter().find(wanted)
+    tables::find(results, setting, method, "auc")
 }
 
 /// Mean AUC of every method in every setting.
 pub(super) fn overview(results: &[ResultRow]) -> TextTable {
-    let settings = settings(results);
-    let row = |method: &str| {
-        let cell = |setting: &&str| match find(results, setting, method) {
-            Some(row) => match row.sd {
-                Some(sd) => format!("{:.3} ({sd:.3})", row.mean),
-                None => format!("{:.3}", row.mean),
-            },
-            None => String::new(),
-        };
-        let cells = settings.iter().map(cell);
-        std::iter::once(method.to_owned()).chain(cells).collect()
-    };
-    TextTable {
-        title: "Mean AUC (standard deviation over trials)".to_owned(),
-        header: std::iter::once("method")
-            .chain(settings.iter().copied())
-            .map(str::to_owned)
-            .collect(),
-        rows: methods(results).into_iter().map(row).collect(),
-    }
-}
-
-/// Our AUC minus a comparator's on the same trials.
-fn pairs(records: &[Record], setting: &str, method: &str) -> Vec<f64> {
-    let auc = |method: &str| -> Vec<(u64, f64)> {
-        let wanted = records
-            .iter()
-            .filter(|r| r.key.method == method && r.key.setting == setting);
-        wanted
-            .filter_map(|r| Some((r.key.trial, *r.outcome.metrics.get("auc")?)))
-            .collect()
-    };
-    let theirs = auc(method);
-    auc(OURS)
-        .iter()
-        .filter_map(|(trial, a)| {
-            let (_, b) = theirs.iter().find(|(other, _)| other == trial)?;
-            Some(a - b)
-        })
-        .collect()
-}
-
-/// Mean of differences, and its standard error if there are several.
-fn mean_and_error(pairs: &[f64]) -> (f64, String) {
-    let (mean, sd) = mean_and_sd(pairs);
-    let error = sd.map_or(String::new(), |sd| short(sd / (pairs.len() as f64).sqrt()));
-    (mean, error)
+    let title = "Mean AUC (standard deviation over trials)";
+    tables::by_setting(title, results, "auc", |_| String::new())
 }
 
 /// Some of the comparators: what they are called together, and whether a name is of one of them.
@@ -104,10 +35,15 @@ pub(super) fn best(records: &[Record], results: &[ResultRow]) -> TextTable {
             let names = COMPARATORS.iter().filter(|(name, _)| of_group(name));
             let found = names.filter_map(|(name, _)| find(results, setting, name));
             let found = found.max_by(|a, b| a.mean.total_cmp(&b.mean));
-            row.push(found.map_or(String::new(), |best| {
-                let (mean, error) = mean_and_error(&pairs(records, setting, &best.method));
-                format!("{:.3} {}: {mean:+.3} ({error})", best.mean, best.method)
-            }));
+            let compared = found.and_then(|best| {
+                let (mean, error) = difference(records, setting, OURS, &best.method, "auc")?;
+                let error = error.map_or(String::new(), short);
+                Some(format!(
+                    "{:.3} {}: {mean:+.3} ({error})",
+                    best.mean, best.method
+                ))
+            });
+            row.push(compared.unwrap_or_default());
         }
         Some(row)
     };
@@ -119,43 +55,17 @@ pub(super) fn best(records: &[Record], results: &[ResultRow]) -> TextTable {
             .chain(groups)
             .map(str::to_owned)
             .collect(),
-        rows: settings(results).into_iter().filter_map(row).collect(),
+        rows: distinct(results.iter().map(|r| &*r.setting))
+            .into_iter()
+            .filter_map(row)
+            .collect(),
     }
 }
 
 /// Our AUC minus each comparator's on the same trials: mean and standard error.
 pub(super) fn differences(records: &[Record]) -> TextTable {
-    let mut settings: Vec<&str> = records.iter().map(|r| r.key.setting.as_str()).collect();
-    settings.dedup();
-    let mut rows = Vec::new();
-    for setting in settings {
-        for (method, _) in COMPARATORS {
-            let pairs = pairs(records, setting, method);
-            if pairs.is_empty() {
-                continue;
-            }
-            let (mean, error) = mean_and_error(&pairs);
-            rows.push(vec![
-                setting.to_owned(),
-                method.to_owned(),
-                short(mean),
-                error,
-                pairs.len().to_string(),
-            ]);
-        }
-    }
-    let header = [
-        "setting",
-        "comparator",
-        "mean difference",
-        "standard error",
-        "trials",
-    ];
-    TextTable {
-        title: format!("AUC of {OURS} minus AUC of each comparator on the same trials"),
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-    }
+    let others = COMPARATORS.map(|(name, _)| name);
+    tables::differences(records, OURS, &others, &["auc"])
 }
 
 /// Comparators beside the figures recorded for a reference implementation, and trees beside those of other libraries.
@@ -243,7 +153,7 @@ fn picture(
                 points: FRACTIONS.iter().filter_map(point).collect(),
             }
         };
-        let series: Vec<Series> = methods(results)
+        let series: Vec<Series> = distinct(results.iter().map(|r| &*r.method))
             .into_iter()
             .filter(|method| shown(method))
             .map(curve)
@@ -260,44 +170,4 @@ fn picture(
     }
     let caption = "Mean over trials; bars are one standard deviation over trials, of our method.";
     lines(name, &format!("{}, {title}", source.name), caption, &panels)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use npb_kit::{Outcome, TrialKey};
-
-    #[test]
-    fn differences_are_paired_by_trial() {
-        let record = |method: &str, trial: u64, auc: f64| Record {
-            key: TrialKey {
-                experiment: String::new(),
-                dataset: String::new(),
-                setting: "missing=0.25;train=0.5".into(),
-                method: method.into(),
-                trial,
-                seed: 0,
-                config: String::new(),
-            },
-            outcome: Outcome::metrics([("auc", auc)]),
-        };
-        let records = [
-            record(OURS, 0, 0.75),
-            record(OURS, 1, 0.5),
-            record("svm-rbf+mean", 1, 0.25),
-            record("svm-rbf+mean", 0, 0.625),
-        ];
-        let table = differences(&records);
-        // 0.125 and 0.25: mean 0.1875, standard error 0.0625.
-        assert_eq!(
-            table.rows,
-            [[
-                "missing=0.25;train=0.5",
-                "svm-rbf+mean",
-                "0.1875",
-                "0.06250",
-                "2"
-            ]]
-        );
-    }
 }

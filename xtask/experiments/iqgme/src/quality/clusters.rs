@@ -7,8 +7,8 @@ use npb_priors::dp::dominant_count_distribution;
 use super::OURS;
 use super::data::{Data, IONOSPHERE, Sides};
 use super::methods::fit;
-use super::tables::header;
 use npb_kit::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
+use npb_kit::tables::header;
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Record, Report, Result, Scale, TextTable, Trial, short,
     summarise,

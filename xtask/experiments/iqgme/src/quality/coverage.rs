@@ -14,7 +14,7 @@ use super::OURS;
 use super::cells::{coverage, hidden_cells};
 use super::data::{Side, Sides};
 use super::methods::fit;
-use super::tables::{header, overview};
+use npb_kit::tables::{header, overview};
 use npb_kit::{
     Context, Experiment, Outcome, Report, Result, ResultRow, Scale, TextTable, Trial, short,
     summarise,

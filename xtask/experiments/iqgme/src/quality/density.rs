@@ -8,7 +8,7 @@ use npb_linalg::condition::{Gaussian, Scratch};
 use super::OURS;
 use super::data::{Data, IONOSPHERE, Sides, WDBC};
 use super::simulate::{Clusters, MISSING};
-use super::tables::{Target, difference, differences, find, overview, targets};
+use npb_kit::tables::{Target, difference, differences, find_in, overview, targets};
 use npb_kit::{
     Context, Experiment, Outcome, Record, Report, Result, ResultRow, Scale, Trial, summarise,
 };
@@ -89,7 +89,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
         tables: vec![
             targets(&all_targets(&sets, &records, &results)),
             overview("Held-out density", &results, &["ln_density"]),
-            differences(&records, &["ln_density"], &OTHERS),
+            differences(&records, OURS, &OTHERS, &["ln_density"]),
             overview("Clusters", &results, &["clusters", "found"]),
         ],
         notes: notes(&sets),
@@ -218,24 +218,25 @@ fn all_targets(sets: &[Data], records: &[Record], results: &[ResultRow]) -> Vec<
     for data in sets {
         for other in OTHERS {
             let setting = density_setting();
-            let found = difference(records, data.name, &setting, other, "ln_density");
-            all.extend(found.map(|found| Target {
+            let of_set = records.iter().filter(|r| r.key.dataset == data.name);
+            let found = difference(of_set, &setting, OURS, other, "ln_density");
+            all.extend(found.map(|(mean, _)| Target {
                 what: format!("{}: log density per row above that of {other}", data.name),
-                found: found.mean,
+                found: Some(mean),
                 low: 0.0,
                 high: f64::INFINITY,
             }));
         }
     }
     for case in [Clusters::Three, Clusters::Four, Clusters::Apart] {
-        let row = find(results, "simulated", &clusters_setting(case), OURS, "found");
+        let row = find_in(results, "simulated", &clusters_setting(case), OURS, "found");
         all.extend(row.map(|row| Target {
             what: format!(
                 "{}: share of runs that find {} clusters",
                 case.name(),
                 case.count()
             ),
-            found: row.mean,
+            found: Some(row.mean),
             low: FOUND,
             high: f64::INFINITY,
         }));

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 
 use super::OURS;
 use super::data::{Data, Source, heart_disease};
-use super::tables::{differences, overview};
+use npb_kit::tables::{differences, overview};
 use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
 
 pub(crate) const HOSPITALS: Experiment = Experiment {
@@ -85,7 +85,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     Ok(Report {
         tables: vec![
             overview("Five classes at four hospitals", &results, &metrics),
-            differences(&records, &metrics, &others[1..]),
+            differences(&records, OURS, &others[1..], &metrics),
         ],
         notes: notes.map(str::to_owned).to_vec(),
         results,

@@ -5,8 +5,8 @@ use npb_iqgme::{IqgmeConfig, MissingCell};
 use super::OURS;
 use super::data::{Data, IONOSPHERE, Side, Sides};
 use super::methods::fit;
-use super::tables::overview;
 use npb_kit::draw::{At, Layer, Panel, Shape, colours, picture};
+use npb_kit::tables::overview;
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Report, Result, ResultRow, Scale, Trial, summarise,
 };

@@ -6,8 +6,8 @@ use npb_iqgme::IqgmeConfig;
 use super::OURS;
 use super::data::{Data, HEPATITIS, HORSE_COLIC, MAMMOGRAPHIC, Sides};
 use super::methods::fit;
-use super::tables::{differences, find, overview};
 use crate::comparators::{COMPARATORS, Comparator, NAMES};
+use npb_kit::tables::{differences, find_in, overview};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
     Trial, lines, summarise,
@@ -61,7 +61,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     Ok(Report {
         tables: vec![
             overview("Missing by nature", &results, &METRICS),
-            differences(&records, &METRICS, &others),
+            differences(&records, OURS, &others, &METRICS),
         ],
         figures: METRICS
             .iter()
@@ -125,7 +125,7 @@ fn figure(sets: &[Data], results: &[ResultRow], metric: &str) -> Result<Figure> 
     let panel = |data: &Data| {
         let curve = |(name, _): &(&str, Option<Comparator>)| {
             let point = |&train: &f64| {
-                let row = find(results, data.name, &setting(train), name, metric)?;
+                let row = find_in(results, data.name, &setting(train), name, metric)?;
                 let (y, sd) = (row.mean, None);
                 Some(Point { x: train, y, sd })
             };

@@ -4,7 +4,7 @@ use super::OURS;
 use super::data::{Data, HEPATITIS, MAMMOGRAPHIC, Sides};
 use super::methods::{METHODS, Method};
 use super::simulate::{MISSING, SmallSet};
-use super::tables::{differences, overview};
+use npb_kit::tables::{differences, overview};
 use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
 
 pub(crate) const SMALL_SETS: Experiment = Experiment {
@@ -92,7 +92,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     Ok(Report {
         tables: vec![
             overview("Small sets", &results, &metrics),
-            differences(&records, &["auc", "log_loss"], &others),
+            differences(&records, OURS, &others, &["auc", "log_loss"]),
         ],
         notes: notes.map(str::to_owned).to_vec(),
         results,

@@ -6,9 +6,8 @@ use npb_linalg::faer::Mat;
 
 use super::data::setting;
 use super::methods::OURS;
-use npb_kit::{
-    Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines, mean_and_sd, short,
-};
+use npb_kit::tables::{self, distinct};
+use npb_kit::{Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines, short};
 
 /// Mean AUC recorded elsewhere on the given splits of landmine, complete, at 20, 100 and 300 rows.
 const RECORDED: [(&str, [f64; 3]); 5] = [
@@ -26,85 +25,20 @@ pub(super) fn recorded(method: &str, at: &str) -> Option<f64> {
     Some(figures[size])
 }
 
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen: Vec<&str> = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    seen
-}
-
 /// Mean AUC of every method in every setting, with what is recorded for it elsewhere.
 pub(super) fn overview(results: &[ResultRow]) -> TextTable {
-    let auc: Vec<&ResultRow> = results.iter().filter(|r| r.metric == "auc").collect();
-    let settings = distinct(auc.iter().map(|r| r.setting.as_str()));
-    let methods = distinct(auc.iter().map(|r| r.method.as_str()));
-    let row = |method: &str| {
-        let cell = |at: &&str| {
-            let found = auc.iter().find(|r| r.method == method && r.setting == *at);
-            let Some(row) = found else {
-                return String::new();
-            };
-            let sd = row.sd.map_or(String::new(), |sd| format!(" ({sd:.3})"));
-            let elsewhere = recorded(method, at);
-            let elsewhere = elsewhere.map_or(String::new(), |p| format!(" [{p:.3}]"));
-            format!("{:.3}{sd}{elsewhere}", row.mean)
-        };
-        let cells = settings.iter().map(cell);
-        std::iter::once(method.to_owned()).chain(cells).collect()
-    };
-    TextTable {
-        title: "Mean AUC over tasks (standard deviation over trials) [recorded elsewhere on the same splits]".to_owned(),
-        header: std::iter::once("method")
-            .chain(settings.iter().copied())
-            .map(str::to_owned)
-            .collect(),
-        rows: methods.into_iter().map(row).collect(),
-    }
+    let title = "Mean AUC over tasks (standard deviation over trials) [recorded elsewhere on the same splits]";
+    tables::by_setting(title, results, "auc", |row| {
+        let elsewhere = recorded(&row.method, &row.setting);
+        elsewhere.map_or(String::new(), |p| format!(" [{p:.3}]"))
+    })
 }
 
 /// Our AUC minus each comparator's on the same trials: mean and standard error.
 pub(super) fn differences(records: &[Record]) -> TextTable {
-    let auc = |method: &str, at: &str| -> Vec<(u64, f64)> {
-        records
-            .iter()
-            .filter(|r| r.key.method == method && r.key.setting == at)
-            .filter_map(|r| Some((r.key.trial, *r.outcome.metrics.get("auc")?)))
-            .collect()
-    };
-    let settings = distinct(records.iter().map(|r| r.key.setting.as_str()));
-    let methods = distinct(records.iter().map(|r| r.key.method.as_str()));
-    let mut rows = Vec::new();
-    for at in settings {
-        let ours = auc(OURS, at);
-        for method in methods.iter().filter(|method| **method != OURS) {
-            let theirs = auc(method, at);
-            let pairs = ours.iter().filter_map(|(trial, a)| {
-                let (_, b) = theirs.iter().find(|(other, _)| other == trial)?;
-                Some(a - b)
-            });
-            let pairs: Vec<f64> = pairs.collect();
-            if pairs.is_empty() {
-                continue;
-            }
-            let (mean, sd) = mean_and_sd(&pairs);
-            let error = sd.map_or(String::new(), |sd| short(sd / (pairs.len() as f64).sqrt()));
-            rows.push(vec![
-                at.to_owned(),
-                (*method).to_owned(),
-                short(mean),
-                error,
-            ]);
-        }
-    }
-    let header = ["setting", "comparator", "mean difference", "standard error"];
-    TextTable {
-        title: format!("AUC of {OURS} minus AUC of each comparator on the same trials"),
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-    }
+    let mut others = distinct(records.iter().map(|r| &*r.key.method));
+    others.retain(|method| *method != OURS);
+    tables::differences(records, OURS, &others, &["auc"])
 }
 
 /// One panel for each missing fraction.
@@ -114,14 +48,12 @@ pub(super) fn curves(
     sizes: &[usize],
     results: &[ResultRow],
 ) -> Result<Figure> {
-    let methods = distinct(results.iter().map(|r| r.method.as_str()));
+    let methods = distinct(results.iter().map(|r| &*r.method));
     let panel = |&missing: &f64| {
         let curve = |method: &&str| {
             let point = |&train: &usize| {
                 let at = setting(missing, train);
-                let found =
-                    |r: &&ResultRow| r.method == **method && r.setting == at && r.metric == "auc";
-                let row = results.iter().find(found)?;
+                let row = tables::find(results, &at, method, "auc")?;
                 Some(Point {
                     x: train as f64,
                     y: row.mean,
@@ -177,7 +109,7 @@ pub(super) fn blocks(similarity: &Mat<f64>, n_first: usize) -> [(&'static str, f
 
 /// Mean similarities by block, and their ratio.
 pub(super) fn block_table(results: &[ResultRow]) -> TextTable {
-    let settings = distinct(results.iter().map(|r| r.setting.as_str()));
+    let settings = distinct(results.iter().map(|r| &*r.setting));
     let row = |at: &str| {
         let of = |metric: &str| {
             let found = results

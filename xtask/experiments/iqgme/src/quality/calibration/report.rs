@@ -5,7 +5,7 @@ use npb_data::metrics;
 use super::super::OURS;
 use super::super::data::Data;
 use super::super::methods::{BINS, METHODS};
-use super::super::tables::{Target, differences, find, header, overview, targets};
+use npb_kit::tables::{Target, differences, find_in, header, overview, targets};
 use npb_kit::{
     Figure, Panel, Point, Record, Report, Result, ResultRow, Series, TextTable, lines, short,
     summarise,
@@ -63,7 +63,7 @@ pub(super) fn report(sets: &[Data], records: &[Record]) -> Result<Report> {
                 ],
             ),
             overview("Hidden cells", &results, &cells),
-            differences(records, &compared, &others),
+            differences(records, OURS, &others, &compared),
             columns_off_target(sets, records),
         ],
         figures: vec![reliability(sets, records)?, coverage(sets, records)?],
@@ -151,10 +151,10 @@ fn all_targets(sets: &[Data], results: &[ResultRow]) -> Vec<Target> {
     for data in sets {
         for missing in RATES {
             let mut push = |metric: String, what: &str, low: f64, high: f64| {
-                let found = find(results, data.name, &setting(missing), OURS, &metric);
+                let found = find_in(results, data.name, &setting(missing), OURS, &metric);
                 all.extend(found.map(|row| Target {
                     what: format!("{}, {:.0}% missing: {what}", data.name, 100.0 * missing),
-                    found: row.mean,
+                    found: Some(row.mean),
                     low,
                     high,
                 }));
