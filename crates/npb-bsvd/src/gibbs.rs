@@ -113,6 +113,16 @@ struct Memory {
     ln_likelihood: f64,
 }
 
+impl Memory {
+    fn sum_of_blocks(&self) -> ResidualSums {
+        let mut total = ResidualSums::default();
+        self.block_sums
+            .iter()
+            .for_each(|block| total.add(block, 1.0));
+        total
+    }
+}
+
 impl Default for Memory {
     fn default() -> Self {
         Self {
@@ -439,31 +449,17 @@ impl<'d> BsvdSampler<'d> {
         // Factors that were integrated out must be drawn at once.
         let coordinates =
             tuning::coordinates(config, state) && ![ROWS_AFTER, COLUMNS_AFTER].contains(&code);
-        let (cells, own_features, other_features, own, other, name, n_other) = match side {
-            Side::Rows => (
-                &data.rows,
-                data.side.rows.as_ref(),
-                data.side.columns.as_ref(),
-                &mut state.rows,
-                &state.columns,
-                "row",
-                data.n_cols(),
-            ),
+        let (cells, own, other, n_other) = match side {
+            Side::Rows => (&data.rows, &mut state.rows, &state.columns, data.n_cols()),
             Side::Columns => (
                 &data.columns,
-                data.side.columns.as_ref(),
-                data.side.rows.as_ref(),
                 &mut state.columns,
                 &state.rows,
-                "column",
                 data.n_rows(),
             ),
         };
-        let regressors = Regressors {
-            rank: state.scales.len(),
-            intercept: !own.intercepts.is_empty(),
-            features: other_features.map_or(0, Features::n_features),
-        };
+        let other_features = side.opposite().features(&data.side);
+        let regressors = regressors(state.scales.len(), own, other_features);
         fill_design(
             &regressors,
             &other.factors,
@@ -479,33 +475,28 @@ impl<'d> BsvdSampler<'d> {
             &mut memory.prior_precision,
             &mut memory.prior_linear,
         );
-        let latents = &memory.latents;
-        let (values, roots) = match side {
-            Side::Rows => (&latents.rows, &data.roots.0),
-            Side::Columns => (&latents.columns, &data.roots.1),
-        };
         let drawn = config.likelihood.is_probit() && task != Task::Latents;
-        let values = if drawn { values } else { &cells.values };
-        let roots = (!roots.is_empty()).then_some(&roots[..]);
+        let values = match side {
+            _ if !drawn => &cells.values,
+            Side::Rows => &memory.latents.rows,
+            Side::Columns => &memory.latents.columns,
+        };
         let drawing = matches!(task, Task::Draw | Task::DrawAndSum);
         let wants_means = side == Side::Rows && drawing && !coordinates;
         let mut means = std::mem::take(&mut memory.row_means);
         if wants_means {
             means.resize(cells.len() * regressors.layout().width, 0.0);
         }
-        memory.block_sums.clear();
-        memory
-            .block_sums
-            .resize(cells.blocks.len(), ResidualSums::default());
+        clear(&mut memory.block_sums, cells.blocks.len());
         let pass = Pass {
             arch: memory.arch,
             cells,
             values,
-            roots,
+            roots: data.roots_of(side),
             regressors,
             design: &memory.design,
             other,
-            features: own_features,
+            features: side.features(&data.side),
             offset: state.offset,
             noise_precision: state.noise_precision,
             prior_precision: &memory.prior_precision,
@@ -517,7 +508,7 @@ impl<'d> BsvdSampler<'d> {
             kept: &[],
             noise_shape: own.noise_shape,
             key: (config.seed, [config.chain, *sweep, code]),
-            block_name: name,
+            block_name: side.name(),
             pool: &memory.pool,
         };
         if task != Task::Latents {
@@ -537,10 +528,7 @@ impl<'d> BsvdSampler<'d> {
         memory.row_means_known = wants_means;
         done?;
         if matches!(task, Task::DrawAndSum | Task::Sum) {
-            let mut total = ResidualSums::default();
-            for block in &memory.block_sums {
-                total.add(block, 1.0);
-            }
+            let total = memory.sum_of_blocks();
             memory.residuals = Some(total);
             memory.ln_likelihood = ln_likelihood(data, state, total.second);
         }
@@ -574,6 +562,20 @@ impl<'d> BsvdSampler<'d> {
         }
         self.side(Side::Rows, Task::Latents, ROWS)
     }
+}
+
+/// What the rows of a side are regressed on.
+fn regressors(rank: usize, own: &SideState, other_features: Option<&Features>) -> Regressors {
+    Regressors {
+        rank,
+        intercept: !own.intercepts.is_empty(),
+        features: other_features.map_or(0, Features::n_features),
+    }
+}
+
+fn clear(sums: &mut Vec<ResidualSums>, n_blocks: usize) {
+    sums.clear();
+    sums.resize(n_blocks, ResidualSums::default());
 }
 
 /// Prior precisions of the coefficients of a row, and precisions times means; those of the factors are yet to be multiplied by the weight of the row.

@@ -354,21 +354,12 @@ impl Pass<'_> {
         total.second += second;
     }
 
-    fn block<T: Typing>(
-        &self,
-        rows: &Range<usize>,
-        target: Target<'_>,
-        scratch: &mut Scratch,
-    ) -> Result<(), BsvdError> {
+    /// Scratch memory of the lengths that a block's rows need.
+    fn make_room<T: Typing>(&self, typed: &mut Typed<T>, scratch: &mut Scratch) {
         let layout = self.regressors.layout();
-        let mut typed = T::typed(scratch);
-        typed.cells.resize(
-            layout.cells_in_block() * layout.stride * BUFFERED,
-            T::default(),
-        );
-        typed
-            .residuals
-            .resize(layout.cells_in_block() * BUFFERED, T::default());
+        let cells = layout.cells_in_block() * BUFFERED;
+        typed.cells.resize(cells * layout.stride, T::default());
+        typed.residuals.resize(cells, T::default());
         typed.coefficients.clear();
         typed.coefficients.resize(layout.stride, T::default());
         scratch.sums.resize(layout.sums_len(), 0.0);
@@ -378,7 +369,48 @@ impl Pass<'_> {
         scratch.mean.resize(layout.width, 0.0);
         let q = self.features.map_or(0, Features::n_features);
         scratch.features.resize(q, 0.0);
+    }
 
+    /// Latent values from residuals of a response of zero.
+    fn latents_of<T: Typing>(&self, residuals: &[T], others: &[u32], out: &mut [f32]) {
+        for ((x, r), &j) in out.iter_mut().zip(residuals).zip(others) {
+            // Regressors come multiplied by the root of the other side's weight.
+            let weight = self.other.noise_weight(j as usize);
+            *x = (-r.to_f64() / weight.sqrt()) as f32;
+        }
+    }
+
+    /// Features of row i, and the prior of its coefficients given these and its weight.
+    fn prior_of_row(&self, i: usize, scratch: &mut Scratch) {
+        if let Some(known) = self.features {
+            known.write(i, &mut scratch.features);
+        }
+        scratch.prior_precision.clear();
+        scratch
+            .prior_precision
+            .extend_from_slice(self.prior_precision);
+        scratch.prior_linear.clear();
+        scratch.prior_linear.extend_from_slice(self.prior_linear);
+        let rank = self.regressors.rank;
+        let means = &mut scratch.prior_linear[..rank];
+        links::add_expected(self.links, &scratch.features, means);
+        if let Some(&weight) = self.factor_weights.get(i) {
+            let precisions = &mut scratch.prior_precision[..rank];
+            for x in precisions.iter_mut().chain(means) {
+                *x *= f64::from(weight);
+            }
+        }
+    }
+
+    fn block<T: Typing>(
+        &self,
+        rows: &Range<usize>,
+        target: Target<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), BsvdError> {
+        let layout = self.regressors.layout();
+        let mut typed = T::typed(scratch);
+        self.make_room(&mut typed, scratch);
         let first_cell = self.cells.starts[rows.start];
         let mut total = ResidualSums::default();
         let Regressors {
@@ -387,23 +419,7 @@ impl Pass<'_> {
             features,
         } = self.regressors;
         for (n, i) in rows.clone().enumerate() {
-            if let Some(known) = self.features {
-                known.write(i, &mut scratch.features);
-            }
-            scratch.prior_precision.clear();
-            scratch
-                .prior_precision
-                .extend_from_slice(self.prior_precision);
-            scratch.prior_linear.clear();
-            scratch.prior_linear.extend_from_slice(self.prior_linear);
-            let means = &mut scratch.prior_linear[..rank];
-            links::add_expected(self.links, &scratch.features, means);
-            if let Some(&weight) = self.factor_weights.get(i) {
-                let precisions = &mut scratch.prior_precision[..rank];
-                for x in precisions.iter_mut().chain(means) {
-                    *x *= f64::from(weight);
-                }
-            }
+            self.prior_of_row(i, scratch);
             let mut row = Row {
                 pass: self,
                 prior_precision: &scratch.prior_precision,
@@ -474,15 +490,9 @@ impl Pass<'_> {
                     })?;
                     total.add(&own, weight);
                 }
-                // Their response is taken to be zero.
                 Task::Latents => row.residuals(&scratch.x, |cells, residuals| {
                     let out = &mut target.latents[cells.start - first_cell..];
-                    let others = &self.cells.others[cells];
-                    for ((x, r), &j) in out.iter_mut().zip(residuals).zip(others) {
-                        // Regressors come multiplied by the root of the other side's weight.
-                        let weight = self.other.noise_weight(j as usize);
-                        *x = (-r.to_f64() / weight.sqrt()) as f32;
-                    }
+                    self.latents_of(residuals, &self.cells.others[cells], out);
                 }),
                 Task::Reduce => {}
             }

@@ -283,19 +283,13 @@ impl ItfFit {
         Ok(all.into_iter().zip(given).map(ratio).collect())
     }
 
-    /// Log predictive density of single cells, each given what is shown of its row: for held-out cells. `shown`: rows without these
-    /// cells, or without some of their parts; `whole`: the same rows with them; `cells`: their rows and columns. Of a cell with several parts it is the
-    /// density of those that `whole` has beyond `shown`. Far cheaper than [`ln_conditional`](Self::ln_conditional) cell by cell: a row is asked
-    /// about once.
-    ///
-    /// # Errors
-    /// Another number of rows in `whole` than in `shown`, a cell that does not exist or that is shown wholly; rows of a fit with other columns.
-    pub fn ln_held_out(
+    /// The cells must be hidden in `shown`, and the rows be as many in both.
+    fn check_hidden(
         &self,
         shown: &ItfRows,
         whole: &ItfRows,
         cells: &[(usize, usize)],
-    ) -> Result<Vec<f64>, ItfError> {
+    ) -> Result<(), ItfError> {
         self.check_columns_of(shown)?;
         self.check_columns_of(whole)?;
         let has_gap = |row: usize, column: usize| {
@@ -313,13 +307,48 @@ impl ItfFit {
         let bad = bad.or_else(|| {
             (shown.n_rows != whole.n_rows).then(|| format!("{} rows in all", whole.n_rows))
         });
-        if let Some(value) = bad {
-            return Err(ItfError::Argument {
+        bad.map_or(Ok(()), |value| {
+            Err(ItfError::Argument {
                 argument: "cells",
                 value,
                 rule: "rows and columns of cells that `shown` does not show and `whole` has",
-            });
-        }
+            })
+        })
+    }
+
+    /// Of a group of columns, for each of some cells (row, column of the table) what is shown of the row, and of `whole` that cell.
+    fn with_one_part(
+        &self,
+        shown: &ItfRows,
+        whole: &ItfRows,
+        column: usize,
+        cells: &[(usize, usize)],
+    ) -> Cells {
+        let law = &self.draws()[0].columns[column].law;
+        let rows: Vec<usize> = cells.iter().map(|cell| cell.0).collect();
+        let with = |at: usize, part: usize, seen: Option<f64>| match self.places()[cells[at].1].part
+            == Some(part)
+        {
+            true => law.part(&whole.cells[column], rows[at], part).value(),
+            false => seen,
+        };
+        changed(law, &shown.cells[column], &rows, with)
+    }
+
+    /// Log predictive density of single cells, each given what is shown of its row: for held-out cells. `shown`: rows without these
+    /// cells, or without some of their parts; `whole`: the same rows with them; `cells`: their rows and columns. Of a cell with several parts it is the
+    /// density of those that `whole` has beyond `shown`. Far cheaper than [`ln_conditional`](Self::ln_conditional) cell by cell: a row is asked
+    /// about once.
+    ///
+    /// # Errors
+    /// Another number of rows in `whole` than in `shown`, a cell that does not exist or that is shown wholly; rows of a fit with other columns.
+    pub fn ln_held_out(
+        &self,
+        shown: &ItfRows,
+        whole: &ItfRows,
+        cells: &[(usize, usize)],
+    ) -> Result<Vec<f64>, ItfError> {
+        self.check_hidden(shown, whole, cells)?;
         let mut order: Vec<usize> = (0..cells.len()).collect();
         order.sort_by_key(|&place| cells[place].0);
         // Of every group what is shown of a row and the one column that is asked about, in this order; of other columns the whole rows.
@@ -330,18 +359,9 @@ impl ItfFit {
             }
             let asked = order.iter().filter(|&&at| of_column.contains(&cells[at].1));
             let asked: Vec<usize> = asked.copied().collect();
-            let law = &self.draws()[0].columns[column].law;
-            let rows: Vec<usize> = asked.iter().map(|&at| cells[at].0).collect();
             (asked.iter().enumerate()).for_each(|(row, &at)| target[at] = row);
-            let with = |at: usize, part: usize, seen: Option<f64>| match self.places()
-                [cells[asked[at]].1]
-                .part
-                == Some(part)
-            {
-                true => law.part(&whole.cells[column], rows[at], part).value(),
-                false => seen,
-            };
-            changed(law, &shown.cells[column], &rows, with)
+            let asked: Vec<(usize, usize)> = asked.iter().map(|&at| cells[at]).collect();
+            self.with_one_part(shown, whole, column, &asked)
         };
         let joined: Vec<Cells> = self.members().iter().enumerate().map(joined).collect();
         let row = |places: &[usize], ahead: &Ahead, of_joined: &Ahead| -> Vec<(usize, f64)> {

@@ -5,10 +5,12 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_linalg::row_regression::Layout;
 use rand::RngExt;
 
-use super::{BIRTHS, BsvdSampler, COLUMNS_AFTER, Play, ROWS_AFTER, fill_design, prior_of};
+use super::{
+    BIRTHS, BsvdSampler, COLUMNS_AFTER, Play, ROWS_AFTER, clear, fill_design, prior_of, regressors,
+};
 use crate::links;
 use crate::reduced::Board;
-use crate::regression::{Pass, Regressors, Target, Task, reduced_len};
+use crate::regression::{Pass, Target, Task, reduced_len};
 use crate::side::Side;
 use crate::{BsvdConfig, BsvdError, BsvdMove};
 
@@ -125,16 +127,12 @@ impl BsvdSampler<'_> {
             ),
         };
         let other_features = side.opposite().features(&data.side);
-        let regressors = Regressors {
-            rank: layout.width,
-            intercept: !own.intercepts.is_empty(),
-            features: other_features.map_or(0, Features::n_features),
-        };
+        let regressors = regressors(layout.width, own, other_features);
         let mut scales = state.scales.clone();
         scales.resize(layout.width, 1.0);
         kept.iter().for_each(|&k| scales[k] = 1.0);
-        let factors: Vec<f32> = theirs
-            .chunks_exact(layout.stride)
+        let lines = theirs.chunks_exact(layout.stride);
+        let factors: Vec<f32> = lines
             .flat_map(|line| &line[..layout.width])
             .copied()
             .collect();
@@ -153,14 +151,12 @@ impl BsvdSampler<'_> {
             &mut memory.prior_precision,
             &mut memory.prior_linear,
         );
-        let (latents, roots) = match side {
-            Side::Rows => (&memory.latents.rows, &data.roots.0),
-            Side::Columns => (&memory.latents.columns, &data.roots.1),
+        let values = match side {
+            _ if !config.likelihood.is_probit() => &cells.values,
+            Side::Rows => &memory.latents.rows,
+            Side::Columns => &memory.latents.columns,
         };
-        memory.block_sums.clear();
-        memory
-            .block_sums
-            .resize(cells.blocks.len(), Default::default());
+        clear(&mut memory.block_sums, cells.blocks.len());
         memory.reduced.clear();
         memory
             .reduced
@@ -168,12 +164,8 @@ impl BsvdSampler<'_> {
         let pass = Pass {
             arch: memory.arch,
             cells,
-            values: if config.likelihood.is_probit() {
-                latents
-            } else {
-                &cells.values
-            },
-            roots: (!roots.is_empty()).then_some(&roots[..]),
+            values,
+            roots: data.roots_of(side),
             regressors,
             design: &memory.design,
             other,

@@ -4,10 +4,10 @@
 
 use npb_data::Features;
 use npb_infer::parallel;
-use npb_linalg::row_regression::{Real, draw_coefficients};
+use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
 use npb_priors::dist::sample_ln_gig;
 
-use super::{BsvdSampler, LOCATION, MIXING, SCALE, finite};
+use super::{BsvdSampler, LOCATION, MIXING, Memory, SCALE, finite};
 use crate::BsvdError;
 use crate::links::deviations;
 use crate::mixing::{Moments, exchange};
@@ -68,24 +68,7 @@ impl BsvdSampler<'_> {
             &mut memory.design,
         );
         let layout = regressors.layout();
-        for (line, &intercept) in memory
-            .design
-            .chunks_exact_mut(layout.stride)
-            .zip(&giving.intercepts)
-        {
-            line[layout.width] = intercept;
-        }
-        let sums = &mut memory.totals;
-        sums.clear();
-        sums.resize(layout.sums_len(), 0.0);
-        // In double precision: a large precision of the intercepts would turn rounding into negative pivots.
-        let block = layout.cells_in_block() * layout.stride;
-        let mut double = Vec::with_capacity(block);
-        for lines in memory.design.chunks(block) {
-            double.clear();
-            double.extend(lines.iter().map(|&x| f64::from(x)));
-            f64::add_products(memory.arch, &double, layout, false, sums);
-        }
+        memory.sum_products_with(&giving.intercepts, layout);
         let rank = regressors.rank;
         let means = taking.factor_mean[..rank].iter();
         let prior = means
@@ -96,6 +79,7 @@ impl BsvdSampler<'_> {
                     .iter()
                     .map(|&mean| (taking.common_precision, mean)),
             );
+        let sums = &mut memory.totals;
         for (r, (precision, value)) in prior.enumerate() {
             for v in &mut sums[r * layout.stride..][..=r] {
                 *v *= giving.intercept_precision;
@@ -117,16 +101,10 @@ impl BsvdSampler<'_> {
             pivot: bad.pivot,
             value: bad.value,
         })?;
-        for (line, intercept) in memory
-            .design
-            .chunks_exact(layout.stride)
-            .zip(&mut giving.intercepts)
-        {
-            let given: f64 = line
-                .iter()
-                .zip(&*amounts)
-                .map(|(&x, t)| f64::from(x) * t)
-                .sum();
+        let lines = memory.design.chunks_exact(layout.stride);
+        for (line, intercept) in lines.zip(&mut giving.intercepts) {
+            let terms = line.iter().zip(&*amounts);
+            let given: f64 = terms.map(|(&x, t)| f64::from(x) * t).sum();
             *intercept = (f64::from(*intercept) - given) as f32;
         }
         state.offset += amounts[rank];
@@ -213,6 +191,27 @@ impl BsvdSampler<'_> {
         exchange(&mut rows, &mut columns, &state.scales, &mut rng);
         rows.apply(&mut state.rows);
         columns.apply(&mut state.columns);
+    }
+}
+
+impl Memory {
+    /// Sums of products of the design's columns with the intercepts beside them, into `totals`.
+    fn sum_products_with(&mut self, intercepts: &[f32], layout: Layout) {
+        let lines = self.design.chunks_exact_mut(layout.stride);
+        for (line, &intercept) in lines.zip(intercepts) {
+            line[layout.width] = intercept;
+        }
+        let sums = &mut self.totals;
+        sums.clear();
+        sums.resize(layout.sums_len(), 0.0);
+        // In double precision: a large precision of the intercepts would turn rounding into negative pivots.
+        let block = layout.cells_in_block() * layout.stride;
+        let mut double = Vec::with_capacity(block);
+        for lines in self.design.chunks(block) {
+            double.clear();
+            double.extend(lines.iter().map(|&x| f64::from(x)));
+            f64::add_products(self.arch, &double, layout, false, sums);
+        }
     }
 }
 

@@ -173,6 +173,33 @@ impl ItfSampler<'_> {
         }
     }
 
+    /// Which columns go with the second founder, and the log probability of that; drawn, or those of the block that is there.
+    fn going(
+        &self,
+        concerned: &[usize],
+        [first, second]: [usize; 2],
+        there: Option<usize>,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> (Vec<usize>, f64) {
+        let mut ln_q = 0.0;
+        let mut going = Vec::with_capacity(concerned.len());
+        for &j in concerned {
+            if j == first || j == second {
+                going.extend((j == second).then_some(j));
+                continue;
+            }
+            let ln_odds = self.ln_odds_of_going(j, second);
+            let ln_p = |x: f64| -((-x).exp().ln_1p());
+            let goes = match there {
+                None => rng.random::<f64>().ln() < ln_p(ln_odds),
+                Some(block) => self.state.columns[j].block == block,
+            };
+            ln_q += ln_p(if goes { ln_odds } else { -ln_odds });
+            going.extend(goes.then_some(j));
+        }
+        (going, ln_q)
+    }
+
     /// Tries to split a block in two or to merge two blocks.
     ///
     /// Two columns are drawn. If they share a block, the second founds a new one: every other column of the block goes with it
@@ -202,23 +229,8 @@ impl ItfSampler<'_> {
         if !concerned.iter().all(|&j| self.is_movable(j)) {
             return;
         }
-        let mut ln_q = 0.0;
-        let mut going = Vec::with_capacity(concerned.len());
-        for &j in &concerned {
-            if j == first || j == second {
-                going.extend((j == second).then_some(j));
-                continue;
-            }
-            let ln_odds = self.ln_odds_of_going(j, second);
-            let ln_p = |x: f64| -((-x).exp().ln_1p());
-            let goes = if split {
-                rng.random::<f64>().ln() < ln_p(ln_odds)
-            } else {
-                self.state.columns[j].block == other
-            };
-            ln_q += ln_p(if goes { ln_odds } else { -ln_odds });
-            going.extend(goes.then_some(j));
-        }
+        let going_now = (!split).then_some(other);
+        let (going, ln_q) = self.going(&concerned, [first, second], going_now, rng);
         let staying: Vec<usize> = concerned
             .iter()
             .copied()

@@ -288,23 +288,11 @@ pub(super) fn draw_labels(
         tables,
         top_labels,
     };
-    let chunk_key = |chunk: usize| key.stream(2, chunk as u64);
     let ln_likelihood = if coupled {
         block.one_by_one(overflows, width, new, &mut key.stream(2, 0))
     } else {
         ln_likelihoods.resize(n_rows.div_ceil(CHUNK), 0.0);
-        let chunks = new.chunks_mut(CHUNK * width).zip(ln_likelihoods.iter_mut());
-        parallel::for_each_with(
-            chunks.enumerate(),
-            Buffers::default,
-            |buffers, (chunk, (out, ln_likelihood))| {
-                let start = chunk * CHUNK;
-                let rows = start..start + out.len() / width;
-                *ln_likelihood =
-                    block.draw_rows(rows, overflows, None, &mut chunk_key(chunk), buffers, out);
-            },
-        );
-        ln_likelihoods.iter().sum()
+        block.in_chunks(overflows, width, new, ln_likelihoods, key)
     };
 
     for (row, new) in new.chunks_exact(width).enumerate() {
@@ -448,6 +436,30 @@ impl Block<'_> {
         self.lower
             .get(j)
             .map_or(self.top.len(), |lower| lower.n_all)
+    }
+
+    /// Draws the labels of all rows, chunks of them in parallel, each by a stream of its own.
+    fn in_chunks(
+        &self,
+        overflows: &[SliceOverflow],
+        width: usize,
+        new: &mut [u32],
+        ln_likelihoods: &mut [f64],
+        key: Key,
+    ) -> f64 {
+        let chunk_key = |chunk: usize| key.stream(2, chunk as u64);
+        let chunks = new.chunks_mut(CHUNK * width).zip(ln_likelihoods.iter_mut());
+        parallel::for_each_with(
+            chunks.enumerate(),
+            Buffers::default,
+            |buffers, (chunk, (out, ln_likelihood))| {
+                let start = chunk * CHUNK;
+                let rows = start..start + out.len() / width;
+                *ln_likelihood =
+                    self.draw_rows(rows, overflows, None, &mut chunk_key(chunk), buffers, out);
+            },
+        );
+        ln_likelihoods.iter().sum()
     }
 
     /// Rows one after the other, each seeing the new labels of those before it.
