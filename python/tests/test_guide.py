@@ -47,6 +47,22 @@ def test_every_page_has_a_short_block():
         assert f"def test_{page.replace('-', '_')}(" in Path(__file__).read_text(encoding="utf-8"), page
 
 
+def test_the_readme_agrees_with_a_logistic_regression(tmp_path, monkeypatch):
+    from sklearn.linear_model import LogisticRegression
+
+    page = (GUIDE.parents[1] / "README.md").read_text(encoding="utf-8")
+    (block,) = page.split("```python\n")[1:]
+    monkeypatch.chdir(tmp_path)
+    defined = {}
+    exec(compile(block.split("```")[0], "README.md", "exec"), defined)
+    X, y, model = np.c_[defined["temperature"]].astype(float), defined["distress"], defined["model"]
+    found = model.predict_proba([[53.0], [75.0], [np.nan]])[:, 1]
+    plain = LogisticRegression(C=1e6, max_iter=1000).fit(X, y).predict_proba([[53.0], [75.0]])[:, 1]
+    np.testing.assert_allclose(found[:2], plain, atol=0.15)
+    # Without the temperature, the share among the flights.
+    assert abs(found[2] - np.mean(y)) < 0.15
+
+
 def test_classify(run):
     found = run("classify")
     probability, lower, upper = (np.asarray(found[name]) for name in ("probability", "lower", "upper"))
