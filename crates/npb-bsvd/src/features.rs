@@ -133,3 +133,35 @@ impl SideInformation {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_of_both_stand_side_by_side() {
+        let dense = |values: &[f64]| Some(Features::dense(2, 1, values).unwrap());
+        let a = SideInformation {
+            rows: dense(&[1.0, 2.0]),
+            columns: None,
+        };
+        let b = SideInformation {
+            rows: dense(&[3.0, 4.0]),
+            columns: dense(&[5.0, 6.0]),
+        };
+        let both = a.beside(&b).unwrap();
+        let line = |features: &Option<Features>, i: usize, width: usize| {
+            let mut out = vec![0.0; width];
+            features.as_ref().unwrap().write(i, &mut out);
+            out
+        };
+        assert_eq!(line(&both.rows, 0, 2), [1.0, 3.0]);
+        assert_eq!(line(&both.rows, 1, 2), [2.0, 4.0]);
+        assert_eq!(line(&both.columns, 1, 1), [6.0]);
+        let other = SideInformation {
+            rows: Some(Features::dense(3, 1, &[1.0, 2.0, 3.0]).unwrap()),
+            columns: None,
+        };
+        assert!(a.beside(&other).is_err());
+    }
+}

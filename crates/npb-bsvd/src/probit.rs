@@ -328,6 +328,40 @@ mod tests {
     }
 
     #[test]
+    fn slopes_of_thresholds_are_those_of_the_log_probability() {
+        let thresholds = [0.0, 0.8, 2.1];
+        let (x, sd, h) = (0.6, 1.3, 1e-4);
+        let ln = |at: &[f64], level: usize| {
+            let (lower, upper) = ends(at, level);
+            ln_between((lower - x) / sd, (upper - x) / sd)
+        };
+        for level in 0..4 {
+            let mut slope = Slope::none(3);
+            slope.add(&thresholds, level, (x, sd));
+            let moved = |l: usize, by: f64, m: usize, also: f64| {
+                let mut at = thresholds;
+                at[l] += by;
+                at[m] += also;
+                ln(&at, level)
+            };
+            for l in 0..3 {
+                let first = (moved(l, h, l, 0.0) - moved(l, -h, l, 0.0)) / (2.0 * h);
+                assert!((slope.first[l] - first).abs() < 1e-6, "{level} {l}");
+                let ends = moved(l, h, l, 0.0) + moved(l, -h, l, 0.0);
+                let second = (2.0 * ln(&thresholds, level) - ends) / (h * h);
+                assert!((slope.second[l] - second).abs() < 1e-5, "{level} {l}");
+                if l < 2 {
+                    let mixed = (moved(l, h, l + 1, h) + moved(l, -h, l + 1, -h)
+                        - moved(l, h, l + 1, -h)
+                        - moved(l, -h, l + 1, h))
+                        / (4.0 * h * h);
+                    assert!((slope.mixed[l] + mixed).abs() < 1e-5, "{level} {l}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn probabilities_of_levels_are_exact_far_out_and_close_in() {
         // From the complementary error function in double precision, where it has digits to spare.
         for (lower, upper, expected) in [

@@ -91,3 +91,25 @@ fn efficiency(values: &[f32]) -> f64 {
     };
     (0..WATCHED).map(of_cell).sum::<f64>() / WATCHED as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One cell's draws, as if it were watched in every place.
+    fn watched(draws: &[f32]) -> Vec<f32> {
+        draws.iter().flat_map(|x| [*x; WATCHED]).collect()
+    }
+
+    #[test]
+    fn efficiency_is_that_of_the_first_autocorrelation() {
+        // Mean 2, squares 4 + 1 + 0 + 1 + 4 = 10, neighbours 2 + 0 + 0 + 2 = 4: (1 - .4) / (1 + .4).
+        let found = efficiency(&watched(&[0.0, 1.0, 2.0, 3.0, 4.0]));
+        assert!((found - 0.6 / 1.4).abs() < 1e-12, "{found}");
+        // Draws that go to and fro: -1/2 at least.
+        let found = efficiency(&watched(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0]));
+        assert!((found - 3.0).abs() < 1e-12, "{found}");
+        // A cell that stays where it is tells nothing.
+        assert_eq!(efficiency(&watched(&[2.0; 4])), 1.0);
+    }
+}

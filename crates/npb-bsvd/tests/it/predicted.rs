@@ -304,6 +304,19 @@ fn a_chain_goes_on_with_more_entries() {
     };
     let second = first.continue_with(&more, &cells, plan).unwrap();
     assert_eq!(second.units(), first.units());
+    // Of several chains one goes on.
+    let several = BsvdConfig {
+        chains: 2,
+        ..config(5, 5)
+    };
+    let few = SweepPlan {
+        burn_in: 0,
+        keep: 2,
+        thin: 1,
+    };
+    let one = fitted(&data.observed, &several).continue_with(&more, &cells, few);
+    let one = one.unwrap();
+    assert_eq!((one.config.chains, one.moments.draws), (1, 2));
     assert_ne!(second.config.seed, first.config.seed);
     assert_eq!(second.moments.draws, 50);
     let error = |fit: &BsvdFit| fit.evaluate(&data.hidden).unwrap().rmse;

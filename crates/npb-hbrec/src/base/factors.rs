@@ -894,6 +894,8 @@ mod tests {
                 let by_step = em.users_bound + em.items_bound();
                 assert!((by_step - last).abs() < 1e-9 * last.abs());
             }
+            let by_step = em.step().unwrap();
+            assert!((by_step - em.elbo()).abs() < 1e-9 * by_step.abs());
         }
     }
 

@@ -127,6 +127,37 @@ fn every_filter_learns_a_new_users_taste() {
     }
 }
 
+/// Item 0 is rated by all and the last by few: what is rated by many and liked by few is before what few rate and like where the product says so.
+#[test]
+fn lists_are_by_products_of_chances_where_sums_say_otherwise() {
+    let (features, mut entries) = (survey(1, 1).1, Vec::new());
+    for user in 0..60 {
+        let rng = &mut stream(4, [u64::from(user), 0, 0, 0]);
+        let rated = (0..ITEMS).filter(|item| (7 * user + 5 * item) % ITEMS >= *item);
+        for item in rated.collect::<Vec<_>>() {
+            let liked = rng.random::<f64>() < 0.1 + 0.8 * f64::from(item * 11 % ITEMS) / 24.0;
+            entries.push(Rating {
+                row: user,
+                column: item,
+                value: f64::from(u8::from(liked)),
+            });
+        }
+    }
+    let ratings = Ratings::new(60, ITEMS as usize, &entries).unwrap();
+    let recommender = Recommender::fit(&ratings, Some(&content(&features)), &quick()).unwrap();
+    let profile = recommender.profile(&even()).unwrap();
+    let lists = || (0..ratings.n_rows()).map(|user| ratings.row(user).0);
+    let learned = Exposure::learn(ITEMS as usize, lists()).unwrap();
+    let chances = learned.chances(ITEMS as usize, lists(), profile.seen());
+    let chances = chances.unwrap();
+    let top = recommender.top(&profile, 100).unwrap();
+    let of_product = |r: &Recommendation| r.chance.probability * chances[r.item];
+    let of_sum = |r: &Recommendation| r.chance.probability + chances[r.item];
+    let falls =
+        |of: &dyn Fn(&Recommendation) -> f64| top.windows(2).all(|w| of(&w[0]) >= of(&w[1]) - 1e-9);
+    assert!(falls(&of_product) && !falls(&of_sum));
+}
+
 #[test]
 fn what_was_seen_is_left_out_and_lists_are_sorted() {
     let (ratings, features) = survey(40, 12);

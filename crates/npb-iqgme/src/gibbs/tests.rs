@@ -527,6 +527,36 @@ fn swaps_leave_the_largest_label_as_it_is_on_average() {
     assert!(counted > 4.5, "{counted}");
 }
 
+/// What each further stick leaves is `U^(1 / alpha)` of what was left: its logarithm has the mean and standard deviation `1 / alpha`.
+#[test]
+fn sticks_go_on_by_the_concentration() {
+    let model = model(&[], 2, Fault::None);
+    let mut logs = Vec::new();
+    for chain in 0..2000 {
+        let rng = &mut npb_infer::stream(2, [chain, 0, 0, 0]);
+        let mut state = model.prior(rng);
+        state.parameters.concentration = 2.5;
+        let prepared = model.data(&model.simulate(&state, rng));
+        let mut config = model.config.clone();
+        config.model.seed = chain;
+        let n = state.parameters.ln_rests.len();
+        let trace = Trace::new(IqgmeSampler::scalar_names());
+        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, state, trace).unwrap();
+        let rest = sampler.parameters.weights().1;
+        sampler.extend_below(1e-3 * rest).unwrap();
+        logs.extend(
+            sampler
+                .parameters
+                .ln_rests
+                .get(n)
+                .map(|ln| vec![*ln, ln * ln]),
+        );
+    }
+    assert_eq!(logs.len(), 2000);
+    let z = npb_infer::testing::largest_z(&logs, &[-0.4, 0.32]);
+    assert!(z.abs() < 4.0, "{z}");
+}
+
 /// The z-score of its mean change in one move from draws of the prior.
 fn change_of_largest_label(fault: Fault) -> f64 {
     let model = model(&[GibbsMove::Swaps], 2, fault);

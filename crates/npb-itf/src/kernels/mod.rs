@@ -741,3 +741,23 @@ pub(crate) fn normal_like(
         format!("mean {mean:e} and standard deviation {scale:e}: rescale it to a deviation between 1e-150 and 1e150")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_counts_are_amounts() {
+        let all = |x: u64| [None, Some(x), Some(x)];
+        assert!(is_amount(&all(101)) && !is_amount(&all(100)));
+        assert!(is_amount(&[
+            Some(501),
+            Some(0),
+            Some(0),
+            Some(0),
+            Some(0),
+            Some(0)
+        ]));
+        assert!(!is_amount(&[None, None]));
+    }
+}

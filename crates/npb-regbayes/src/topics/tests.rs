@@ -217,6 +217,23 @@ fn coefficients_of_the_full_form_are_the_minimum_and_its_moments_those_of_tokens
             assert!(objective(&eta.mean, &wider) > least);
         }
     }
+    // The expected square by the points that have the mean and covariance of the coefficients: exact, as it is quadratic in these.
+    let root = npb_linalg::Cholesky::new(covariance.as_ref()).unwrap();
+    let squares = |eta: &[f64]| -> f64 {
+        let product = |i: usize| (0..K).map(|j| direct[(i, j)] * eta[j]).sum::<f64>();
+        let fitted = |n: usize| values[n] * dot(eta, &state.shares[n * K..][..K]);
+        let quadratic: f64 = (0..K).map(|i| eta[i] * product(i)).sum();
+        let linear: f64 = (0..DOCS - 1).map(fitted).sum();
+        dot(&values[..DOCS - 1], &values[..DOCS - 1]) - 2.0 * linear + quadratic
+    };
+    let point = |at: usize, sign: f64| {
+        let step = |i: usize| sign * (K as f64).sqrt() * root.l()[(i, at)];
+        let eta: Vec<f64> = (0..K).map(|i| eta.mean[i] + step(i)).collect();
+        squares(&eta) / (2.0 * K as f64)
+    };
+    let expected: f64 = (0..K).map(|at| point(at, 1.0) + point(at, -1.0)).sum();
+    assert!((eta.squares.0 - expected).abs() < 1e-9 * expected);
+    assert_eq!(eta.squares.1, (DOCS - 1) as f64);
     let (best, gain) = eta.best_noise(noise);
     let cost = |noise: f64| {
         let (squares, n) = eta.squares;
