@@ -110,7 +110,7 @@ pub fn resume_vb<M, E>(
     }
 }
 
-fn next_report(last: Option<&VbReport>, elbo: f64) -> VbReport {
+pub(crate) fn next_report(last: Option<&VbReport>, elbo: f64) -> VbReport {
     VbReport {
         iteration: last.map_or(0, |r| r.iteration) + 1,
         elbo,
