@@ -1,4 +1,4 @@
-//! The unit of latent values of an ordinal model with noise of its own: thresholds and everything that latent values are sums of, against the noise.
+//! The unit of latent values of an ordinal model with noise of its own: thresholds and everything that latent values are sums of, against the noise (`docs/bsvd.md#thresholds`).
 
 use rand::Rng;
 

@@ -1,11 +1,8 @@
 //! Variational fits and EM: the one loop of all models.
 
-use std::ops::ControlFlow;
-
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::Stop;
-use crate::vb::next_report;
 use crate::watch::{Checkpoint, CheckpointError, Part};
 use crate::{VbLimits, VbOutcome, VbReport};
 
@@ -24,6 +21,19 @@ pub trait Variational {
 
     /// Where the run is.
     fn state(&self) -> Self::State;
+}
+
+impl<M: Variational> Variational for &mut M {
+    type State = M::State;
+    type Error = M::Error;
+
+    fn step(&mut self) -> Result<f64, M::Error> {
+        (**self).step()
+    }
+
+    fn state(&self) -> M::State {
+        (**self).state()
+    }
 }
 
 /// What a checkpoint holds of a run.
@@ -86,32 +96,33 @@ pub fn maximise<M: Variational>(
     let (names, before) = ([objective.to_owned()], part.share());
     let stop = loop {
         let ended = limits.reached(&trace);
-        let told = match trace.last() {
-            None => part.go_on(),
-            Some(last) => {
-                let done = match ended {
-                    None => last.iteration as f64 / limits.max_iterations as f64,
-                    Some(_) => 1.0,
-                };
-                let share = before + (1.0 - before) * done;
-                part.report(last.iteration, share, &names, &[last.elbo])
-            }
-        };
-        match (ended, told) {
-            (Some(stop), _) => break stop,
-            (None, ControlFlow::Break(())) => break Stop::Cancelled,
-            (None, ControlFlow::Continue(())) => {}
+        if let Some(last) = trace.last() {
+            let done = match ended {
+                None => last.iteration as f64 / limits.max_iterations as f64,
+                Some(_) => 1.0,
+            };
+            let share = before + (1.0 - before) * done;
+            let _ = part.report(last.iteration, share, &names, &[last.elbo]);
+        }
+        if let Some(stop) = ended {
+            break stop;
+        }
+        if part.is_stopped() {
+            break Stop::Cancelled;
         }
         let value = model.step()?;
-        trace.push(next_report(trace.last(), value));
+        trace.push(VbReport::after(trace.last(), value));
         checkpoint.offer(place, trace.len() as u64, || VbRun {
             state: model.state(),
             trace: trace.clone(),
         })?;
     };
-    checkpoint.write(place, || VbRun {
-        state: model.state(),
-        trace: trace.clone(),
-    })?;
+    // A start may depend on work that was cut short: there is nothing to go on from before the first step.
+    if !trace.is_empty() {
+        checkpoint.write(place, || VbRun {
+            state: model.state(),
+            trace: trace.clone(),
+        })?;
+    }
     Ok((model, VbOutcome { stop, trace }))
 }

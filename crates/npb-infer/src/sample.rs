@@ -1,7 +1,6 @@
 //! Chains of a sampler: the one loop of all models.
 
 use std::fmt;
-use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thiserror::Error;
@@ -40,6 +39,8 @@ pub trait Sampler {
 /// How many chains, of how many sweeps, and how many draws of each are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chains {
+    /// What a chain is called where it is watched and in errors: `chain`, of which there is a `chain 0`.
+    pub name: &'static str,
     /// Number of chains.
     pub chains: usize,
     /// Sweeps of each.
@@ -67,10 +68,10 @@ pub type ChainOf<M> = Chain<<M as Sampler>::State, <M as Sampler>::Draw>;
 
 /// A sweep failed; says in which chain.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("chain {chain}: {error}")]
+#[error("{chain}: {error}")]
 pub struct ChainError<E: fmt::Display> {
-    /// Number of the chain, from 0.
-    pub chain: u64,
+    /// The chain, such as `chain 2`.
+    pub chain: String,
     /// What went wrong.
     pub error: Box<E>,
 }
@@ -115,7 +116,7 @@ pub struct ChainError<E: fmt::Display> {
 ///     fn draw(&self) -> f64 { self.x }
 /// }
 ///
-/// let plan = Chains { chains: 2, sweeps: SweepPlan { burn_in: 10, keep: 100, thin: 2 }, stored_draws: 5 };
+/// let plan = Chains { name: "chain", chains: 2, sweeps: SweepPlan { burn_in: 10, keep: 100, thin: 2 }, stored_draws: 5 };
 /// let watch = Watch::none();
 /// let checkpoint = watch.checkpoint("demo/walk", "0.1.0", 0, plan.chains)?;   // none is written
 /// let chains = sample(&plan, (&watch, 1.0), &checkpoint, |chain, reached| {
@@ -142,7 +143,7 @@ pub fn sample<M: Sampler>(
             Some(reached) => (reached.draws, reached.trace),
             None => (Vec::new(), Trace::new(M::names())),
         };
-        let part = watch.part(format!("chain {place}"), weight);
+        let part = watch.part(plan.called(place), weight);
         let chain = plan.run(&mut sampler, (draws, trace), part, (checkpoint, place))?;
         let present = (plan.stored_draws > 0 && chain.draws.is_empty()).then(|| sampler.draw());
         Ok::<_, M::Error>((chain, present))
@@ -156,6 +157,10 @@ pub fn sample<M: Sampler>(
 }
 
 impl Chains {
+    fn called(&self, place: usize) -> String {
+        format!("{} {place}", self.name)
+    }
+
     /// The loop.
     fn run<M: Sampler>(
         &self,
@@ -168,11 +173,11 @@ impl Chains {
         let mut scalars = vec![f64::NAN; trace.names().len()];
         let stop = loop {
             let made = trace.n_sweeps() as u64;
-            let told = tell(&mut part, &trace, total);
+            let stopped = tell(&mut part, &trace, total);
             if made >= total {
                 break Stop::Completed;
             }
-            if told.is_break() {
+            if stopped {
                 break Stop::Cancelled;
             }
             let number = made + 1;
@@ -180,7 +185,7 @@ impl Chains {
             scalars.fill(f64::NAN);
             let swept = sampler.step(Sweep { number, kept }, &mut scalars);
             swept.map_err(|error| ChainError {
-                chain: place as u64,
+                chain: self.called(place),
                 error: Box::new(error),
             })?;
             trace.push(&scalars);
@@ -200,7 +205,10 @@ impl Chains {
             trace,
             stop,
         };
-        checkpoint.write(place, || chain.clone())?;
+        // A start may depend on work that was cut short: there is nothing to go on from before the first sweep.
+        if chain.trace.n_sweeps() > 0 {
+            checkpoint.write(place, || chain.clone())?;
+        }
         Ok(chain)
     }
 
@@ -223,12 +231,12 @@ impl Chains {
     }
 }
 
-/// Tells the last sweep, if there was one: of a chain that goes on, or had ended before, the one it was left at.
-fn tell(part: &mut Part<'_, '_>, trace: &Trace, total: u64) -> ControlFlow<()> {
+/// Tells the last sweep, if there was one: of a chain that goes on, or had ended before, the one it was left at. Whether it is to stop.
+fn tell(part: &mut Part<'_, '_>, trace: &Trace, total: u64) -> bool {
     let made = trace.n_sweeps();
-    let Some(last) = made.checked_sub(1) else {
-        return part.go_on();
-    };
-    let share = made as f64 / total as f64;
-    part.report(made as u64, share, trace.names(), trace.row(last))
+    if let Some(last) = made.checked_sub(1) {
+        let share = made as f64 / total as f64;
+        let _ = part.report(made as u64, share, trace.names(), trace.row(last));
+    }
+    part.is_stopped()
 }

@@ -208,15 +208,15 @@ impl Part<'_, '_> {
         let gained = (share - self.done) * self.weight;
         self.done = share;
         self.watch.tell(&self.name, step, gained, (names, values));
-        self.go_on()
-    }
-
-    /// Breaks when the fit is to stop; tells nothing.
-    pub(crate) fn go_on(&self) -> ControlFlow<()> {
-        match self.watch.is_stopped() {
+        match self.is_stopped() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    /// Whether the fit is to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.is_stopped()
     }
 
     /// Share of this part that was told.

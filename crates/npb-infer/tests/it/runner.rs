@@ -13,6 +13,7 @@ use rand::RngExt;
 
 /// 3 + 5 * 2 sweeps; 5, 7, 9, 11 and 13 are kept.
 const PLAN: Chains = Chains {
+    name: "chain",
     chains: 3,
     sweeps: SweepPlan {
         burn_in: 3,
@@ -183,7 +184,8 @@ fn a_sampler_stopped_at_any_step_goes_on_to_the_same_bits() {
     for stop in 1..=39 {
         let path = file(&format!("sampler-{stop}"));
         let part = walks(&PLAN, &stop_at(stop, &path), 1).unwrap();
-        assert!(part.iter().any(|chain| chain.stop == Stop::Cancelled) || stop == 39);
+        // Steps of the two other chains that are under way are made: of 39 at most two more.
+        assert!(part.iter().any(|chain| chain.stop == Stop::Cancelled) || stop > 36);
         let watch = Watch::none().with_checkpoint(&path, Every::default());
         assert_eq!(
             format!("{:?}", walks(&PLAN, &watch, 1).unwrap()),
