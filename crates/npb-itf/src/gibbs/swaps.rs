@@ -1,4 +1,4 @@
-//! Swaps of label names, sticks integrated out.
+//! Swaps of label names, sticks integrated out (`docs/itf.md#swaps`).
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::parallel;

@@ -1,4 +1,4 @@
-//! Vectors of numbers, with levels beside them, that depend on each other within a cluster.
+//! Vectors of numbers, with levels beside them, that depend on each other within a cluster (`docs/itf.md#groups-of-columns-updates`).
 
 mod densities;
 mod parts;
