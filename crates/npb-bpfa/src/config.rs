@@ -1,4 +1,4 @@
-//! What a user may set.
+//! Settings.
 
 use npb_infer::SweepPlan;
 use npb_infer::ranges::{OutOfRange, at_least, gamma, moderate, up_to};
@@ -181,8 +181,8 @@ pub struct BpfaConfig {
     pub moves: Vec<BpfaMove>,
     /// Sweeps and draws.
     pub sweeps: SweepPlan,
-    /// How many of the kept draws stay in the fit, evenly spread.
-    pub stored_draws: usize,
+    /// How many of the kept draws of a chain stay in the fit, evenly spread: see [`SweepPlan::is_stored`].
+    pub stored_draws: u64,
     /// Chains, run in parallel and pooled.
     pub chains: usize,
     /// Seed of all random numbers.

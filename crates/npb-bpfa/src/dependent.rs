@@ -14,7 +14,7 @@ use crate::rows::BpfaRows;
 use crate::scores::{BLOCK_ROWS, Scores};
 
 /// Prior of usage that depends on the locations of rows: `eta_k ~ Beta(c_0 eta_0, c_0 (1 - eta_0))` over all, `pi_jk ~ Beta(c_1 eta_k, c_1 (1 - eta_k))` at
-/// anchor j; a row takes the weights of one anchor near it, t_i, with probability falling with distance.
+/// anchor j; a row takes the weights of one anchor near it, t_i, with a probability that decreases with distance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DependentPrior {

@@ -99,6 +99,9 @@ pub enum BpfaError {
     /// A checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] npb_infer::watch::CheckpointError),
+    /// Numerical trouble in a chain.
+    #[error(transparent)]
+    Chain(#[from] npb_infer::ChainError<Self>),
     /// Parameters of a distribution out of range.
     #[error(transparent)]
     Parameter(#[from] npb_priors::ParameterError),

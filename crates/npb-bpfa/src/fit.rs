@@ -3,8 +3,7 @@
 use npb_data::{Rating, Ratings, Table};
 use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
-use npb_infer::watch::{Checkpoint, Part};
-use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch, run_chains};
+use npb_infer::{Chain, Chains, Sampler, Saved, Stop, Sweep, SweepPlan, Trace, Watch, sample};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MOST_ATOMS, ScorePrior};
@@ -208,20 +207,21 @@ fn fit_matrix(
     let cells = all.that_vary(&roles);
     let version = env!("CARGO_PKG_VERSION");
     let checkpoint = watch.checkpoint(CHAIN_MODEL, version, key, config.chains)?;
-    let weight = 1.0 / config.chains as f64;
-    let mut chains = run_chains(config.chains, |chain| {
-        let part = watch.part(format!("chain {chain}"), weight);
-        run_chain(&rows, &cells, config, chain, part, &checkpoint)
+    let plan = Chains {
+        name: "chain",
+        chains: config.chains,
+        sweeps: config.sweeps,
+        stored_draws: config.stored_draws,
+    };
+    let chains = sample::<Following<'_>>(&plan, (watch, 1.0), &checkpoint, |chain, reached| {
+        Following::new(&rows, &cells, config, chain, reached)
     })?;
-    let mut stop = Stop::Completed;
+    let stop = Stop::of_all(chains.iter().map(|chain| chain.stop));
     let (mut traces, mut draws, mut moments) = (Vec::new(), Vec::new(), CellMoments::default());
-    for chain in &mut chains {
-        if (chain.trace.n_sweeps() as u64) < config.sweeps.total() {
-            stop = Stop::Cancelled;
-        }
-        moments.merge(&chain.moments);
+    for mut chain in chains {
+        moments.merge(&chain.state.1);
         draws.append(&mut chain.draws);
-        traces.push(chain.trace.clone());
+        traces.push(chain.trace);
     }
     Ok(BpfaFit {
         config: config.clone(),
@@ -252,80 +252,69 @@ fn merged(roles: &Roles, table: &Table) -> Result<Table, BpfaError> {
 /// Name in checkpoint files.
 const CHAIN_MODEL: &str = "npb-bpfa/chains";
 
-/// What a chain has reached.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Chain {
-    state: BpfaState,
-    trace: Trace,
+/// A chain that follows cells.
+struct Following<'d> {
+    sampler: BpfaSampler<'d>,
+    cells: &'d Cells,
     moments: CellMoments,
-    draws: Vec<BpfaState>,
 }
 
-fn run_chain(
-    rows: &BpfaRows,
-    cells: &Cells,
-    config: &BpfaConfig,
-    chain: u64,
-    mut part: Part<'_, '_>,
-    checkpoint: &Checkpoint<Chain>,
-) -> Result<Chain, BpfaError> {
-    let index = chain as usize;
-    let (mut sampler, mut moments, mut draws) = match checkpoint.reached(index) {
-        Some(reached) => {
-            reached.moments.check(cells)?;
-            reached.draws.iter().try_for_each(|draw| draw.check(rows))?;
-            let Chain { state, trace, .. } = reached;
-            let sampler = BpfaSampler::resume(rows, config.clone(), chain, state, trace)?;
-            (sampler, reached.moments, reached.draws)
-        }
-        None => (
-            BpfaSampler::chain(rows, config.clone(), chain, None)?,
-            CellMoments::of(cells),
-            Vec::new(),
-        ),
-    };
-    let plan = config.sweeps;
-    let spacing = plan.keep.div_ceil(config.stored_draws.max(1) as u64).max(1);
-    let total = plan.total();
-    while sampler.n_sweeps() < total && !part_is_stopped(&mut part, &sampler, total) {
-        sampler.sweep()?;
-        let sweep = sampler.n_sweeps();
-        if plan.is_kept(sweep) {
-            moments.add(cells, sampler.state());
-            let room = draws.len() < config.stored_draws;
-            // Counted from the end, so that the last draw is stored.
-            if room && ((total - sweep) / plan.thin.max(1)).is_multiple_of(spacing) {
-                draws.push(sampler.state().clone());
+impl<'d> Following<'d> {
+    fn new(
+        rows: &'d BpfaRows,
+        cells: &'d Cells,
+        config: &BpfaConfig,
+        chain: u64,
+        reached: Option<&Chain<(BpfaState, CellMoments), BpfaState>>,
+    ) -> Result<Self, BpfaError> {
+        let config = config.clone();
+        let (sampler, moments) = match reached {
+            None => (
+                BpfaSampler::chain(rows, config, chain, None)?,
+                CellMoments::of(cells),
+            ),
+            Some(reached) => {
+                let (state, moments) = reached.state.clone();
+                moments.check(cells)?;
+                reached.draws.iter().try_for_each(|draw| draw.check(rows))?;
+                let made = reached.trace.n_sweeps() as u64;
+                let sampler = BpfaSampler::resume(rows, config, chain, state, made)?;
+                (sampler, moments)
             }
+        };
+        Ok(Self {
+            sampler,
+            cells,
+            moments,
+        })
+    }
+}
+
+impl Sampler for Following<'_> {
+    type State = (BpfaState, CellMoments);
+    type Draw = BpfaState;
+    type Error = BpfaError;
+
+    fn names() -> Vec<String> {
+        BpfaSampler::scalar_names().map(str::to_owned).to_vec()
+    }
+
+    fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), BpfaError> {
+        self.sampler.sweep()?;
+        scalars.copy_from_slice(&self.sampler.scalars());
+        if sweep.kept {
+            self.moments.add(self.cells, self.sampler.state());
         }
-        let state = || record(&sampler, &moments, &draws);
-        checkpoint.offer(index, sweep, state)?;
+        Ok(())
     }
-    checkpoint.write(index, || record(&sampler, &moments, &draws))?;
-    part_is_stopped(&mut part, &sampler, total);
-    Ok(record(&sampler, &moments, &draws))
-}
 
-fn record(sampler: &BpfaSampler<'_>, moments: &CellMoments, draws: &[BpfaState]) -> Chain {
-    Chain {
-        state: sampler.state().clone(),
-        trace: sampler.trace().clone(),
-        moments: moments.clone(),
-        draws: draws.to_vec(),
+    fn state(&self) -> (BpfaState, CellMoments) {
+        (self.sampler.state().clone(), self.moments.clone())
     }
-}
 
-/// Reports the last sweep, if there was one.
-fn part_is_stopped(part: &mut Part<'_, '_>, sampler: &BpfaSampler<'_>, total: u64) -> bool {
-    let trace = sampler.trace();
-    let Some(last) = trace.n_sweeps().checked_sub(1) else {
-        return false;
-    };
-    let sweep = sampler.n_sweeps();
-    let share = sweep as f64 / total as f64;
-    part.report(sweep, share, trace.names(), trace.row(last))
-        .is_break()
+    fn draw(&self) -> BpfaState {
+        self.sampler.state().clone()
+    }
 }
 
 /// Row, column and value.

@@ -3,11 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::ops::ControlFlow;
 use std::ops::Range;
 
 use npb_infer::parallel;
-use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::beta_bernoulli::WeightPrior;
 use npb_priors::dist::{TruncatedNormal, sample_ln_gig};
@@ -47,7 +46,7 @@ const LATENTS: u64 = 14;
 /// Atoms are taken out and brought in every so many sweeps.
 const ADAPT_EVERY: u64 = 10;
 
-/// Scalars of the trace.
+/// Monitored scalars.
 const NAMES: [&str; 5] = [
     "noise_sd",
     "slab_sd",
@@ -82,7 +81,6 @@ pub struct BpfaSampler<'d> {
     config: BpfaConfig,
     chain: u64,
     state: BpfaState,
-    trace: Trace,
     sweep: u64,
     /// The rows with latent values where these are censored; drawn in each sweep, so not part of the state.
     latents: Option<BpfaRows>,
@@ -134,7 +132,7 @@ impl<'d> BpfaSampler<'d> {
         config.validate()?;
         let neighbourhood = neighbourhood(rows, &config)?;
         let state = init::start(rows, &config, chain, atoms, &neighbourhood)?;
-        Self::resume(rows, config, chain, state, Trace::new(NAMES))
+        Self::resume(rows, config, chain, state, 0)
     }
 
     /// Starts a chain from what rows share, found with other rows. No atom is active; where usage depends on locations, anchors of these rows take the weights
@@ -157,16 +155,15 @@ impl<'d> BpfaSampler<'d> {
         };
         let dictionary = shared.dictionary.clone();
         let start = Self::chain(rows, config.clone(), chain, Some(dictionary))?;
-        let (mut state, trace) = start.into_parts();
+        let mut state = start.into_state();
         let weights = state.shared.ln_odds.len();
         state.shared = shared;
         let given = &state.shared.ln_odds;
         state.shared.ln_odds = given.iter().copied().cycle().take(weights).collect();
-        Self::resume(rows, config, chain, state, trace)
+        Self::resume(rows, config, chain, state, 0)
     }
 
-    /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped. With an empty trace: starts from the
-    /// state.
+    /// Goes on from a state that so many sweeps led to, in the same bits as if it had never stopped.
     ///
     /// # Errors
     /// A configuration out of range; a state that is not of these rows and this configuration.
@@ -175,11 +172,10 @@ impl<'d> BpfaSampler<'d> {
         config: BpfaConfig,
         chain: u64,
         state: BpfaState,
-        trace: Trace,
+        sweeps: u64,
     ) -> Result<Self, BpfaError> {
         config.validate()?;
         state.check(rows)?;
-        expect(trace.names() == NAMES, "scalars of the trace")?;
         let neighbourhood = neighbourhood(rows, &config)?;
         check_shape(&state, &config, &neighbourhood)?;
         let mut memory = Memory {
@@ -198,15 +194,14 @@ impl<'d> BpfaSampler<'d> {
             rows,
             config,
             chain,
-            sweep: trace.n_sweeps() as u64,
+            sweep: sweeps,
             state,
-            trace,
             latents: None,
             memory,
         })
     }
 
-    /// Names of the scalars of the trace.
+    /// Names of the [`scalars`](Self::scalars).
     pub fn scalar_names() -> [&'static str; 5] {
         NAMES
     }
@@ -226,22 +221,17 @@ impl<'d> BpfaSampler<'d> {
         self.rows
     }
 
-    /// Scalars of every sweep.
-    pub fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
     /// Number of sweeps made.
     pub fn n_sweeps(&self) -> u64 {
         self.sweep
     }
 
-    /// State and trace.
-    pub fn into_parts(self) -> (BpfaState, Trace) {
-        (self.state, self.trace)
+    /// The state.
+    pub fn into_state(self) -> BpfaState {
+        self.state
     }
 
-    /// Makes one sweep and adds its scalars to the trace.
+    /// Makes one sweep.
     ///
     /// # Errors
     /// Numerical trouble, naming sweep, block, item and pivot.
@@ -250,7 +240,7 @@ impl<'d> BpfaSampler<'d> {
         self.sweep_with(&moves)
     }
 
-    /// Makes one sweep of these moves instead of the configuration's, and adds its scalars to the trace.
+    /// Makes one sweep of these moves instead of the configuration's.
     ///
     /// # Errors
     /// As [`sweep`](Self::sweep).
@@ -259,38 +249,7 @@ impl<'d> BpfaSampler<'d> {
         for &step in moves {
             self.apply(step)?;
         }
-        self.adapt_atoms()?;
-        let scalars = self.scalars();
-        self.trace.push(&scalars);
-        Ok(())
-    }
-
-    /// Makes the sweeps that remain of the plan; `watch` sees each and may stop the run.
-    ///
-    /// # Errors
-    /// As [`sweep`](Self::sweep).
-    pub fn run(
-        &mut self,
-        mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
-    ) -> Result<SweepOutcome, BpfaError> {
-        let plan = self.config.sweeps;
-        let mut stop = Stop::Completed;
-        while self.sweep < plan.total() {
-            self.sweep()?;
-            let report = SweepReport {
-                sweep: self.sweep,
-                kept: plan.is_kept(self.sweep),
-                trace: &self.trace,
-            };
-            if watch(&report, self).is_break() {
-                stop = Stop::Cancelled;
-                break;
-            }
-        }
-        Ok(SweepOutcome {
-            stop,
-            trace: self.trace.clone(),
-        })
+        self.adapt_atoms()
     }
 
     /// Makes one move, as part of the sweep that is being made.
@@ -842,7 +801,8 @@ impl<'d> BpfaSampler<'d> {
         Ok(())
     }
 
-    fn scalars(&self) -> [f64; 5] {
+    /// Monitored scalars, none of which depends on how atoms are numbered.
+    pub fn scalars(&self) -> [f64; 5] {
         let shared = &self.state.shared;
         let n = self.rows.n_rows() as f64;
         let noise = shared.noise_precisions.iter().map(|g| g.sqrt().recip());

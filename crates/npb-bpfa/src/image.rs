@@ -1,13 +1,9 @@
 //! Restoration of images: noise taken out, missing pixels filled, neither told.
 
-use std::ops::ControlFlow;
-
 use npb_data::{Image, Mask, PatchGrid, PatchSums};
-use npb_infer::parallel;
 use npb_infer::ranges::{OutOfRange, at_least};
 use npb_infer::storage::fingerprint;
-use npb_infer::watch::Checkpoint;
-use npb_infer::{Saved, Stop, SweepPlan, Trace, Watch};
+use npb_infer::{Chain, Chains, Sampler, Saved, Stop, Sweep, SweepPlan, Trace, Watch, sample};
 use npb_priors::special::normal_quantile;
 use serde::{Deserialize, Serialize};
 
@@ -391,25 +387,24 @@ pub fn restore_watched(
         0..grid.n_patches(),
         config.extras(&units),
     )?;
-    let chains = config.model.chains;
-    let checkpoint =
-        watch.checkpoint::<Reached>(Restored::MODEL, Restored::VERSION, key, chains)?;
+    let (n, sweeps) = (config.model.chains, config.model.sweeps);
+    let checkpoint = watch.checkpoint(Restored::MODEL, Restored::VERSION, key, n)?;
     let work = Work {
         image: &unit_image,
         rows: &all,
         grid,
         config,
-        watch,
-        checkpoint: &checkpoint,
     };
-    let reached: Vec<Reached> = parallel::try_map(0..chains, |chain| work.chain(chain))?;
-    // A watcher may have said stop at the very end.
-    let total = config.model.sweeps.total() as usize;
-    let stop = match reached.iter().all(|r| r.trace.n_sweeps() >= total) {
-        true => Stop::Completed,
-        false => Stop::Cancelled,
+    let plan = Chains {
+        name: "chain",
+        chains: n,
+        sweeps,
+        stored_draws: 0,
     };
-    summarise(reached, &units, roles, config, stop)
+    let chains = sample::<Restoring<'_>>(&plan, (watch, 1.0), &checkpoint, |chain, reached| {
+        work.begin(chain, reached)
+    })?;
+    summarise(chains, &work, &units, roles)
 }
 
 /// An image without a channel that varies: what is known of each channel is its value.
@@ -450,86 +445,97 @@ fn spread(
     (0..height * width * channels).map(entry).unzip()
 }
 
-/// What a chain has reached.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reached {
-    state: BpfaState,
-    trace: Trace,
-    totals: Totals,
-}
+/// A chain: its last draw and its sums.
+type ImageChain = Chain<(BpfaState, Totals), ()>;
 
-struct Work<'a, 'w> {
+#[derive(Clone, Copy)]
+struct Work<'a> {
     image: &'a Image,
     rows: &'a BpfaRows,
     grid: PatchGrid,
     config: &'a ImageConfig,
-    watch: &'a Watch<'w>,
-    checkpoint: &'a Checkpoint<Reached>,
 }
 
-impl Work<'_, '_> {
-    fn chain(&self, chain: usize) -> Result<Reached, BpfaError> {
-        let model = &self.config.model;
-        let plan = model.sweeps;
-        let (mut sampler, mut totals) = self.begin(chain)?;
-        let weight = 1.0 / model.chains as f64;
-        let mut part = self.watch.part(format!("chain {chain}"), weight);
-        let names: Vec<String> = BpfaSampler::scalar_names().map(str::to_owned).to_vec();
-        let mut stopped = self.watch.is_stopped();
-        while sampler.n_sweeps() < plan.total() && !stopped {
-            sampler.sweep()?;
-            let sweep = sampler.n_sweeps();
-            if plan.is_kept(sweep) {
-                totals.add(&sampler);
+impl<'a> Work<'a> {
+    fn begin(self, chain: u64, reached: Option<&ImageChain>) -> Result<Restoring<'a>, BpfaError> {
+        let (sampler, totals) = match reached {
+            Some(reached) => {
+                let (state, totals) = reached.state.clone();
+                totals.check(&self.grid, &state.shared)?;
+                let made = reached.trace.n_sweeps() as u64;
+                (self.go_on(chain, state, made)?, totals)
             }
-            let share = sweep as f64 / plan.total() as f64;
-            let scalars = sampler.trace().row(sweep as usize - 1);
-            stopped = part.report(sweep, share, &names, scalars) == ControlFlow::Break(());
-            self.checkpoint
-                .offer(chain, sweep, || totals.reached(&sampler))?;
-        }
-        self.checkpoint.write(chain, || totals.reached(&sampler))?;
-        if totals.sums.rounds() == 0 {
-            totals.add(&sampler);
-        }
-        Ok(totals.reached(&sampler))
+            None => {
+                let sampler = self.start(chain)?;
+                let n_noise = sampler.state().shared.noise_precisions.len();
+                let totals = Totals::new(self.grid, self.config.model.atoms, n_noise);
+                (sampler, totals)
+            }
+        };
+        Ok(Restoring { sampler, totals })
     }
 
-    fn begin(&self, chain: usize) -> Result<(BpfaSampler<'_>, Totals), BpfaError> {
+    fn go_on(
+        self,
+        chain: u64,
+        state: BpfaState,
+        sweeps: u64,
+    ) -> Result<BpfaSampler<'a>, BpfaError> {
+        BpfaSampler::resume(self.rows, self.config.model.clone(), chain, state, sweeps)
+    }
+
+    fn start(self, chain: u64) -> Result<BpfaSampler<'a>, BpfaError> {
         let model = &self.config.model;
-        if let Some(reached) = self.checkpoint.reached(chain) {
-            let Reached {
-                state,
-                trace,
-                totals,
-            } = reached;
-            totals.check(&self.grid, &state.shared)?;
-            let sampler =
-                BpfaSampler::resume(self.rows, model.clone(), chain as u64, state, trace)?;
-            return Ok((sampler, totals));
-        }
         let suspects = match model.spikes {
             Some(_) => suspects(self.image),
             None => Vec::new(),
         };
-        let chain = chain as u64;
-        let mut sampler = match self.config.start {
+        let sampler = match self.config.start {
             AtomStart::SmoothedPatches => {
                 let image = without(self.image, &suspects)?;
                 start_from_patches(&image, &self.grid, self.rows, model, chain)?
             }
             AtomStart::NoisyPatches => BpfaSampler::chain(self.rows, model.clone(), chain, None)?,
         };
-        if !suspects.is_empty() {
-            // Atoms that have learned spikes do not forget them.
-            let (mut state, trace) = sampler.into_parts();
-            state.spikes.sites = suspects;
-            sampler = BpfaSampler::resume(self.rows, model.clone(), chain, state, trace)?;
+        if suspects.is_empty() {
+            return Ok(sampler);
         }
-        let n_noise = sampler.state().shared.noise_precisions.len();
-        Ok((sampler, Totals::new(self.grid, model.atoms, n_noise)))
+        // Atoms that have learned spikes do not forget them.
+        let mut state = sampler.into_state();
+        state.spikes.sites = suspects;
+        self.go_on(chain, state, 0)
     }
+}
+
+/// A chain that sums what it restores.
+struct Restoring<'d> {
+    sampler: BpfaSampler<'d>,
+    totals: Totals,
+}
+
+impl Sampler for Restoring<'_> {
+    type State = (BpfaState, Totals);
+    type Draw = ();
+    type Error = BpfaError;
+
+    fn names() -> Vec<String> {
+        BpfaSampler::scalar_names().map(str::to_owned).to_vec()
+    }
+
+    fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), BpfaError> {
+        self.sampler.sweep()?;
+        scalars.copy_from_slice(&self.sampler.scalars());
+        if sweep.kept {
+            self.totals.add(&self.sampler);
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> (BpfaState, Totals) {
+        (self.sampler.state().clone(), self.totals.clone())
+    }
+
+    fn draw(&self) {}
 }
 
 /// Sums over kept sweeps.
@@ -605,14 +611,6 @@ impl Totals {
         Ok(())
     }
 
-    fn reached(&self, sampler: &BpfaSampler<'_>) -> Reached {
-        Reached {
-            state: sampler.state().clone(),
-            trace: sampler.trace().clone(),
-            totals: self.clone(),
-        }
-    }
-
     /// Share of the patches that use each atom, mean over the sweeps that were added.
     fn mean_usage(&self) -> Vec<f64> {
         let rounds = self.sums.rounds() as f64;
@@ -683,22 +681,30 @@ fn mean_len([height, width, channels]: [usize; 3]) -> usize {
     height * width * channels
 }
 
+/// What the chains come to; one that was stopped before its first kept sweep has the draw that it was at.
 fn summarise(
-    reached: Vec<Reached>,
+    chains: Vec<ImageChain>,
+    work: &Work<'_>,
     units: &ImageUnits,
     roles: Roles,
-    config: &ImageConfig,
-    stop: Stop,
 ) -> Result<Restored, BpfaError> {
-    let mut chains = reached.into_iter();
-    let first = chains.next().ok_or(BpfaError::NoEntries)?;
-    let mut totals = first.totals;
-    let usage = totals.mean_usage();
-    let mut traces = vec![first.trace];
-    for chain in chains {
-        totals.merge(&chain.totals)?;
+    let stop = Stop::of_all(chains.iter().map(|chain| chain.stop));
+    let (mut all, mut of_first, mut traces) = (None::<Totals>, None, Vec::new());
+    for (number, chain) in (0..).zip(chains) {
+        let (state, mut totals) = chain.state;
+        if totals.sums.rounds() == 0 {
+            let made = chain.trace.n_sweeps() as u64;
+            totals.add(&work.go_on(number, state.clone(), made)?);
+        }
+        of_first.get_or_insert_with(|| (state.shared.dictionary, totals.mean_usage()));
+        match &mut all {
+            None => all = Some(totals),
+            Some(all) => all.merge(&totals)?,
+        }
         traces.push(chain.trace);
     }
-    let dictionary = first.state.shared.dictionary;
-    Ok(totals.restored(units, roles, config, (dictionary, usage), traces, stop))
+    let (Some(totals), Some(of_first)) = (all, of_first) else {
+        return Err(BpfaError::NoEntries);
+    };
+    Ok(totals.restored(units, roles, work.config, of_first, traces, stop))
 }

@@ -212,9 +212,9 @@ pub(crate) fn start_from_patches<'r>(
     let Some(axes) = axes else {
         return Ok(sampler);
     };
-    let (mut state, trace) = sampler.into_parts();
+    let mut state = sampler.into_state();
     state.shared.noise_precisions.fill(axes.noise().recip());
-    BpfaSampler::resume(rows, model.clone(), chain, state, trace)
+    BpfaSampler::resume(rows, model.clone(), chain, state, 0)
 }
 
 /// Noise of an image in units of the model as a share of its variance; 0 where patches cannot say.

@@ -1,4 +1,4 @@
-//! What a user may set.
+//! Settings.
 
 use std::fmt::Display;
 

@@ -180,6 +180,9 @@ pub enum BsvdError {
     /// The checkpoint of a fit.
     #[error(transparent)]
     Checkpoint(#[from] npb_infer::watch::CheckpointError),
+    /// Numerical trouble in a chain.
+    #[error(transparent)]
+    Chain(#[from] npb_infer::ChainError<Self>),
     /// The bytes of a saved fit.
     #[error(transparent)]
     Format(#[from] npb_infer::storage::FormatError),

@@ -1,12 +1,12 @@
 //! The result of a run.
 
-use std::ops::ControlFlow;
-
-use npb_infer::{Stop, SweepPlan, SweepReport, Trace, stream};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{CellMoments, Cells};
+use crate::chains::{BsvdChain, run};
 use crate::config::Units;
 use crate::data::Shape;
 use crate::data::{self, BsvdData};
@@ -39,7 +39,7 @@ pub struct BsvdFit {
     pub config: BsvdConfig,
     /// Why the run ended.
     pub stop: Stop,
-    /// Scalars of every sweep; see [`BsvdSampler::trace`]. Of several chains: those of the first.
+    /// Scalars of every sweep; see [`BsvdSampler::scalars`]. Of several chains: those of the first.
     pub trace: Trace,
     /// Those of the other chains.
     pub(crate) more_traces: Vec<Trace>,
@@ -65,123 +65,69 @@ pub struct BsvdFit {
     pub(crate) column_names: Names,
 }
 
-/// What a run leaves behind, gathered sweep by sweep: give [`watch`](Self::watch) each report of [`BsvdSampler::run`].
-#[derive(Clone, Debug)]
-pub struct Record<'d> {
-    data: &'d BsvdData,
-    cells: Cells,
-    moments: CellMoments,
-    draws: Vec<BsvdState>,
-    /// Kept draws from one stored draw to the next.
-    spacing: u64,
-    kept: u64,
-}
-
-impl<'d> Record<'d> {
-    /// Nothing yet.
-    ///
-    /// # Errors
-    /// Cells that do not exist.
-    pub fn new(data: &'d BsvdData, config: &BsvdConfig, cells: Cells) -> Result<Self, BsvdError> {
-        cells.check(data.n_rows(), data.n_cols())?;
-        Ok(Self {
-            data,
-            moments: CellMoments::new(&cells),
-            cells,
-            draws: Vec::new(),
-            spacing: spacing(config),
-            kept: 0,
-        })
-    }
-
-    /// Takes in the draw of a sweep, if it is kept.
-    pub fn watch(&mut self, report: &SweepReport<'_>, sampler: &BsvdSampler<'_>) {
-        if !report.kept {
-            return;
-        }
-        let view = View {
-            state: sampler.state(),
-            side: &self.data.side,
-            likelihood: sampler.config().likelihood,
-            centre: self.data.centre,
-            scale: self.data.scale,
-        };
-        self.moments
-            .add(&self.cells, &view, sampler.given_columns());
-        self.kept += 1;
-        let room = (self.draws.len() as u64) < sampler.config().stored_draws;
-        if room && self.kept.is_multiple_of(self.spacing) {
-            self.draws.push(sampler.state().clone());
-        }
-    }
-
-    /// Moments so far.
-    pub fn moments(&self) -> &CellMoments {
-        &self.moments
-    }
-
-    /// The fit as far as it has come, with the trace so far.
-    pub(crate) fn so_far(&self, sampler: &BsvdSampler<'_>, trace: &Trace) -> BsvdFit {
-        let parts = (
-            sampler.state().clone(),
-            trace.clone(),
-            sampler.config().clone(),
-        );
-        self.clone().made_of(parts, Stop::Cancelled)
-    }
-
-    /// The fit, from what was gathered and the sampler at its end.
-    pub fn finish(self, sampler: BsvdSampler<'_>, stop: Stop) -> BsvdFit {
-        self.made_of(sampler.into_parts(), stop)
-    }
-
-    fn made_of(self, parts: (BsvdState, Trace, BsvdConfig), stop: Stop) -> BsvdFit {
-        let (last, trace, config) = parts;
-        BsvdFit {
-            config,
-            stop,
-            trace,
-            more_traces: Vec::new(),
-            cells: self.cells,
-            moments: self.moments,
-            draws: self.draws,
-            last,
-            side: self.data.side.clone(),
-            centre: self.data.centre,
-            scale: self.data.scale,
-            row_counts: counts(&self.data.rows),
-            column_counts: counts(&self.data.columns),
-            entry_columns: self.data.rows.others.clone(),
-            exposure: self.data.exposure,
-            mean_entry: self.data.mean_entry(),
-            row_names: Names::default(),
-            column_names: Names::default(),
-        }
-    }
-}
-
-/// Kept draws from one stored draw to the next.
-pub(crate) fn spacing(config: &BsvdConfig) -> u64 {
-    let spacing = config.sweeps.keep.checked_div(config.stored_draws);
-    spacing.unwrap_or(u64::MAX).max(1)
-}
-
 fn counts(cells: &data::Cells) -> Vec<u32> {
     (0..cells.len())
         .map(|group| cells.range(group).len() as u32)
         .collect()
 }
 
-/// Makes the sweeps that remain.
-fn go_on(mut sampler: BsvdSampler<'_>, mut record: Record<'_>) -> Result<BsvdFit, BsvdError> {
-    let outcome = sampler.run(|report, sampler| {
-        record.watch(report, sampler);
-        ControlFlow::Continue(())
-    })?;
-    Ok(record.finish(sampler, outcome.stop))
+/// Makes the sweeps that remain of a chain.
+fn go_on(
+    data: &BsvdData,
+    cells: Cells,
+    config: BsvdConfig,
+    reached: BsvdChain,
+) -> Result<BsvdFit, BsvdError> {
+    let memory = Checkpoint::in_memory([Some(reached)]);
+    let chains = run(
+        data,
+        &cells,
+        &config,
+        (&Watch::none(), "chain", 1.0),
+        &memory,
+    )?;
+    Ok(BsvdFit::of_chains(data, cells, config, chains))
 }
 
 impl BsvdFit {
+    /// What chains on these data come to; there is one at least.
+    pub(crate) fn of_chains(
+        data: &BsvdData,
+        cells: Cells,
+        config: BsvdConfig,
+        chains: Vec<BsvdChain>,
+    ) -> Self {
+        let stop = Stop::of_all(chains.iter().map(|chain| chain.stop));
+        let mut moments = CellMoments::new(&cells);
+        let (mut states, mut draws, mut traces) = (Vec::new(), Vec::new(), Vec::new());
+        for chain in chains {
+            moments.merge(&chain.state.1);
+            states.push(chain.state.0);
+            draws.extend(chain.draws);
+            traces.push(chain.trace);
+        }
+        Self {
+            config,
+            stop,
+            trace: traces.remove(0),
+            more_traces: traces,
+            cells,
+            moments,
+            draws,
+            last: states.swap_remove(0),
+            side: data.side.clone(),
+            centre: data.centre,
+            scale: data.scale,
+            row_counts: counts(&data.rows),
+            column_counts: counts(&data.columns),
+            entry_columns: data.rows.others.clone(),
+            exposure: data.exposure,
+            mean_entry: data.mean_entry(),
+            row_names: Names::default(),
+            column_names: Names::default(),
+        }
+    }
+
     /// One fit of several that differ in chain and seed only, run apart (on several machines, say): moments, stored draws and traces of all. Names and last state are those of the first.
     ///
     /// # Errors
@@ -222,9 +168,7 @@ impl BsvdFit {
             all.draws.extend(fit.draws);
             all.more_traces.push(fit.trace);
             all.more_traces.extend(fit.more_traces);
-            if all.stop == Stop::Completed {
-                all.stop = fit.stop;
-            }
+            all.stop = Stop::of_all([all.stop, fit.stop]);
         }
         Ok(all)
     }
@@ -384,12 +328,10 @@ impl BsvdFit {
                 what: "a fit of several chains: extend each before they are pooled".to_owned(),
             });
         }
-        let spacing = spacing(&self.config);
         let mut config = self.config.clone();
+        let spacing = config.sweeps.keep.checked_div(config.stored_draws);
         config.sweeps.keep = config.sweeps.keep.saturating_add(more);
-        if spacing < u64::MAX {
-            config.stored_draws += more / spacing;
-        }
+        config.stored_draws += spacing.map_or(0, |spacing| more / spacing.max(1));
         let data = entries.prepare(self.side.clone(), &config)?;
         let same = counts(&data.rows) == self.row_counts
             && counts(&data.columns) == self.column_counts
@@ -400,30 +342,17 @@ impl BsvdFit {
                     .to_owned(),
             });
         }
-        let (sampler, record) = Self {
-            config,
-            ..self.clone()
-        }
-        .resume(&data, spacing)?;
-        Ok(self.named_as(go_on(sampler, record)?))
-    }
-
-    /// The sampler and the record of a fit, as they were at its end. `spacing`: kept draws from one stored draw to the next.
-    pub(crate) fn resume<'d>(
-        self,
-        data: &'d BsvdData,
-        spacing: u64,
-    ) -> Result<(BsvdSampler<'d>, Record<'d>), BsvdError> {
-        let record = Record {
-            data,
-            kept: self.moments.draws,
-            cells: self.cells,
-            moments: self.moments,
-            draws: self.draws,
-            spacing,
+        let reached = BsvdChain {
+            state: (self.last.clone(), self.moments.clone()),
+            // Stopped in its burn-in, the draw it was at stood in for those to come.
+            draws: match self.moments.draws {
+                0 => Vec::new(),
+                _ => self.draws.clone(),
+            },
+            trace: self.trace.clone(),
+            stop: self.stop,
         };
-        let sampler = BsvdSampler::resume(data, self.config, self.last, self.trace)?;
-        Ok((sampler, record))
+        Ok(self.named_as(go_on(&data, self.cells.clone(), config, reached)?))
     }
 
     /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. Units, features and configuration
@@ -453,8 +382,6 @@ impl BsvdFit {
             ..self.config.clone()
         };
         let data = entries.prepare(self.side.clone(), &config)?;
-        let record = Record::new(&data, &config, cells.clone())?;
-        let trace = Trace::new(BsvdSampler::scalar_names());
         let mut state = self.last.clone();
         if sweeps.burn_in > 0 {
             let more = match config.has_births() {
@@ -463,8 +390,13 @@ impl BsvdFit {
             };
             switch_on(&data, &config, &mut state, (0, more));
         }
-        let sampler = BsvdSampler::resume(&data, config, state, trace)?;
-        Ok(self.named_as(go_on(sampler, record)?))
+        let reached = BsvdChain {
+            state: (state, CellMoments::new(cells)),
+            draws: Vec::new(),
+            trace: Trace::new(BsvdSampler::scalar_names()),
+            stop: Stop::Cancelled,
+        };
+        Ok(self.named_as(go_on(&data, cells.clone(), config, reached)?))
     }
 
     fn named_as(&self, fit: Self) -> Self {

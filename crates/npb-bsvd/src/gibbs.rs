@@ -8,11 +8,9 @@ mod latent;
 #[cfg(test)]
 mod tests;
 
-use std::ops::ControlFlow;
-
 use npb_data::Features;
 use npb_infer::ranges::OutOfRange;
-use npb_infer::{Stop, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::dot_f32 as dot;
 use npb_priors::ParameterError;
 use pulp::Arch;
@@ -80,7 +78,6 @@ pub struct BsvdSampler<'d> {
     data: &'d BsvdData,
     config: BsvdConfig,
     state: BsvdState,
-    trace: Trace,
     sweep: u64,
     memory: Memory,
 }
@@ -192,10 +189,10 @@ impl<'d> BsvdSampler<'d> {
         config.validate()?;
         prepared_for(data, &config)?;
         let state = start(data, &config);
-        Ok(Self::with(data, config, state, Trace::new(trace_names())))
+        Ok(Self::with(data, config, state, 0))
     }
 
-    /// Goes on from a state and the trace of the sweeps that led to it, in the same bits as if it had never stopped.
+    /// Goes on from a state that so many sweeps led to, in the same bits as if it had never stopped.
     ///
     /// # Errors
     /// As [`new`](Self::new); a state of another size.
@@ -203,32 +200,25 @@ impl<'d> BsvdSampler<'d> {
         data: &'d BsvdData,
         config: BsvdConfig,
         state: BsvdState,
-        trace: Trace,
+        sweeps: u64,
     ) -> Result<Self, BsvdError> {
         config.validate()?;
         prepared_for(data, &config)?;
         state.check(&data.shape(&config))?;
-        if trace.names() != trace_names() {
-            return Err(BsvdError::State {
-                what: "the trace holds other scalars".to_owned(),
-            });
-        }
-        Ok(Self::with(data, config, state, trace))
+        Ok(Self::with(data, config, state, sweeps))
     }
 
-    fn with(data: &'d BsvdData, config: BsvdConfig, state: BsvdState, trace: Trace) -> Self {
-        let sweep = trace.n_sweeps() as u64;
+    fn with(data: &'d BsvdData, config: BsvdConfig, state: BsvdState, sweep: u64) -> Self {
         Self {
             data,
             config,
             state,
-            trace,
             sweep,
             memory: Memory::default(),
         }
     }
 
-    /// Names of the scalars of [`trace`](Self::trace), for an empty one.
+    /// Names of the scalars of [`scalars`](Self::scalars).
     pub fn scalar_names() -> Vec<String> {
         trace_names()
     }
@@ -248,17 +238,9 @@ impl<'d> BsvdSampler<'d> {
         self.sweep
     }
 
-    /// Scalars of the sweeps made by [`run`](Self::run), none of which depends on how components are numbered: rank, candidates, noise standard deviation,
-    /// offset (both in units of the data), precision of the scales; the largest scales `s_k sqrt(I J)` in units of the data, falling, 0 where there are
-    /// fewer; the ln likelihood of the entries (of the latent entries behind a link) when residuals were last summed, up to a constant, in units of the
-    /// model; the noise-free values of some cells, drawn from the seed, in units of the data (behind a link: latent values).
-    pub fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
-    /// The state, the trace and the configuration.
-    pub fn into_parts(self) -> (BsvdState, Trace, BsvdConfig) {
-        (self.state, self.trace, self.config)
+    /// The state.
+    pub fn into_state(self) -> BsvdState {
+        self.state
     }
 
     /// Makes one sweep: every move of the schedule that is due.
@@ -291,38 +273,14 @@ impl<'d> BsvdSampler<'d> {
         Ok(())
     }
 
-    /// Makes all remaining sweeps of `config.sweeps`, unless `watch` breaks. The watcher sees each sweep's report and the sampler.
+    /// Writes the monitored scalars, none of which depends on how components are numbered: rank, candidates, noise standard deviation, offset (both in units
+    /// of the data), precision of the scales; the largest scales `s_k sqrt(I J)` in units of the data, in descending order, 0 where there are fewer; the ln likelihood of
+    /// the entries (of the latent entries behind a link) when residuals were last summed, up to a constant, in units of the model; the noise-free values of
+    /// some cells, drawn from the seed, in units of the data (behind a link: latent values).
     ///
-    /// # Errors
-    /// As [`sweep`](Self::sweep).
-    pub fn run(
-        &mut self,
-        mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
-    ) -> Result<SweepOutcome, BsvdError> {
-        let plan = self.config.sweeps;
-        let mut scalars = vec![f64::NAN; self.trace.names().len()];
-        let mut stop = Stop::Completed;
-        for sweep in self.trace.n_sweeps() as u64 + 1..=plan.total() {
-            self.sweep()?;
-            self.scalars(&mut scalars);
-            self.trace.push(&scalars);
-            let report = SweepReport {
-                sweep,
-                kept: plan.is_kept(sweep),
-                trace: &self.trace,
-            };
-            if watch(&report, self).is_break() {
-                stop = Stop::Cancelled;
-                break;
-            }
-        }
-        Ok(SweepOutcome {
-            stop,
-            trace: self.trace.clone(),
-        })
-    }
-
-    fn scalars(&self, out: &mut [f64]) {
+    /// # Panics
+    /// When there are not as many as [`scalar_names`](Self::scalar_names).
+    pub fn scalars(&self, out: &mut [f64]) {
         let state = &self.state;
         let unit = self.data.scale;
         out[0] = state.rank() as f64;
@@ -436,7 +394,7 @@ impl<'d> BsvdSampler<'d> {
         }
     }
 
-    /// A pass over the rows, or over the columns.
+    /// A pass over the rows, or over the columns (`docs/bsvd.md#rows-and-columns`).
     fn side(&mut self, side: Side, task: Task, code: u64) -> Result<(), BsvdError> {
         let Self {
             data,

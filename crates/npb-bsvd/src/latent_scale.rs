@@ -1,6 +1,4 @@
-//! The unit of latent values of an ordinal model with noise of its own: thresholds and everything that latent values are sums of, against the noise.
-//!
-//! Equations: `docs/bsvd.md#thresholds-and-their-scale`.
+//! The unit of latent values of an ordinal model with noise of its own: thresholds and everything that latent values are sums of, against the noise (`docs/bsvd.md#thresholds-and-their-scale`).
 
 use rand::Rng;
 

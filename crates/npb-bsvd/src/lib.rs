@@ -21,7 +21,7 @@
 //! let file = movielens("ratings.dat", lines.collect::<String>().as_bytes(), MovieLens::DoubleColon)?;
 //! let ratings = file.ratings()?;
 //!
-//! // A fit; its rank is its own business.
+//! // A fit, which finds the rank.
 //! let config = BsvdConfig { candidates: 5, seed: 1, ..BsvdConfig::default() };
 //! let model = fit(&ratings, SideInformation::default(), &Cells::default(), &config)?
 //!     .with_names(&file.row_ids, &file.column_ids)?;
@@ -61,7 +61,7 @@
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
 //! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
 //! | go on, keep, hand over | [`fit_watched`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
-//! | drive the chain | [`BsvdData`], [`BsvdSampler`], [`Record`] |
+//! | drive the chain | [`BsvdData`], [`BsvdSampler`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
 //! | features | [`Features`], [`SideInformation`], [`missingness`], [`popularity`] |
 //! | errors | [`BsvdError`] |
@@ -69,6 +69,7 @@
 mod acquire;
 mod axes;
 mod cells;
+mod chains;
 mod config;
 mod data;
 mod entries;
@@ -115,7 +116,7 @@ pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::Part;
 pub use features::{SideInformation, missingness, popularity};
-pub use fit::{BsvdFit, Record};
+pub use fit::BsvdFit;
 pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;
 pub use likelihood::Likelihood;

@@ -1,4 +1,4 @@
-//! Exchanges between components: what the likelihood cannot tell apart is redrawn at once. Equations: `docs/bsvd.md#mixing`.
+//! Exchanges between components: what the likelihood cannot tell apart is redrawn at once (`docs/bsvd.md#mixing`).
 
 use npb_infer::parallel;
 use pulp::Arch;

@@ -1,12 +1,12 @@
-//! How many components chains start from. Equations: `docs/bsvd.md#start`.
+//! How many components chains start from (`docs/bsvd.md#start`).
 
-use npb_infer::watch::Part;
-use npb_infer::{SweepPlan, stream};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Stop, SweepPlan, Watch, stream};
 use rand::RngExt;
 
+use crate::chains::run;
 use crate::config::Units;
-use crate::fit::{BsvdFit, Record};
-use crate::gibbs::BsvdSampler;
+use crate::fit::BsvdFit;
 use crate::{BsvdConfig, BsvdError, Entries, SideInformation};
 
 /// Numbers of components that are tried in turn.
@@ -42,7 +42,7 @@ pub(crate) fn start_rank(
     entries: &impl Entries,
     (side, units): (&SideInformation, Units),
     config: &BsvdConfig,
-    part: &mut Part<'_, '_>,
+    watch: &Watch<'_>,
 ) -> Result<Start, BsvdError> {
     let given = config.candidates;
     let mut config = BsvdConfig {
@@ -65,20 +65,14 @@ pub(crate) fn start_rank(
     }
     for &tried in TRIED.iter().filter(|&&tried| tried <= most.max(TRIED[0])) {
         (config.candidates, config.max_candidates) = (tried, tried);
-        let mut record = Record::new(&kept, &config, cells.clone())?;
-        let mut sampler = BsvdSampler::new(&kept, config.clone())?;
-        let mut stopped = false;
-        let outcome = sampler.run(|report, sampler| {
-            record.watch(report, sampler);
-            let told = part.report(report.sweep, 0.0, report.trace.names(), report.scalars());
-            stopped = told.is_break();
-            told
-        })?;
-        if stopped {
-            let fit = record.finish(sampler, outcome.stop);
+        let memory = Checkpoint::in_memory([None]);
+        let chains = run(&kept, &cells, &config, (watch, "start", 0.0), &memory)?;
+        if Stop::of_all(chains.iter().map(|chain| chain.stop)) == Stop::Cancelled {
+            let fit = BsvdFit::of_chains(&kept, cells, config, chains);
             return Ok(Start::Stopped(Box::new(fit)));
         }
-        let predicted = record.moments().mean.iter().zip(&cells.values);
+        let means = chains.iter().flat_map(|chain| &chain.state.1.mean);
+        let predicted = means.zip(&cells.values);
         found.push((tried, predicted.map(|(m, y)| (y - m).powi(2)).collect()));
         if found.len() - 1 - best(&found) >= PATIENCE {
             break;

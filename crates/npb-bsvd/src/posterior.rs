@@ -37,7 +37,7 @@ const DRAWS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Components {
-    /// How strong each one is, falling in the mean: a singular value, in units of the data (of latent values for probit models).
+    /// How strong each one is, in descending order of the means: a singular value, in units of the data (of latent values for probit models).
     pub strengths: Vec<Summary>,
     /// Loadings of the rows.
     pub rows: Loadings,

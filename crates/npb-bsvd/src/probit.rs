@@ -1,4 +1,4 @@
-//! Probit likelihoods: latent entries, thresholds. Equations: `docs/bsvd.md#probit`.
+//! Probit likelihoods: latent entries, thresholds (`docs/bsvd.md#probit`).
 
 use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};

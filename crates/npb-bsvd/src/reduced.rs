@@ -1,4 +1,4 @@
-//! Births and deaths of components, and their scales, with the factors of a whole side integrated out.
+//! Births and deaths of components, and their scales, with the factors of a whole side integrated out (`docs/bsvd.md#births`).
 
 use npb_infer::parallel;
 use rand::{Rng, RngExt};

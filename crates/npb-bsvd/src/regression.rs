@@ -1,7 +1,5 @@
 //! A pass over one side: given the other side, the factors, the intercept and the coefficients of each row (or column) are the coefficients of a
-//! Gaussian linear regression of its entries, and all rows are independent.
-//!
-//! Equations: `docs/bsvd.md#rows-and-columns`.
+//! Gaussian linear regression of its entries, and all rows are independent (`docs/bsvd.md#rows-and-columns`).
 
 use std::ops::Range;
 use std::sync::Mutex;

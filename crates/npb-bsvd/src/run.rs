@@ -1,16 +1,13 @@
-//! Running chains, watched or not.
+//! Fits in one call, watched or not.
 
-use std::ops::ControlFlow;
-
+use npb_infer::Watch;
 use npb_infer::storage::fingerprint;
-use npb_infer::watch::{Checkpoint, CheckpointError, Part, Watch};
-use npb_infer::{SweepReport, run_chains};
 
+use crate::chains::run;
 use crate::config::Units;
-use crate::fit::{BsvdFit, Record, spacing};
-use crate::gibbs::BsvdSampler;
+use crate::fit::BsvdFit;
 use crate::pilot::{Start, start_rank};
-use crate::{BsvdConfig, BsvdData, BsvdError, Cells, Entries, SideInformation};
+use crate::{BsvdConfig, BsvdError, Cells, Entries, SideInformation};
 
 /// Name in checkpoint files.
 const MODEL: &str = "npb-bsvd/chains";
@@ -93,71 +90,11 @@ pub fn fit_watched(
     if config.finds_start() {
         let (centre, scale) = data.units();
         let units = Units::Given { centre, scale };
-        let mut part = watch.part("start".to_owned(), 0.0);
-        match start_rank(entries, (&data.side, units), &config, &mut part)? {
+        match start_rank(entries, (&data.side, units), &config, watch)? {
             Start::At(rank) => config.candidates = rank,
             Start::Stopped(fit) => return Ok(*fit),
         }
     }
-    let weight = 1.0 / config.chains as f64;
-    let fits = run_chains(config.chains, |number| {
-        let config = BsvdConfig {
-            chains: 1,
-            chain: config.chain.wrapping_add(number),
-            ..config.clone()
-        };
-        let part = watch.part(format!("chain {number}"), weight);
-        run_chain(&data, cells, config, (number as usize, part), &checkpoint)
-    })?;
-    BsvdFit::pooled(fits)
-}
-
-/// Runs one chain from where its checkpoint left it.
-fn run_chain(
-    data: &BsvdData,
-    cells: &Cells,
-    config: BsvdConfig,
-    (number, mut part): (usize, Part<'_, '_>),
-    checkpoint: &Checkpoint<BsvdFit>,
-) -> Result<BsvdFit, BsvdError> {
-    let spacing = spacing(&config);
-    let total = config.sweeps.total().max(1) as f64;
-    let (mut sampler, mut record) = match checkpoint.reached(number) {
-        None => (
-            BsvdSampler::new(data, config.clone())?,
-            Record::new(data, &config, cells.clone())?,
-        ),
-        Some(reached) => reached.resume(data, spacing)?,
-    };
-    let mut failed: Option<CheckpointError> = None;
-    let outcome = sampler.run(|report, sampler| {
-        record.watch(report, sampler);
-        let state = || record.so_far(sampler, report.trace);
-        if let Err(error) = checkpoint.offer(number, report.sweep, state) {
-            failed = Some(error);
-            return ControlFlow::Break(());
-        }
-        tell(&mut part, report, total)
-    })?;
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    let fit = record.finish(sampler, outcome.stop);
-    checkpoint.write(number, || fit.clone())?;
-    // A chain that had come to its end before says so.
-    let (names, last) = (fit.trace.names(), fit.trace.n_sweeps());
-    if last > 0 {
-        let _ = part.report(
-            last as u64,
-            last as f64 / total,
-            names,
-            fit.trace.row(last - 1),
-        );
-    }
-    Ok(fit)
-}
-
-fn tell(part: &mut Part<'_, '_>, report: &SweepReport<'_>, total: f64) -> ControlFlow<()> {
-    let share = report.sweep as f64 / total;
-    part.report(report.sweep, share, report.trace.names(), report.scalars())
+    let chains = run(&data, cells, &config, (watch, "chain", 1.0), &checkpoint)?;
+    Ok(BsvdFit::of_chains(&data, cells.clone(), config, chains))
 }

@@ -2,7 +2,7 @@
 
 use npb_linalg::faer::Mat;
 
-/// Singular values of `U diag(s) V'`, falling: of the product of two small factors, without the matrix.
+/// Singular values of `U diag(s) V'`, in descending order: of the product of two small factors, without the matrix.
 pub(crate) fn singular_values(rows: &[f32], columns: &[f32], scales: &[f64]) -> Vec<f64> {
     let rank = scales.len();
     if rank == 0 {

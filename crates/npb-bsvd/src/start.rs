@@ -1,4 +1,4 @@
-//! How chains start. Equations: `docs/bsvd.md#start`.
+//! How chains start (`docs/bsvd.md#start`).
 
 use npb_infer::stream;
 use rand::RngExt;

@@ -118,7 +118,7 @@ impl BsvdState {
         self.noise_precision * self.rows.noise_weight(i) * self.columns.noise_weight(j)
     }
 
-    /// Singular values of the active components together, `U diag(s) V'`, falling; units of the model. Unlike the `s_k` they do not depend on how the
+    /// Singular values of the active components together, `U diag(s) V'`, in descending order; units of the model. Unlike the `s_k` they do not depend on how the
     /// components are turned within their space. Cost: rank squared for each row and column.
     pub fn singular_values(&self) -> Vec<f64> {
         singular_values(&self.rows.factors, &self.columns.factors, &self.scales)

@@ -1,4 +1,4 @@
-//! Switches and scales, given the products of the components over the observed cells.
+//! Switches and scales, given the products of the components over the observed cells (`docs/bsvd.md#switches`).
 
 use npb_priors::ParameterError;
 use npb_priors::beta_bernoulli::Slab;

@@ -5,9 +5,8 @@ mod gaussian;
 mod learned;
 mod rotation;
 
-use std::ops::ControlFlow;
-
-use npb_infer::VbReport;
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{VbRun, Watch, maximise};
 
 pub(crate) use factors::BaseState;
 pub use factors::{BaseEm, BaseUpdate};
@@ -29,23 +28,20 @@ pub fn learn_base(
     content: Option<&Content>,
     config: &BaseConfig,
 ) -> Result<LearnedBase, HbrecError> {
-    let em = BaseEm::new(likes, content, config)?;
-    learn_base_watched(em, Vec::new(), config, |_, _| ControlFlow::Continue(()))
+    let watch = Watch::none();
+    let mut part = watch.part("base", 1.0);
+    let memory = Checkpoint::in_memory([None]);
+    learn_base_watched((likes, content), config, &mut part, &memory)
 }
 
-/// From a state that may have made iterations already, with their trace.
+/// From where the checkpoint left it.
 pub(crate) fn learn_base_watched(
-    mut em: BaseEm<'_>,
-    trace: Vec<VbReport>,
+    (likes, content): (&LikeMatrix, Option<&Content>),
     config: &BaseConfig,
-    mut watch: impl FnMut(&VbReport, &BaseEm<'_>) -> ControlFlow<()>,
+    part: &mut Part<'_, '_>,
+    checkpoint: &Checkpoint<VbRun<BaseState>>,
 ) -> Result<LearnedBase, HbrecError> {
-    let outcome = npb_infer::resume_vb(
-        &mut em,
-        &config.limits,
-        trace,
-        BaseEm::step,
-        |report, em| watch(report, em),
-    )?;
+    let begin = |reached| BaseEm::begin(likes, content, config, reached);
+    let (em, outcome) = maximise(&config.limits, "elbo", part, (checkpoint, 0), begin)?;
     em.finish(outcome.trace, outcome.stop)
 }

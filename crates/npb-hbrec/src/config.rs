@@ -1,4 +1,4 @@
-//! What a user may set.
+//! Settings.
 
 use npb_infer::ranges::{OutOfRange, at_least, gamma, up_to};
 use npb_infer::{SweepPlan, VbLimits};
@@ -22,7 +22,7 @@ pub struct BaseConfig {
 }
 
 impl Default for BaseConfig {
-    /// Rank 12, own tastes, five iterations. More raise the bound and predict new users worse: laws of users and items that do not know of each other shrink
+    /// Rank 12, own tastes, five iterations. More raise the bound and predict new users worse: independent variational laws of users and items shrink
     /// loadings more than the data ask for (`docs/hbrec.md#base`).
     fn default() -> Self {
         Self {
@@ -246,8 +246,8 @@ pub struct GibbsConfig {
     pub chains: usize,
     /// Sweeps of each chain.
     pub sweeps: SweepPlan,
-    /// Kept draws that a chain stores, evenly spread.
-    pub stored_draws: usize,
+    /// Kept draws that a chain stores, evenly spread: see [`SweepPlan::is_stored`].
+    pub stored_draws: u64,
     /// Seed.
     pub seed: u64,
 }
@@ -281,7 +281,6 @@ impl Default for GibbsConfig {
 
 /// Candidates of algorithm 8 are drawn anew for each user.
 const MOST_COMPONENTS: usize = 1000;
-const MOST_DRAWS: usize = 1_000_000;
 
 impl GibbsConfig {
     /// # Errors
@@ -298,6 +297,6 @@ impl GibbsConfig {
         gamma("concentration", self.concentration)?;
         up_to("chains", self.chains, MOST_COMPONENTS)?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
-        up_to("stored_draws", self.stored_draws, MOST_DRAWS)
+        at_least("stored_draws", self.stored_draws, 1)
     }
 }

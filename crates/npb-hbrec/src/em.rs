@@ -4,10 +4,9 @@ mod clusters;
 mod mixture;
 mod table;
 
-use std::ops::ControlFlow;
-
 use npb_infer::parallel;
-use npb_infer::{Stop, VbReport};
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{Stop, Variational, VbReport, Watch, maximise};
 use serde::{Deserialize, Serialize};
 
 pub use mixture::{ActiveUser, Mixture};
@@ -124,6 +123,19 @@ impl<'t> WeightsEm<'t> {
     }
 }
 
+impl Variational for WeightsEm<'_> {
+    type State = Vec<f64>;
+    type Error = HbrecError;
+
+    fn step(&mut self) -> Result<f64, HbrecError> {
+        Ok(WeightsEm::step(self))
+    }
+
+    fn state(&self) -> Vec<f64> {
+        self.weights.clone()
+    }
+}
+
 /// Weights by EM or all 1, and tau given or inferred.
 ///
 /// `ln_evidence`: ln P(D_j) under the base distribution, for each user of the table.
@@ -135,15 +147,16 @@ pub fn learn_weights(
     ln_evidence: &[f64],
     config: &WeightsConfig,
 ) -> Result<Weights, HbrecError> {
-    learn_weights_watched(table, ln_evidence, config, |_| ControlFlow::Continue(()))
+    let watch = Watch::none();
+    learn_weights_watched(table, ln_evidence, config, &mut watch.part("weights", 1.0))
 }
 
-/// As [`learn_weights`]; `watch` hears of each iteration.
+/// As [`learn_weights`]; `part` hears of each iteration.
 pub(crate) fn learn_weights_watched(
     table: &LikelihoodTable,
     ln_evidence: &[f64],
     config: &WeightsConfig,
-    mut watch: impl FnMut(&VbReport) -> ControlFlow<()>,
+    part: &mut Part<'_, '_>,
 ) -> Result<Weights, HbrecError> {
     config.validate()?;
     if ln_evidence.len() != table.n_users() {
@@ -161,12 +174,14 @@ pub(crate) fn learn_weights_watched(
         stop: Stop::Completed,
     };
     if config.fitted && table.n_atoms() > 0 {
-        let mut em = WeightsEm::new(table);
-        let step = |em: &mut WeightsEm<'_>| Ok::<_, HbrecError>(em.step());
-        let outcome = npb_infer::run_vb(&mut em, &config.limits, step, |report, _| watch(report))?;
+        let memory = Checkpoint::in_memory([None]);
+        let begin = |_| Ok(WeightsEm::new(table));
+        let (em, outcome) = maximise(&config.limits, "objective", part, (&memory, 0), begin)?;
         weights.xi = pruned(&em.weights, table.n_users());
         weights.fitted_to = table.own_atoms();
         (weights.trace, weights.stop) = (outcome.trace, outcome.stop);
+    } else if !part.is_stopped() {
+        let _ = part.report(0, 1.0, &[], &[]);
     }
     weights.tau = match config.tau {
         Concentration::Given(tau) => tau,

@@ -11,7 +11,7 @@ use rand::RngExt;
 use rand::seq::index::sample;
 
 use crate::atoms::{AtomTable, fitted};
-use crate::base::{BaseEm, BaseState, learn_base_watched};
+use crate::base::learn_base_watched;
 use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
 use crate::users::ln_of_number;
@@ -157,33 +157,8 @@ fn base(
         return Ok(FittedBase::Standard { scales, prior });
     };
     let key = fingerprint(&(config, likes.n_items(), likes.users(), content))?;
-    let checkpoint = watch.checkpoint::<BaseState>(MODEL, VERSION, key, 1)?;
-    let mut em = BaseEm::new(likes, content, base)?;
-    let mut trace = match checkpoint.reached(0) {
-        Some(state) => em.restore(state)?,
-        None => Vec::new(),
-    };
-    let names = ["elbo".to_owned()];
-    let mut failed = Ok(());
-    let mut last = trace.len() as u64;
-    let learned = learn_base_watched(em, trace.clone(), base, |report, em| {
-        trace.push(*report);
-        last = report.iteration;
-        failed = checkpoint.offer(0, report.iteration, || em.state(trace.clone()));
-        let share = report.iteration as f64 / base.limits.max_iterations as f64;
-        let told = part.report(report.iteration, share, &names, &[report.elbo]);
-        if failed.is_err() {
-            return std::ops::ControlFlow::Break(());
-        }
-        if told.is_break() {
-            failed = checkpoint.write(0, || em.state(trace.clone()));
-        }
-        told
-    })?;
-    failed?;
-    if learned.stop != Stop::Cancelled {
-        let _ = part.report(last, 1.0, &names, &[]);
-    }
+    let checkpoint = watch.checkpoint(MODEL, VERSION, key, 1)?;
+    let learned = learn_base_watched((likes, content), base, &mut part, &checkpoint)?;
     Ok(FittedBase::Learned(learned))
 }
 
@@ -226,16 +201,8 @@ fn weights(
     let own: Vec<Option<usize>> = chosen.iter().copied().map(Some).collect();
     let evidence: Vec<f64> = chosen.iter().map(|&user| ln_evidence[user]).collect();
     let likelihoods = table.likelihood_table(&users, &own);
-    let names = ["objective".to_owned()];
     settings.fitted &= !watch.is_stopped();
-    let weights = learn_weights_watched(&likelihoods, &evidence, &settings, |report| {
-        let share = report.iteration as f64 / settings.limits.max_iterations as f64;
-        part.report(report.iteration, share, &names, &[report.elbo])
-    })?;
-    if weights.stop != Stop::Cancelled && !watch.is_stopped() {
-        let _ = part.report(weights.trace.len() as u64, 1.0, &names, &[]);
-    }
-    Ok(weights)
+    learn_weights_watched(&likelihoods, &evidence, &settings, &mut part)
 }
 
 impl HbrecFit {

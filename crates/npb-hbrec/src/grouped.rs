@@ -3,12 +3,11 @@
 mod draws;
 mod saved;
 
-use std::ops::ControlFlow;
-
 use npb_data::{Labels, Standardiser, Table};
 use npb_infer::parallel;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::fingerprint;
+use npb_infer::watch::Checkpoint;
 use npb_infer::{Stop, VbOutcome, VbReport, Watch, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::special::{normal_cdf, normal_quantile};
@@ -30,7 +29,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CHOICE: u64 = 31;
 /// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
 const FOLDS: usize = 5;
-/// Whoever watches hears after so many groups.
+/// Groups between two reports to the watcher.
 const CHUNK: usize = 16;
 /// Precision of the mean of the base distribution: coefficients are of standard units.
 const MEAN_PRECISION: f64 = 1.0;
@@ -252,61 +251,17 @@ fn start(width: usize) -> Result<GaussianPrior, HbrecError> {
     GaussianPrior::new(vec![0.0; width], covariance.as_ref())
 }
 
-/// What a checkpoint holds.
-#[derive(Clone, Serialize, Deserialize)]
-struct BaseState {
-    prior: GaussianPrior,
-    trace: Vec<VbReport>,
-}
-
 fn base(
     data: &[&Task<bool>],
     config: &GroupedConfig,
     share: f64,
     watch: &Watch<'_>,
 ) -> Result<(ProbitTask, VbOutcome), HbrecError> {
-    let width = data.first().map_or(1, |task| task.width());
-    let model = ProbitTask::new(start(width)?);
+    let model = ProbitTask::new(start(data.first().map_or(1, |task| task.width()))?);
     let key = fingerprint(&(config, data))?;
-    let checkpoint = watch.checkpoint::<BaseState>(MODEL, VERSION, key, 1)?;
-    let reached = match checkpoint.reached(0) {
-        Some(state) if state.prior.width() == width => (state.prior, state.trace),
-        _ => (model.prior().clone(), Vec::new()),
-    };
-    let mut part = watch.part("base", share);
-    let names = ["objective".to_owned()];
-    let mut trace = reached.1.clone();
-    let mut failed = Ok(());
-    let most = config.limits.max_iterations as f64;
-    let (model, outcome) = learn_gaussian_watched(
-        &model,
-        reached,
-        data,
-        MEAN_PRECISION,
-        &config.limits,
-        |report, learned| {
-            trace.push(*report);
-            let state = || BaseState {
-                prior: learned.prior().clone(),
-                trace: trace.clone(),
-            };
-            let share = report.iteration as f64 / most;
-            let told = part.report(report.iteration, share, &names, &[report.elbo]);
-            failed = match told {
-                ControlFlow::Break(()) => checkpoint.write(0, state),
-                ControlFlow::Continue(()) => checkpoint.offer(0, report.iteration, state),
-            };
-            if failed.is_err() {
-                return ControlFlow::Break(());
-            }
-            told
-        },
-    )?;
-    failed?;
-    if outcome.stop != Stop::Cancelled {
-        let _ = part.report(trace.len() as u64, 1.0, &names, &[]);
-    }
-    Ok((model, outcome))
+    let checkpoint = watch.checkpoint(MODEL, VERSION, key, 1)?;
+    let run = (&mut watch.part("base", share), &checkpoint);
+    learn_gaussian_watched(&model, data, MEAN_PRECISION, &config.limits, run)
 }
 
 /// tau at which groups are most likely that the base has not seen (`docs/hbrec.md#tau`): each is left out of the base in one of several folds. Nothing when
@@ -317,10 +272,10 @@ fn left_out_tau(
     config: &GroupedConfig,
     watch: &Watch<'_>,
 ) -> Result<Option<f64>, HbrecError> {
-    let mut part = watch.part("tau", 0.3);
     let mut order: Vec<usize> = (0..data.len()).collect();
     order.shuffle(&mut stream(config.seed, [0, 0, CHOICE, 0]));
     let folds = data.len().min(FOLDS);
+    let weight = 0.3 / folds as f64;
     let xi = &mixture.weights().xi;
     let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
     let (mut rows, mut own, mut ln_evidence) = (Vec::new(), Vec::new(), Vec::new());
@@ -329,22 +284,10 @@ fn left_out_tau(
         let others = (0..data.len()).filter(|group| !asked.contains(group));
         let others: Vec<&Task<bool>> = others.map(|group| data[group]).collect();
         let model = ProbitTask::new(start(data[0].width())?);
-        let from = (model.prior().clone(), Vec::new());
-        let mut step = 0;
-        let most = config.limits.max_iterations;
-        let (model, _) = learn_gaussian_watched(
-            &model,
-            from,
-            &others,
-            MEAN_PRECISION,
-            &config.limits,
-            |report, _| {
-                let share =
-                    (fold as f64 + 0.8 * report.iteration as f64 / most as f64) / folds as f64;
-                step = fold as u64 * most + report.iteration;
-                part.report(step, share, &[], &[])
-            },
-        )?;
+        let mut part = watch.part("tau", 0.8 * weight);
+        let run = (&mut part, &Checkpoint::in_memory([None]));
+        let limits = &config.limits;
+        let (model, _) = learn_gaussian_watched(&model, &others, MEAN_PRECISION, limits, run)?;
         if watch.is_stopped() {
             return Ok(None);
         }
@@ -363,6 +306,7 @@ fn left_out_tau(
             let alone = model.fit(data[group])?;
             Ok((row, Some(group), model.ln_evidence(&alone)))
         };
+        let mut part = watch.part("tau", 0.2 * weight);
         for (at, chunk) in asked.chunks(CHUNK).enumerate() {
             let found: Result<Vec<_>, HbrecError> = parallel::try_map(chunk, ask);
             for (row, group, evidence) in found? {
@@ -370,9 +314,9 @@ fn left_out_tau(
                 own.push(group);
                 ln_evidence.push(evidence);
             }
-            let done = (at * CHUNK + chunk.len()) as f64 / asked.len() as f64;
-            let share = (fold as f64 + 0.8 + 0.2 * done) / folds as f64;
-            if part.report(step, share, &[], &[]).is_break() {
+            let done = at * CHUNK + chunk.len();
+            let share = done as f64 / asked.len() as f64;
+            if part.report(done as u64, share, &[], &[]).is_break() {
                 return Ok(None);
             }
         }
@@ -627,12 +571,10 @@ mod tests {
         let watch = Watch::none();
         let learned = |data: &[&Task<bool>]| {
             let model = ProbitTask::new(start(2).unwrap());
-            let from = (model.prior().clone(), Vec::new());
-            let go_on = |_: &VbReport, _: &ProbitTask| ControlFlow::Continue(());
+            let run = (&mut watch.part("base", 0.0), &Checkpoint::in_memory([None]));
             let limits = &config.limits;
-            learn_gaussian_watched(&model, from, data, MEAN_PRECISION, limits, go_on)
-                .unwrap()
-                .0
+            let learned = learn_gaussian_watched(&model, data, MEAN_PRECISION, limits, run);
+            learned.unwrap().0
         };
         let settings = crate::WeightsConfig {
             tau: Concentration::Given(GROUPS as f64),

@@ -148,6 +148,11 @@ impl<C: FnMut() -> Duration> Checkpointer<C> {
         Ok(())
     }
 
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether one is due after sweep number `sweep`.
     pub(crate) fn is_due(&mut self, sweep: u64) -> bool {
         let by_sweep = self

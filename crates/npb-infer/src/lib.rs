@@ -1,14 +1,13 @@
 //! How inference runs: keyed random streams, sweep and VB loops, diagnostics, saved models, checkpoints and test harnesses.
 //!
-//! Nothing here knows a model. A model crate brings a state and a `step` (variational) or a `sweep`
-//! (Gibbs) and takes from here
+//! Nothing here knows a model. A model crate brings a step and a state ([`Sampler`], [`Variational`])
+//! and takes from here
 //!
 //! - [`stream`]: one generator per unit of work, so that the number of threads never changes a
 //!   result;
-//! - [`run_vb`] and [`best_restart`]: the variational loop with a watcher, and restarts of which
-//!   the best is kept;
-//! - [`run_sweeps`] and [`run_chains`]: the Gibbs loop with traces of named scalars, and several
-//!   chains in parallel;
+//! - [`sample`] and [`maximise`]: the one loop of samplers, and the one of variational fits: watched,
+//!   stopped, checkpointed, resumed;
+//! - [`best_restart`]: restarts of which the best is kept;
 //! - [`diagnostics`]: rank-normalised split R-hat, effective sample sizes, Monte Carlo errors;
 //! - [`Watch`]: how a fit of any number of chains, starts or folds is watched, stopped and
 //!   checkpointed;
@@ -20,30 +19,17 @@
 //! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to
 //!   hostile files.
 //!
-//! Loops take two closures: one that makes a step and may fail with the model's own error, and one
-//! that watches and may stop the run. How a run ended is a [`Stop`], never an error.
-//!
-//! ```
-//! use npb_infer::{Stop, VbLimits, run_vb};
-//! use std::{convert::Infallible, ops::ControlFlow};
-//!
-//! // A "model" whose bound rises towards zero, each step halving the distance.
-//! let mut gap = 8.0;
-//! let outcome = run_vb(
-//!     &mut gap,
-//!     &VbLimits { max_iterations: 100, tolerance: 1e-6 },
-//!     |gap: &mut f64| { *gap /= 2.0; Ok::<_, Infallible>(-*gap) },
-//!     |_report, _model| ControlFlow::Continue(()),
-//! ).unwrap();
-//! assert!(matches!(outcome.stop, Stop::Converged { .. }));
-//! ```
+//! How a run ended is a [`Stop`], never an error. The page `docs/architecture.md#the-runner` says what
+//! the model gives and what the runner does.
 
 pub mod checkpoint;
 pub mod diagnostics;
 pub mod ensemble;
+mod maximise;
 pub mod parallel;
 pub mod ranges;
 mod restart;
+mod sample;
 mod saved;
 mod stop;
 pub mod storage;
@@ -54,8 +40,10 @@ mod vb;
 pub mod watch;
 
 pub use checkpoint::Every;
+pub use maximise::{Variational, VbRun, maximise};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use restart::{BestRestart, RestartError, best_restart};
+pub use sample::{Chain, ChainError, ChainOf, Chains, Sampler, sample};
 pub use saved::Saved;
 pub use stop::Stop;
 pub use stream::stream;

@@ -15,3 +15,13 @@ pub enum Stop {
     /// The watcher asked to stop.
     Cancelled,
 }
+
+impl Stop {
+    /// How a run of several chains ended: as the first that was not completed, if there is one.
+    pub fn of_all(stops: impl IntoIterator<Item = Self>) -> Self {
+        let mut stops = stops.into_iter();
+        stops
+            .find(|&stop| stop != Self::Completed)
+            .unwrap_or(Self::Completed)
+    }
+}

@@ -23,7 +23,7 @@
 //! map is charged to a budget of that size, at three times its size in memory (a growing vector),
 //! before it is decoded. No sensible content comes near the limit, except more than some ten
 //! thousand empty `Option`s in a file with little else: save those as a mask and the values that
-//! are there. What a `Deserialize` reserves on its own account is its own business: check sizes
+//! are there. What a `Deserialize` reserves by itself is not counted: check sizes
 //! before, and do not save recursive types.
 
 use std::{

@@ -24,6 +24,31 @@ impl SweepPlan {
             .saturating_add(self.burn_in)
     }
 
+    /// How many draws of the first `made` sweeps are kept.
+    pub fn n_kept(&self, made: u64) -> u64 {
+        made.min(self.total()).saturating_sub(self.burn_in) / self.thin.max(1)
+    }
+
+    /// How many draws are stored of the first `made` sweeps, when `stored_draws` of the kept ones are.
+    pub fn n_stored(&self, made: u64, stored_draws: u64) -> u64 {
+        let (kept, stored) = (self.n_kept(made), stored_draws.min(self.keep));
+        (u128::from(kept) * u128::from(stored) / u128::from(self.keep.max(1))) as u64
+    }
+
+    /// Is the draw after sweep number `sweep` stored, when `stored_draws` of the kept ones are? It is the last of each of so many equal parts, the very last draw
+    /// among them; every kept draw when no more are kept than are stored.
+    ///
+    /// ```
+    /// use npb_infer::SweepPlan;
+    /// let plan = SweepPlan { burn_in: 100, keep: 10, thin: 2 };      // keeps 102, 104, ..., 120
+    /// let stored: Vec<u64> = (1..=120).filter(|&sweep| plan.is_stored(sweep, 4)).collect();
+    /// assert_eq!(stored, [106, 110, 116, 120]);                       // of each 2.5 kept ones the last
+    /// ```
+    pub fn is_stored(&self, sweep: u64, stored_draws: u64) -> bool {
+        self.is_kept(sweep)
+            && self.n_stored(sweep, stored_draws) > self.n_stored(sweep - 1, stored_draws)
+    }
+
     /// Is the draw after sweep number `sweep` (counted from 1) kept?
     pub fn is_kept(&self, sweep: u64) -> bool {
         sweep > self.burn_in

@@ -54,6 +54,19 @@ pub struct VbReport {
     pub rel_change: f64,
 }
 
+impl VbReport {
+    /// The report that follows `last`, the bound being `elbo` now.
+    pub fn after(last: Option<&Self>, elbo: f64) -> Self {
+        Self {
+            iteration: last.map_or(0, |r| r.iteration) + 1,
+            elbo,
+            rel_change: last.map_or(f64::INFINITY, |r| {
+                (elbo - r.elbo).abs() / elbo.abs().max(1.0)
+            }),
+        }
+    }
+}
+
 /// How a variational run went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VbOutcome {
@@ -99,7 +112,7 @@ pub fn resume_vb<M, E>(
         if let Some(stop) = limits.reached(&trace) {
             return Ok(VbOutcome { stop, trace });
         }
-        let report = next_report(trace.last(), step(model)?);
+        let report = VbReport::after(trace.last(), step(model)?);
         trace.push(report);
         if watch(&report, model).is_break() {
             return Ok(VbOutcome {
@@ -107,15 +120,5 @@ pub fn resume_vb<M, E>(
                 trace,
             });
         }
-    }
-}
-
-fn next_report(last: Option<&VbReport>, elbo: f64) -> VbReport {
-    VbReport {
-        iteration: last.map_or(0, |r| r.iteration) + 1,
-        elbo,
-        rel_change: last.map_or(f64::INFINITY, |r| {
-            (elbo - r.elbo).abs() / elbo.abs().max(1.0)
-        }),
     }
 }

@@ -13,7 +13,7 @@
 //!     shares.push(progress.share);
 //!     ControlFlow::Continue(())
 //! });
-//! // The model: two chains of four sweeps.
+//! // The model: two chains of four sweeps; `sample` and `maximise` do this for it.
 //! for chain in 0..2 {
 //!     let mut part = watch.part(format!("chain {chain}"), 0.5);
 //!     for sweep in 1..=4 {
@@ -208,10 +208,20 @@ impl Part<'_, '_> {
         let gained = (share - self.done) * self.weight;
         self.done = share;
         self.watch.tell(&self.name, step, gained, (names, values));
-        match self.watch.is_stopped() {
+        match self.is_stopped() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    /// Whether the fit is to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.is_stopped()
+    }
+
+    /// Share of this part that was told.
+    pub(crate) fn share(&self) -> f64 {
+        self.done
     }
 }
 
@@ -232,6 +242,33 @@ struct Inner<S> {
 struct Content<S> {
     key: u64,
     parts: Vec<Vec<S>>,
+}
+
+impl<S> Checkpoint<S> {
+    /// No file: parts begin from these states, or from their start, and nothing is written.
+    pub fn in_memory(parts: impl IntoIterator<Item = Option<S>>) -> Self {
+        let parts = parts.into_iter().map(|part| part.into_iter().collect());
+        let content = Content {
+            key: 0,
+            parts: parts.collect(),
+        };
+        Self {
+            inner: Mutex::new(Inner {
+                writer: None,
+                content,
+            }),
+        }
+    }
+
+    /// The file holds what a run cannot have written.
+    pub(crate) fn contradictory(&self, what: &'static str) -> CheckpointError {
+        let inner = lock(&self.inner);
+        let path = inner.writer.as_ref().map(|writer| writer.path().to_owned());
+        CheckpointError::Content {
+            path: path.unwrap_or_default(),
+            what,
+        }
+    }
 }
 
 impl<S: Serialize + Clone> Checkpoint<S> {
@@ -294,6 +331,14 @@ pub enum CheckpointError {
         /// The file.
         path: PathBuf,
     },
+    /// The file is of this fit, but what it holds cannot be: it was not written by a run.
+    #[error("{}: {what} in this checkpoint contradict one another; delete it to start again", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit together.
+        what: &'static str,
+    },
 }
 
 impl CheckpointError {
@@ -303,7 +348,7 @@ impl CheckpointError {
             Self::Storage(StorageError::Io { path, .. } | StorageError::Format { path, .. }) => {
                 path
             }
-            Self::OtherFit { path } => path,
+            Self::OtherFit { path } | Self::Content { path, .. } => path,
         }
     }
 }

@@ -1,161 +1,65 @@
-//! One chain: its sweeps, trace and kept draws.
+//! Chains, as the runner drives them.
 
-use std::ops::ControlFlow;
-
-use npb_infer::{Stop, SweepReport, Trace};
-use serde::{Deserialize, Serialize};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Chain, Chains, Sampler, Sweep, Watch, sample};
 
 use crate::draw::Draw;
 use crate::gibbs::SCALARS;
 use crate::{ItfConfig, ItfData, ItfError, ItfSampler, ItfState};
 
-/// A chain with its trace and the draws kept so far; serialise [`Checkpoint`] to go on later.
-#[derive(Debug)]
-pub struct ItfRun<'d> {
-    sampler: ItfSampler<'d>,
-    chain: u64,
-    trace: Trace,
-    draws: Vec<Draw>,
-    stop: Stop,
+/// A chain: its last draw, all that it kept, and its trace.
+pub type ItfChain = Chain<ItfState, Draw>;
+
+/// Runs the chains of a configuration, each from where `checkpoint` left it; what a chain is called, and the share of the work that they are.
+pub(crate) fn run_chains(
+    data: &ItfData,
+    config: &ItfConfig,
+    (watch, name, share): (&Watch<'_>, &'static str, f64),
+    checkpoint: &Checkpoint<ItfChain>,
+) -> Result<Vec<ItfChain>, ItfError> {
+    let plan = Chains {
+        name,
+        chains: config.chains,
+        sweeps: config.sweeps,
+        stored_draws: config.sweeps.keep,
+    };
+    sample::<ItfSampler<'_>>(&plan, (watch, share), checkpoint, |chain, reached| {
+        let config = config.clone();
+        let Some(reached) = reached else {
+            return ItfSampler::new(data, config, chain);
+        };
+        let [n_rows, n_columns] = [data.n_rows(), data.n_columns()];
+        let check = |draw| check_draw(draw, &config, n_rows, n_columns);
+        reached.draws.iter().try_for_each(check)?;
+        let made = reached.trace.n_sweeps() as u64;
+        ItfSampler::resume(data, config, chain, reached.state.clone(), made)
+    })
 }
 
-/// A chain on file: it goes on, by [`ItfRun::resume`](crate::ItfRun::resume), to the same bits as one that was never stopped.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Checkpoint {
-    /// Number of the chain.
-    pub chain: u64,
-    /// Its present draw.
-    pub state: ItfState,
-    /// Monitored scalars of all sweeps so far.
-    pub trace: Trace,
-    /// Draws kept so far.
-    pub draws: Vec<Draw>,
-    /// How it ended last time.
-    pub stop: Stop,
-}
+impl Sampler for ItfSampler<'_> {
+    type State = ItfState;
+    type Draw = Draw;
+    type Error = ItfError;
 
-impl<'d> ItfRun<'d> {
-    /// A chain before its first sweep. Groups of columns are those of the data: see [`ItfData::grouped`] for those of the configuration.
-    ///
-    /// # Errors
-    /// As [`ItfSampler::new`].
-    pub fn new(data: &'d ItfData, config: ItfConfig, chain: u64) -> Result<Self, ItfError> {
-        Ok(Self {
-            sampler: ItfSampler::new(data, config, chain)?,
-            chain,
-            trace: Trace::new(SCALARS),
-            draws: Vec::new(),
-            // Until it has been run to its end.
-            stop: Stop::Cancelled,
-        })
+    fn names() -> Vec<String> {
+        SCALARS.map(str::to_owned).to_vec()
     }
 
-    /// A chain that goes on from a checkpoint.
-    ///
-    /// # Errors
-    /// As [`ItfSampler::resume`], or a checkpoint whose parts contradict one another.
-    pub fn resume(
-        data: &'d ItfData,
-        config: ItfConfig,
-        checkpoint: Checkpoint,
-    ) -> Result<Self, ItfError> {
-        let Checkpoint {
-            chain,
-            state,
-            trace,
-            draws,
-            stop,
-        } = checkpoint;
-        let sweep = trace.n_sweeps() as u64;
-        let kept = (1..=sweep).filter(|&s| config.sweeps.is_kept(s)).count();
-        if trace.names() != SCALARS || draws.len() != kept {
-            return Err(ItfError::saved("trace or number of draws of a checkpoint"));
+    fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), ItfError> {
+        self.sweep();
+        self.summarise(scalars);
+        if sweep.kept {
+            scalars[SCALARS.len() - 1] = mean_information(&self.draw());
         }
-        for draw in &draws {
-            check_draw(draw, &config, data.n_rows(), data.n_columns())?;
-        }
-        Ok(Self {
-            sampler: ItfSampler::resume(data, config, chain, state, sweep)?,
-            chain,
-            trace,
-            draws,
-            stop,
-        })
+        Ok(())
     }
 
-    /// Makes the sweeps that are left, until `watch` stops it. The watcher sees the run as it is after the sweep, trace and kept draws
-    /// included, and may take a [`checkpoint`](Self::checkpoint).
-    pub fn run(
-        &mut self,
-        mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
-    ) -> Stop {
-        let plan = self.sampler.config().sweeps;
-        // What a checkpoint taken by the watcher says; else two runs to the same sweep would differ.
-        self.stop = Stop::Cancelled;
-        for number in self.trace.n_sweeps() as u64 + 1..=plan.total() {
-            let kept = plan.is_kept(number);
-            self.traced_sweep(kept);
-            let report = SweepReport {
-                sweep: number,
-                kept,
-                trace: &self.trace,
-            };
-            if watch(&report, self).is_break() {
-                return self.stop;
-            }
-        }
-        self.stop = Stop::Completed;
-        self.stop
+    fn state(&self) -> ItfState {
+        self.state().clone()
     }
 
-    fn traced_sweep(&mut self, kept: bool) {
-        self.sampler.sweep();
-        let mut scalars = [f64::NAN; SCALARS.len()];
-        let [.., information] = &mut scalars;
-        if kept {
-            let draw = self.sampler.draw();
-            *information = mean_information(&draw);
-            self.draws.push(draw);
-        }
-        self.sampler.summarise(&mut scalars);
-        self.trace.push(&scalars);
-    }
-
-    /// The sampler.
-    pub fn sampler(&self) -> &ItfSampler<'d> {
-        &self.sampler
-    }
-
-    /// Draws kept so far.
-    pub fn draws(&self) -> &[Draw] {
-        &self.draws
-    }
-
-    /// Monitored scalars of all sweeps so far.
-    pub fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
-    /// What [`resume`](Self::resume) needs.
-    pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            chain: self.chain,
-            state: self.sampler.state().clone(),
-            trace: self.trace.clone(),
-            draws: self.draws.clone(),
-            stop: self.stop,
-        }
-    }
-
-    /// The chain as it is now.
-    pub fn finish(self) -> Checkpoint {
-        Checkpoint {
-            chain: self.chain,
-            state: self.sampler.into_state(),
-            trace: self.trace,
-            draws: self.draws,
-            stop: self.stop,
-        }
+    fn draw(&self) -> Draw {
+        self.draw()
     }
 }
 

@@ -90,6 +90,9 @@ pub enum ItfError {
     /// A checkpoint that cannot be read or written, or that is of another fit.
     #[error(transparent)]
     Checkpoint(#[from] npb_infer::watch::CheckpointError),
+    /// A chain failed.
+    #[error(transparent)]
+    Chain(#[from] npb_infer::ChainError<Self>),
     /// A saved fit was read whole, but its contents contradict one another.
     #[error("saved fit: {what}")]
     Saved {

@@ -1,21 +1,16 @@
-//! Which columns share a joint law: candidates compared by the log densities of cells that were hidden from short fits.
-//!
-//! Equations: `docs/itf.md#columns-that-share-a-joint-law-ours`.
-
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+//! Which columns share a joint law: candidates compared by the log densities of cells that were hidden from short fits (`docs/itf.md#columns-that-share-a-joint-law-ours`).
 
 use npb_infer::parallel;
-use npb_infer::watch::Part;
+use npb_infer::watch::Checkpoint;
 use npb_infer::{Stop, SweepPlan, Watch, stream};
 use rand::RngExt;
 
+use crate::chain::run_chains;
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
 use crate::groups::is_number;
 use crate::kernels::{Cells, Column};
-use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfRun};
+use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit};
 
 /// Numbers in a group, at most: the cost of a sweep grows with their cube.
 pub(crate) const MAX_NUMBERS: usize = 32;
@@ -58,8 +53,7 @@ impl ItfData {
     /// # Errors
     /// A configuration out of range, no rows or columns.
     pub fn find_groups(&self, config: &ItfConfig) -> Result<Vec<Vec<String>>, ItfError> {
-        let watch = Watch::none();
-        find_groups(self, config, &mut watch.part("groups", 1.0))
+        find_groups(self, config, (&Watch::none(), 1.0))
     }
 
     /// The groups to compare with none.
@@ -200,19 +194,20 @@ impl ItfData {
     }
 }
 
-/// As [`ItfData::find_groups`], watched; none when the watcher stops it.
+/// As [`ItfData::find_groups`], which is so much of all that `watch` hears of; none when it is stopped.
 pub(crate) fn find_groups(
     data: &ItfData,
     config: &ItfConfig,
-    part: &mut Part<'_, '_>,
+    (watch, share): (&Watch<'_>, f64),
 ) -> Result<Vec<Vec<String>>, ItfError> {
     config.validate()?;
     data.check_not_empty()?;
-    if data.places().iter().any(|place| place.part.is_some()) {
-        return Ok(Vec::new());
-    }
-    let candidates = data.candidates();
+    let candidates = match data.places().iter().any(|place| place.part.is_some()) {
+        true => Vec::new(),
+        false => data.candidates(),
+    };
     if candidates.is_empty() {
+        let _ = watch.part("groups", share).report(0, 1.0, &[], &[]);
         return Ok(Vec::new());
     }
     let whole = data.some_rows(config.seed)?;
@@ -237,16 +232,16 @@ pub(crate) fn find_groups(
             groups: Grouping::Off,
             ..config.clone()
         },
-        n_candidates: 1 + candidates.len(),
-        stopped: AtomicBool::new(false),
-        told: Mutex::new((0, part)),
     };
     let none = [Vec::new()];
     let all: Vec<&Vec<Vec<String>>> = none.iter().chain(&candidates).collect();
     let asked = all
         .iter()
         .flat_map(|groups| search.folds.iter().map(move |fold| (*groups, fold)));
-    let fits = parallel::try_map(asked, |(groups, fold)| search.explained(groups, fold))?;
+    let share = share / (all.len() * search.folds.len()) as f64;
+    let fits = parallel::try_map(asked, |(groups, fold)| {
+        search.explained(groups, fold, (watch, share))
+    })?;
     let Some(fits) = fits.into_iter().collect::<Option<Vec<_>>>() else {
         return Ok(Vec::new());
     };
@@ -264,43 +259,33 @@ struct Fold {
 }
 
 /// Cells that are hidden from short fits.
-struct Search<'a, 'p, 'w> {
+struct Search {
     whole: ItfData,
     folds: Vec<Fold>,
     config: ItfConfig,
-    n_candidates: usize,
-    /// Fits that have not begun are not begun any more.
-    stopped: AtomicBool,
-    /// Sweeps made so far, and who hears of them.
-    told: Mutex<(u64, &'a mut Part<'p, 'w>)>,
 }
 
-impl Search<'_, '_, '_> {
+impl Search {
     /// Log densities of the hidden cells of a fold under a fit to what is shown; none when it was stopped.
-    fn explained(&self, groups: &[Vec<String>], fold: &Fold) -> Result<Option<Vec<f64>>, ItfError> {
-        if self.stopped.load(Ordering::Relaxed) {
+    fn explained(
+        &self,
+        groups: &[Vec<String>],
+        fold: &Fold,
+        (watch, share): (&Watch<'_>, f64),
+    ) -> Result<Option<Vec<f64>>, ItfError> {
+        if watch.is_stopped() {
             return Ok(None);
         }
         let shown = fold.shown.with_groups(groups)?;
         let whole = self.whole.with_groups(groups)?;
-        let mut run = ItfRun::new(&shown, self.config.clone(), 0)?;
-        if run.run(|_, _| self.tell()) != Stop::Completed {
+        let memory = Checkpoint::in_memory([None]);
+        let chains = run_chains(&shown, &self.config, (watch, "groups", share), &memory)?;
+        let fit = ItfFit::new(&shown, &self.config, chains)?;
+        if fit.stop() != Stop::Completed {
             return Ok(None);
         }
-        let fit = ItfFit::new(&shown, &self.config, vec![run.finish()])?;
         let (shown, whole) = (fit.rows_of(&shown, true)?, fit.rows_of(&whole, true)?);
         fit.ln_held_out(&shown, &whole, &fold.hidden).map(Some)
-    }
-
-    fn tell(&self) -> ControlFlow<()> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sweeps, part) = &mut *told;
-        *sweeps += 1;
-        let fits = self.n_candidates * self.folds.len();
-        let all = fits as u64 * self.config.sweeps.total();
-        let flow = part.report(*sweeps, *sweeps as f64 / all as f64, &[], &[]);
-        self.stopped.fetch_or(flow.is_break(), Ordering::Relaxed);
-        flow
     }
 
     /// Which candidate, of the log densities under none and under each: the first, with most columns together and none last, that is not behind the best

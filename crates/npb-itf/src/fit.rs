@@ -4,7 +4,7 @@ use npb_infer::diagnostics::{ChainDiagnostics, summarise, unmet};
 use npb_infer::{Saved, Stop, Trace};
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{Checkpoint, check_draw};
+use crate::chain::{ItfChain, check_draw};
 use crate::data::ColumnInfo;
 use crate::draw::Draw;
 use crate::gibbs::{SCALARS, check_state};
@@ -70,7 +70,7 @@ impl ItfFit {
     pub fn new(
         data: &ItfData,
         config: &ItfConfig,
-        chains: Vec<Checkpoint>,
+        chains: Vec<ItfChain>,
     ) -> Result<Self, ItfError> {
         let mut draws = Vec::new();
         let mut summaries = Vec::new();
@@ -205,11 +205,7 @@ impl ItfFit {
 
     /// Whether all chains came to their end, or the fit was cancelled before.
     pub fn stop(&self) -> Stop {
-        let completed = (self.wire.chains.iter()).all(|chain| chain.stop == Stop::Completed);
-        match completed {
-            true => Stop::Completed,
-            false => Stop::Cancelled,
-        }
+        Stop::of_all(self.wire.chains.iter().map(|chain| chain.stop))
     }
 
     /// Kept draws of all chains, chain by chain.

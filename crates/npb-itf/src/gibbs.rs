@@ -1,4 +1,4 @@
-//! One sweep: moves on labels, concentrations, blocks and parameters.
+//! One sweep: moves on labels, concentrations, blocks and parameters (`docs/itf.md#state-and-moves`).
 
 mod clusters;
 mod columns;

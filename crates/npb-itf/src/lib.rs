@@ -56,7 +56,7 @@
 //! | which columns depend on each other: mutual information, verdicts at a level | [`Dependence`] |
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
 //! | keep a fit in a file | [`Saved`] |
-//! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfRun`], [`Checkpoint`], [`ItfState`] |
+//! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfChain`], [`ItfState`] |
 //! | a law of cells of your own | [`Kernel`], [`Clusters`], [`Part`] |
 //! | errors | [`ItfError`] |
 
@@ -86,7 +86,7 @@ mod state;
 mod sticks;
 mod summary;
 
-pub use chain::{Checkpoint, ItfRun};
+pub use chain::ItfChain;
 pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
 pub use config::{Grouping, ItfConfig, ItfMove, LowerConcentration, Structure};
 pub use data::{ColumnInfo, ItfData};

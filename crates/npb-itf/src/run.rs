@@ -1,14 +1,12 @@
 //! Fits: chains that are run, watched, checkpointed and gathered.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use npb_data::MixedTable;
+use npb_infer::Watch;
 use npb_infer::storage::fingerprint;
-use npb_infer::watch::{Checkpoint as Kept, Part};
-use npb_infer::{Trace, Watch, run_chains};
 
-use crate::chain::{Checkpoint, ItfRun};
+use crate::chain::run_chains;
 use crate::find::find_groups;
 use crate::fit::ItfFit;
 use crate::kernels::{Cells, Column};
@@ -82,16 +80,12 @@ pub fn fit_data_watched(
     config.validate()?;
     let data = &*grouped(data, config, watch)?;
     let key = key(data, config)?;
-    let kept = watch.checkpoint(CHAINS, env!("CARGO_PKG_VERSION"), key, config.chains)?;
-    let weight = match config.groups {
+    let checkpoint = watch.checkpoint(CHAINS, env!("CARGO_PKG_VERSION"), key, config.chains)?;
+    let share = match config.groups {
         Grouping::Found => 1.0 - SEARCH_SHARE,
         Grouping::Off | Grouping::Given(_) => 1.0,
     };
-    let weight = weight / config.chains as f64;
-    let chains = run_chains(config.chains, |chain| {
-        let part = watch.part(format!("chain {chain}"), weight);
-        run_chain(data, config, chain, part, &kept)
-    })?;
+    let chains = run_chains(data, config, (watch, "chain", share), &checkpoint)?;
     ItfFit::new(data, config, chains)
 }
 
@@ -105,8 +99,7 @@ fn grouped<'d>(
         Grouping::Off => Cow::Borrowed(data),
         Grouping::Given(groups) => Cow::Owned(data.with_groups(groups)?),
         Grouping::Found => {
-            let mut part = watch.part("groups", SEARCH_SHARE);
-            let groups = find_groups(data, config, &mut part)?;
+            let groups = find_groups(data, config, (watch, SEARCH_SHARE))?;
             match groups.is_empty() {
                 // None is better, or there are some already.
                 true => Cow::Borrowed(data),
@@ -118,7 +111,7 @@ fn grouped<'d>(
 
 impl ItfData {
     /// These data as a fit with this configuration has them: with the groups of columns that it gives, or that are found, or as they are. For chains that
-    /// are driven by hand ([`ItfRun`], [`crate::ItfSampler`]), which take data as they come.
+    /// are driven by hand ([`crate::ItfSampler`]), which take data as they come.
     ///
     /// # Errors
     /// As [`with_groups`](Self::with_groups) and [`find_groups`](Self::find_groups).
@@ -137,47 +130,4 @@ fn key(data: &ItfData, config: &ItfConfig) -> Result<u64, ItfError> {
     let columns = data.laws().iter().zip(data.cells()).map(column);
     let columns = columns.collect::<Result<Vec<u64>, _>>()?;
     Ok(fingerprint(&(config, columns, data.places()))?)
-}
-
-/// Runs one chain from where its checkpoint left it.
-fn run_chain(
-    data: &ItfData,
-    config: &ItfConfig,
-    chain: u64,
-    mut part: Part<'_, '_>,
-    kept: &Kept<Checkpoint>,
-) -> Result<Checkpoint, ItfError> {
-    let number = chain as usize;
-    let mut run = match kept.reached(number) {
-        None => ItfRun::new(data, config.clone(), chain)?,
-        Some(reached) => ItfRun::resume(data, config.clone(), reached)?,
-    };
-    let total = config.sweeps.total().max(1) as f64;
-    let mut failed = None;
-    let mut tell = |step: u64, trace: &Trace| {
-        let last = trace.n_sweeps().checked_sub(1);
-        let scalars = last.map_or(&[][..], |last| trace.row(last));
-        part.report(step, step as f64 / total, trace.names(), scalars)
-    };
-    // A fit that was cancelled while groups were looked for makes no sweep.
-    let begun = run.trace().n_sweeps() as u64;
-    if tell(begun, run.trace()).is_continue() {
-        run.run(|report, run| {
-            if let Err(error) = kept.offer(number, report.sweep, || run.checkpoint()) {
-                failed = Some(error);
-                return ControlFlow::Break(());
-            }
-            tell(report.sweep, report.trace)
-        });
-    }
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    kept.write(number, || run.checkpoint())?;
-    let present = run.sampler().draw();
-    let mut chain = run.finish();
-    if chain.draws.is_empty() {
-        chain.draws.push(present);
-    }
-    Ok(chain)
 }

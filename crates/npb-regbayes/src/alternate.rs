@@ -1,4 +1,5 @@
-//! One accepted step of the alternation between the posterior of the features and the machine: R, Algorithms 1 to 3, with ERRATA's acceptance.
+//! One accepted step of the alternation between the posterior of the features and the machine: R, Algorithms 1 to 3,
+//! with a step accepted only where the objective does not rise (`docs/regbayes.md#what-labels-do-to-indicators`).
 //!
 //! The objective is `F = L(q) + |mu|^2 / 2 + sum_n C_n loss_n`: minus the bound of the factor model, plus the machine's primal value. Sticks,
 //! loadings and scales lower it by themselves. Indicators are in the loss as well: a sweep of the Lagrangian lowers `L - sum omega margin`, not
@@ -6,7 +7,7 @@
 //!
 //! Equations: `docs/regbayes.md#the-loop`.
 
-use npb_infer::VbReport;
+use npb_infer::Variational;
 use npb_linalg::faer::{Mat, Scale};
 use serde::{Deserialize, Serialize};
 
@@ -66,13 +67,13 @@ pub(crate) trait Supervision: Clone + Sync {
     ) -> Result<(), RegBayesError>;
 }
 
-/// What a run has reached: all that its next iteration depends on, and its trace.
+/// What a run has reached: all that its next iteration depends on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reached {
     pub(crate) state: FactorState,
     pub(crate) solutions: Vec<Solution>,
-    pub(crate) trace: Vec<VbReport>,
+    pub(crate) iteration: u64,
 }
 
 /// Features, machine, and how they are brought together.
@@ -85,6 +86,8 @@ pub(crate) struct Alternation<'d, S> {
     pub(crate) inner_sweeps: u64,
     /// How well the machine is solved at the start and at the end.
     pub(crate) machine: MachineLimits,
+    /// Outer iterations made.
+    pub(crate) iteration: u64,
 }
 
 impl<'d, S: Supervision> Alternation<'d, S> {
@@ -117,17 +120,9 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         self.solve()
     }
 
-    /// All that the next iteration depends on.
-    pub(crate) fn reached(&self, trace: &[VbReport]) -> Reached {
-        Reached {
-            state: self.factors.state.clone(),
-            solutions: self.labels.solutions(),
-            trace: trace.to_vec(),
-        }
-    }
-
-    /// Goes back to what an earlier run had reached; its trace.
-    pub(crate) fn resume(&mut self, reached: Reached) -> Result<Vec<VbReport>, RegBayesError> {
+    /// Goes back to what an earlier run had reached.
+    pub(crate) fn resume(&mut self, reached: Reached) -> Result<(), RegBayesError> {
+        reached.state.check()?;
         let (state, items) = (reached.state, self.factors.items);
         if state.n_items() != items.n_items() || state.n_observations() != items.n_observations() {
             return Err(RegBayesError::state(
@@ -137,11 +132,12 @@ impl<'d, S: Supervision> Alternation<'d, S> {
         self.labels
             .take_back(reached.solutions, state.n_features())?;
         self.factors = Factors::new(items, self.factors.config, state);
-        Ok(reached.trace)
+        self.iteration = reached.iteration;
+        Ok(())
     }
 
-    /// One outer iteration.
-    pub(crate) fn step(&mut self, iteration: u64) -> Result<f64, RegBayesError> {
+    /// One outer iteration; the objective.
+    pub(crate) fn iterate(&mut self, iteration: u64) -> Result<f64, RegBayesError> {
         let mut last = f64::INFINITY;
         for _ in 0..self.inner_sweeps {
             let (objective, moved) = self.sweep(iteration)?;
@@ -237,6 +233,33 @@ impl<'d, S: Supervision> Alternation<'d, S> {
             *self = other;
         }
         Ok(())
+    }
+}
+
+/// The bound is minus the objective.
+impl<S: Supervision> Variational for Alternation<'_, S> {
+    type State = Reached;
+    type Error = RegBayesError;
+
+    fn step(&mut self) -> Result<f64, RegBayesError> {
+        self.iteration += 1;
+        let (iteration, value) = (self.iteration, self.iterate(self.iteration)?);
+        match value.is_finite() {
+            true => Ok(-value),
+            false => Err(RegBayesError::NotFinite {
+                iteration,
+                what: "the objective",
+                value,
+            }),
+        }
+    }
+
+    fn state(&self) -> Reached {
+        Reached {
+            state: self.factors.state.clone(),
+            solutions: self.labels.solutions(),
+            iteration: self.iteration,
+        }
     }
 }
 

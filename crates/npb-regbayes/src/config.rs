@@ -40,7 +40,7 @@ pub enum Concentration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadingCovariance {
-    /// K x K, the same for all observations (ERRATA R on (25)); where there are holes, diagonal.
+    /// K x K, the same for all observations (R 25, corrected); where there are holes, diagonal.
     Full,
     /// A variance for each loading.
     Diagonal,

@@ -68,7 +68,7 @@ impl<'d> Factors<'d> {
         }
     }
 
-    /// R (25), (31), as ERRATA says.
+    /// R (25), (31), corrected.
     pub(crate) fn update_loadings(&mut self, iteration: u64) -> Result<(), RegBayesError> {
         loadings::update(self.items, &self.config, &mut self.state)
             .map_err(|e| RegBayesError::numerical(iteration, "loadings", &e))?;
@@ -141,7 +141,7 @@ impl<'d> Factors<'d> {
         self.update_loadings(0)
     }
 
-    /// Features by falling expected use, those in use only, at least one.
+    /// Features in descending order of expected use, those in use only, at least one.
     pub(crate) fn in_order_of_use(&self) -> Vec<usize> {
         let counts = self.state.expected_use();
         let mut order: Vec<usize> = (0..counts.len()).collect();

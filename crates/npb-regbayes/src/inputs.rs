@@ -10,7 +10,7 @@ pub use map::{InputMap, MapConfig};
 /// The rows `x_n` that a machine sees, borrowed: `n_rows x n_weights`.
 ///
 /// The bias of this crate is regularised: a column of equal numbers that belongs to the inputs (`ones`), as the priors of its models say, and
-/// not a free intercept (ERRATA R: no equality constraint on the duals).
+/// not a free intercept (so the duals have no equality constraint).
 ///
 /// ```
 /// use npb_regbayes::Inputs;

@@ -38,7 +38,7 @@ impl Slack {
         }
     }
 
-    /// `h` in the charge `h omega^2 / 2` of a dual: `1 / (2 C)` for squared slack (ERRATA R), else 0.
+    /// `h` in the charge `h omega^2 / 2` of a dual: `1 / (2 C)` for squared slack, else 0.
     #[inline(always)]
     pub(crate) fn curvature(self, c: f64) -> f64 {
         match self {

@@ -77,6 +77,7 @@ impl Prepared {
             label_weight: config.label_weight,
             inner_sweeps: config.inner_sweeps,
             machine: config.machine,
+            iteration: 0,
         }
     }
 

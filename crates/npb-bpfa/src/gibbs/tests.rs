@@ -309,8 +309,7 @@ impl JointModel for Model {
 
     fn sweep(&self, state: &mut BpfaState, rows: &BpfaRows, rng: &mut Xoshiro256PlusPlus) {
         let config = self.faulty(rng.random());
-        let mut sampler =
-            BpfaSampler::resume(rows, config, 0, state.clone(), Trace::new(NAMES)).unwrap();
+        let mut sampler = BpfaSampler::resume(rows, config, 0, state.clone(), 0).unwrap();
         for &step in &self.config.moves {
             match (self.fault, step) {
                 (Fault::LengthIndex, BpfaMove::Lengths) => copy_lengths(&mut sampler, rng),
@@ -322,7 +321,7 @@ impl JointModel for Model {
                 _ => sampler.apply(step).unwrap(),
             }
         }
-        *state = sampler.into_parts().0;
+        *state = sampler.into_state();
     }
 
     fn summary(&self, state: &BpfaState, rows: &BpfaRows) -> Vec<f64> {
@@ -906,16 +905,14 @@ impl Switches {
                 seed: rng.random(),
                 ..self.config.clone()
             };
-            let trace = Trace::new(NAMES);
-            let mut sampler =
-                BpfaSampler::resume(&self.rows, config, 0, state.clone(), trace).unwrap();
+            let mut sampler = BpfaSampler::resume(&self.rows, config, 0, state.clone(), 0).unwrap();
             for &step in moves {
                 match (self.fault, step) {
                     (Fault::OwnRow, CollapsedSwitches) => copy_collapsed(&mut sampler, rng),
                     _ => sampler.apply(step).unwrap(),
                 }
             }
-            *state = sampler.into_parts().0;
+            *state = sampler.into_state();
         };
         let key = |state: &BpfaState| -> Vec<usize> {
             let on = |at: usize| usize::from(score(state, at / 2, at % 2) != 0.0);

@@ -201,8 +201,8 @@ fn configurations() {
         moves: vec![BpfaMove::Scores],
         ..config(3, 1, 1)
     };
-    let (state, trace) = BpfaSampler::new(&rows, config(3, 1, 1))
+    let state = BpfaSampler::new(&rows, config(3, 1, 1))
         .unwrap()
-        .into_parts();
-    assert!(BpfaSampler::resume(&rows, other, 0, state, trace).is_err());
+        .into_state();
+    assert!(BpfaSampler::resume(&rows, other, 0, state, 0).is_err());
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use npb_bpfa::npb_infer::checkpoint::Every;
 use npb_bpfa::npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
-use npb_bpfa::npb_infer::{Trace, Watch, storage};
+use npb_bpfa::npb_infer::{Watch, storage};
 use npb_bpfa::{
     BpfaConfig, BpfaRows, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, DependentPrior,
     Factorisation, Saved, ScorePrior, SpikePrior, UsagePrior, fit, fit_watched,
@@ -54,7 +54,12 @@ fn cases() -> Vec<(BpfaRows, BpfaConfig)> {
 }
 
 fn bytes(sampler: &BpfaSampler<'_>) -> Vec<u8> {
-    storage::to_bytes("test", "0", &(sampler.state(), sampler.trace())).unwrap()
+    storage::to_bytes(
+        "test",
+        "0",
+        &(sampler.state(), sampler.scalars(), sampler.n_sweeps()),
+    )
+    .unwrap()
 }
 
 fn advance(sampler: &mut BpfaSampler<'_>, n: u64) {
@@ -72,8 +77,9 @@ fn of_the_sampler() {
         })
         .unwrap();
         let load = |bytes: &[u8]| {
-            let (state, trace): (BpfaState, Trace) = storage::from_bytes("test", bytes).unwrap();
-            BpfaSampler::resume(&rows, config.clone(), 0, state, trace).unwrap()
+            let (state, _, sweeps): (BpfaState, [f64; 5], u64) =
+                storage::from_bytes("test", bytes).unwrap();
+            BpfaSampler::resume(&rows, config.clone(), 0, state, sweeps).unwrap()
         };
         same_bits_when_resumed(6, &[1, 4], start, advance, bytes, load).unwrap();
     }

@@ -30,7 +30,7 @@ impl BsvdSampler<'_> {
         }
     }
 
-    /// Births, deaths and scales with the factors, intercepts and coefficients of `side` integrated out; then these are drawn.
+    /// Births, deaths and scales with the factors, intercepts and coefficients of `side` integrated out; then these are drawn (`docs/bsvd.md#births`).
     pub(super) fn births(&mut self, side: Side, play: Play) -> Result<(), BsvdError> {
         let mut rng = self.rng(BIRTHS, u64::from(side == Side::Columns));
         let rank = self.state.rank();

@@ -22,7 +22,8 @@ const SCANS: usize = 3;
 /// Rows whose inactive factors are drawn by one generator.
 const CANDIDATE_ROWS: usize = 512;
 impl BsvdSampler<'_> {
-    /// Draws the switches and scales of all candidates, given products over the cells; each `scan` once through all candidates in random order.
+    /// Draws the switches and scales of all candidates, given products over the cells; each `scan` once through all candidates in random order
+    /// (`docs/bsvd.md#switches`).
     pub(super) fn switches(&mut self, scan: Scan) -> Result<(), BsvdError> {
         self.memory.residuals = None;
         let rank = self.state.rank();

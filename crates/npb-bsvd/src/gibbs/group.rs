@@ -20,7 +20,7 @@ use crate::state::SideState;
 impl BsvdSampler<'_> {
     /// What the intercepts of a side and the means on the other side can exchange without any latent value changing: the offset, the means of the
     /// factors (all factors of a component move along) and the means of the coefficients (likewise). The amounts are the coefficients of a regression
-    /// of the intercepts, and are drawn together.
+    /// of the intercepts, and are drawn together (`docs/bsvd.md#location`).
     pub(super) fn location(&mut self, side: Side) -> Result<(), BsvdError> {
         let mut rng = self.rng(LOCATION, u64::from(side == Side::Columns));
         let Self {
@@ -122,7 +122,7 @@ impl BsvdSampler<'_> {
     }
 
     /// For each component and each side: the factor and its mean grow by a number and the scale shrinks by it. The likelihood does not see it; the
-    /// number's square is generalised inverse Gaussian.
+    /// number's square is generalised inverse Gaussian (`docs/bsvd.md#scale`).
     pub(super) fn scale(&mut self) {
         for (side, name) in [(Side::Rows, 0), (Side::Columns, 1)] {
             let mut rng = self.rng(SCALE, name);
@@ -175,7 +175,7 @@ impl BsvdSampler<'_> {
         }
     }
 
-    /// Exchanges between components; see [`exchange`].
+    /// Exchanges between components; see [`exchange`] (`docs/bsvd.md#mixing`).
     pub(super) fn mixing(&mut self) {
         if self.state.rank() < 2 {
             return;

@@ -21,7 +21,7 @@ const MOST_PRECISION: f64 = 1e15;
 
 /// What all noise weights of a side have in common, against the noise precision: `w -> t w`, `alpha -> alpha / t` changes no entry's noise, and t is
 /// generalised inverse Gaussian; for rows, then for columns. Weights are multiplied by the number that is returned. By themselves they come to their mean of 1
-/// slowly: each is told by its entries given alpha, and alpha by the entries given them all.
+/// slowly: each is told by its entries given alpha, and alpha by the entries given them all (`docs/bsvd.md#noise`).
 pub(super) fn trade<R: Rng + ?Sized>(state: &mut BsvdState, noise: GammaPrior, rng: &mut R) -> f64 {
     let mut all = 1.0;
     for side in [&mut state.rows, &mut state.columns] {
@@ -45,6 +45,7 @@ pub(super) fn trade<R: Rng + ?Sized>(state: &mut BsvdState, noise: GammaPrior, r
 }
 
 impl BsvdSampler<'_> {
+    /// Noise precision and noise weights, and what they have in common (W 5.12, `docs/bsvd.md#noise`).
     pub(super) fn noise(&mut self) -> Result<(), BsvdError> {
         if self.config.likelihood.is_probit() {
             return Ok(());
@@ -60,7 +61,7 @@ impl BsvdSampler<'_> {
         Ok(())
     }
 
-    /// The offset given the rest.
+    /// The offset given the rest (`docs/bsvd.md#links`).
     pub(super) fn offset(&mut self) -> Result<(), BsvdError> {
         let mut sums = self.residuals()?;
         let mut rng = self.rng(OFFSET, 0);
@@ -84,6 +85,7 @@ impl BsvdSampler<'_> {
         finite(self.sweep, "offset", state.offset)
     }
 
+    /// Precision of the scales (W 5.13 for active components, `docs/bsvd.md#links`).
     pub(super) fn scale_precision(&mut self) -> Result<(), BsvdError> {
         let mut rng = self.rng(SCALE_PRECISION, 0);
         let squares = self.state.scales.iter().map(|s| s * s).sum();
@@ -92,6 +94,7 @@ impl BsvdSampler<'_> {
         Ok(())
     }
 
+    /// Precisions of intercepts and coefficients, means and links of factors (`docs/bsvd.md#links`).
     pub(super) fn hyper(&mut self) -> Result<(), BsvdError> {
         for side in [Side::Rows, Side::Columns] {
             let mut rng = self.rng(HYPER, u64::from(side == Side::Columns));

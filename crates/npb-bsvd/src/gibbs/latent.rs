@@ -6,6 +6,7 @@ use crate::{BsvdError, latent_scale, probit};
 /// Share of accepted moves of thresholds that the adaptation aims at.
 const ACCEPTANCE: f64 = 0.3;
 impl BsvdSampler<'_> {
+    /// Latent entries given their noise-free values (`docs/bsvd.md#probit`).
     pub(super) fn latents(&mut self) -> Result<(), BsvdError> {
         if !self.config.likelihood.is_probit() {
             return Ok(());
@@ -23,7 +24,7 @@ impl BsvdSampler<'_> {
         Ok(())
     }
 
-    /// Thresholds given noise-free values; then the unit of both, where noise weights leave one open.
+    /// Thresholds given noise-free values; then the unit of both, where noise weights leave one open (`docs/bsvd.md#thresholds-and-their-scale`).
     pub(super) fn thresholds(&mut self) -> Result<(), BsvdError> {
         if self.state.thresholds.len() < 2 {
             return Ok(());
@@ -36,7 +37,8 @@ impl BsvdSampler<'_> {
         Ok(())
     }
 
-    /// One Metropolis step for all free thresholds together; the size of the step is adapted in the second half of the burn-in, in whose first half they climb.
+    /// One Metropolis step for all free thresholds together; the size of the step is adapted in the second half of the burn-in, in whose first half they climb
+    /// (`docs/bsvd.md#thresholds-and-their-scale`).
     pub(super) fn move_thresholds(&mut self) -> Result<(), BsvdError> {
         self.linear()?;
         let burn_in = self.config.sweeps.burn_in;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use npb_data::{Rating, Ratings};
 use npb_infer::testing::{JointModel, JointReport, JointTest, StepTest};
-use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus};
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus};
 use npb_priors::GammaPrior;
 use npb_priors::beta_bernoulli::Slab;
 use npb_priors::dist::{Bernoulli, Gamma, TruncatedNormal};
@@ -465,8 +465,7 @@ impl JointModel for Model {
     fn sweep(&self, state: &mut BsvdState, data: &Vec<f64>, rng: &mut Xoshiro256PlusPlus) {
         let config = self.faulty(rng.random());
         let data = self.data(data, &config);
-        let trace = Trace::new(BsvdSampler::scalar_names());
-        let mut sampler = BsvdSampler::resume(&data, config, state.clone(), trace).unwrap();
+        let mut sampler = BsvdSampler::resume(&data, config, state.clone(), 0).unwrap();
         match self.fault {
             Fault::ScaleFirst => {
                 sampler.apply(BsvdMove::Latents).unwrap();
@@ -513,7 +512,7 @@ impl JointModel for Model {
             }
             _ => (0..self.sweeps).for_each(|_| sampler.sweep().unwrap()),
         }
-        *state = sampler.into_parts().0;
+        *state = sampler.into_state();
     }
 
     fn summary(&self, state: &BsvdState, data: &Vec<f64>) -> Vec<f64> {
@@ -846,8 +845,7 @@ fn orders_of_switches_do_not_depend_on_the_state() {
     let state = std::iter::repeat_with(|| model.prior(rng)).find(|state| state.rank() == 1);
     let state = state.unwrap();
     let data = model.data(&model.simulate(&state, rng), &model.config);
-    let trace = Trace::new(BsvdSampler::scalar_names());
-    let mut sampler = BsvdSampler::resume(&data, model.config.clone(), state, trace).unwrap();
+    let mut sampler = BsvdSampler::resume(&data, model.config.clone(), state, 0).unwrap();
     for _ in 0..400 {
         sampler.sweep += 1;
         sampler.switches(record).unwrap();
@@ -885,8 +883,7 @@ fn residual_sums_are_those_of_a_plain_loop() {
             }
             sizes += (w * r).abs();
         }
-        let trace = Trace::new(BsvdSampler::scalar_names());
-        let mut sampler = BsvdSampler::resume(&data, model.config.clone(), state, trace).unwrap();
+        let mut sampler = BsvdSampler::resume(&data, model.config.clone(), state, 0).unwrap();
         let found = sampler.residuals().unwrap();
         for (found, expected) in [found.weight, found.first, found.second].iter().zip(sums) {
             assert!(
@@ -986,9 +983,8 @@ fn scales_are_weighed_by_the_marginal_likelihood() {
         }
         let values = model.simulate(&state, rng);
         let data = model.data(&values, &model.config);
-        let trace = Trace::new(BsvdSampler::scalar_names());
         let mut sampler =
-            BsvdSampler::resume(&data, model.config.clone(), state.clone(), trace).unwrap();
+            BsvdSampler::resume(&data, model.config.clone(), state.clone(), 0).unwrap();
         sampler.births(Side::Rows, look).unwrap();
         let [twice, alone] = GAINS.take()[0];
         let small = (0..state.rank()).min_by(|&a, &b| state.scales[a].total_cmp(&state.scales[b]));

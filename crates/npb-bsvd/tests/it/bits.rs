@@ -1,15 +1,13 @@
 //! Equal bits on any number of threads, and after a stop.
 
-use std::ops::ControlFlow;
-
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{
     BsvdConfig, BsvdData, BsvdMove, BsvdSampler, BsvdState, FactorUpdate, Likelihood,
     SideInformation, missingness,
 };
+use npb_infer::SweepPlan;
 use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
-use npb_infer::{SweepPlan, Trace};
 
 use crate::simulated::low_rank;
 
@@ -51,6 +49,13 @@ fn data(ratings: &Ratings, config: &BsvdConfig) -> BsvdData {
     BsvdData::new(ratings, missingness(ratings, 2, 1), config).unwrap()
 }
 
+/// State, scalars and sweeps made.
+fn bytes(sampler: &BsvdSampler<'_>) -> Vec<u8> {
+    let mut scalars = vec![0.0; BsvdSampler::scalar_names().len()];
+    sampler.scalars(&mut scalars);
+    to_bytes("test", "0", &(sampler.state(), scalars, sampler.sweeps())).unwrap()
+}
+
 #[test]
 fn same_on_1_2_and_4_threads() {
     let ratings = levels();
@@ -63,8 +68,8 @@ fn same_on_1_2_and_4_threads() {
         same_bits_on_threads(&[1, 2, 4], || {
             let data = data(&ratings, &config);
             let mut sampler = BsvdSampler::new(&data, config.clone()).unwrap();
-            sampler.run(|_, _| ControlFlow::Continue(())).unwrap();
-            to_bytes("test", "0", &(sampler.state(), sampler.trace())).unwrap()
+            (0..config.sweeps.total()).for_each(|_| sampler.sweep().unwrap());
+            bytes(&sampler)
         })
         .unwrap();
     }
@@ -84,21 +89,13 @@ fn same_after_a_stop() {
             &[1, 15, 30, 49],
             || BsvdSampler::new(&data, config.clone()).unwrap(),
             |sampler, n| {
-                let stop = sampler.sweeps() + n;
-                sampler
-                    .run(|report, _| {
-                        if report.sweep == stop {
-                            ControlFlow::Break(())
-                        } else {
-                            ControlFlow::Continue(())
-                        }
-                    })
-                    .unwrap();
+                (0..n).for_each(|_| sampler.sweep().unwrap());
             },
-            |sampler| to_bytes("test", "0", &(sampler.state(), sampler.trace())).unwrap(),
+            bytes,
             |bytes| {
-                let (state, trace): (BsvdState, Trace) = from_bytes("test", bytes).unwrap();
-                BsvdSampler::resume(&data, config.clone(), state, trace).unwrap()
+                let (state, _, sweeps): (BsvdState, Vec<f64>, u64) =
+                    from_bytes("test", bytes).unwrap();
+                BsvdSampler::resume(&data, config.clone(), state, sweeps).unwrap()
             },
         )
         .unwrap();

@@ -1,10 +1,8 @@
 //! Several chains.
 
-use std::ops::ControlFlow;
-
 use rand::RngExt;
 
-use npb_bsvd::{BsvdConfig, BsvdData, BsvdFit, BsvdSampler, Cells, Saved, SideInformation, fit};
+use npb_bsvd::{BsvdConfig, BsvdFit, Cells, Saved, SideInformation, fit};
 
 use crate::predicted::config;
 use crate::simulated::{Simulated, low_rank};
@@ -120,24 +118,6 @@ fn chains_do_not_depend_on_the_number_of_threads() {
     let one = run(1);
     assert_eq!(one, run(2));
     assert_eq!(one, run(4));
-}
-
-#[test]
-fn the_watcher_sees_the_trace_so_far() {
-    let data = simulated();
-    let config = config(3, 4);
-    let prepared = BsvdData::new(&data.observed, SideInformation::default(), &config).unwrap();
-    let mut sampler = BsvdSampler::new(&prepared, config).unwrap();
-    let mut seen = 0;
-    sampler
-        .run(|report, sampler| {
-            seen += 1;
-            assert_eq!(sampler.trace().n_sweeps(), seen);
-            assert_eq!(sampler.trace().row(seen - 1), report.scalars());
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    assert_eq!(seen, 7);
 }
 
 /// Every third row has four times the noise.

@@ -2,13 +2,12 @@
 
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdSampler, Cells, Features, Likelihood, Record, SideInformation, fit,
-    missingness, npb_priors::GammaPrior,
+    BsvdConfig, BsvdData, BsvdSampler, Cells, Features, Likelihood, SideInformation, Successes,
+    fit, missingness, npb_priors::GammaPrior,
 };
 use npb_infer::{SweepPlan, stream};
 use rand::RngExt;
 use rand_distr::StandardNormal;
-use std::ops::ControlFlow;
 
 fn config(likelihood: Likelihood) -> BsvdConfig {
     BsvdConfig {
@@ -189,16 +188,14 @@ fn thresholds_come_back() {
     let data = BsvdData::new(&ratings, SideInformation::default(), &config).unwrap();
     let mut sampler = BsvdSampler::new(&data, config).unwrap();
     let mut mean = [0.0; 3];
-    sampler
-        .run(|report, sampler| {
-            if report.kept {
-                for (mean, t) in mean.iter_mut().zip(&sampler.state().thresholds) {
-                    *mean += t / 400.0;
-                }
+    for sweep in 1..=800 {
+        sampler.sweep().unwrap();
+        if sweep > 400 {
+            for (mean, t) in mean.iter_mut().zip(&sampler.state().thresholds) {
+                *mean += t / 400.0;
             }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+        }
+    }
     for (mean, t) in mean.iter().zip(truth) {
         assert!((mean - t).abs() < 0.15, "{mean} for {t}");
     }
@@ -250,16 +247,11 @@ fn rates_of_hits_come_back() {
     let table = |entries: &[Rating]| Ratings::new(n, m, entries).unwrap();
     let config = config(Likelihood::Binomial);
     let side = SideInformation::default();
-    let data = BsvdData::binomial(&table(&successes), &table(&trials), side, &config).unwrap();
-    let mut sampler = BsvdSampler::new(&data, config.clone()).unwrap();
-    let mut record = Record::new(&data, &config, cells).unwrap();
-    sampler
-        .run(|report, sampler| {
-            record.watch(report, sampler);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    let mean = &record.moments().mean;
+    let counts = Successes {
+        successes: &table(&successes),
+        trials: &table(&trials),
+    };
+    let mean = fit(&counts, side, &cells, &config).unwrap().moments.mean;
     let squares: f64 = mean.iter().zip(&rates).map(|(m, r)| (m - r).powi(2)).sum();
     let error = (squares / rates.len() as f64).sqrt();
     assert!(error < 0.06, "{error}");

@@ -1,7 +1,7 @@
 //! EM for the learned base: normal laws of users and items, truncated normal utilities integrated out (`docs/hbrec.md#base`).
 
 use npb_infer::parallel;
-use npb_infer::{Stop, VbReport, stream};
+use npb_infer::{Stop, Variational, VbReport, stream};
 use npb_linalg::faer::linalg::matmul::matmul;
 use npb_linalg::faer::{Accum, MatMut, MatRef, Par};
 use npb_linalg::svd::{SparseRows, SvdLimits, truncated_svd};
@@ -250,15 +250,14 @@ fn normal_kl(mean: &[f64], covariance: &[f64], ln_det: f64, precisions: &[f64]) 
 
 /// What a run has reached, for checkpoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct BaseState {
+pub struct BaseState {
     users: Laws,
     items: Laws,
     regression: Vec<Vec<f64>>,
     item_variance: Vec<f64>,
     taste_variance: Vec<f64>,
     users_bound: f64,
-    /// Of all iterations so far.
-    pub(crate) trace: Vec<VbReport>,
+    iteration: u64,
 }
 
 /// EM for the learned base, to be driven step by step.
@@ -735,24 +734,24 @@ impl<'d> BaseEm<'d> {
         Ok(self.users_bound + self.items_bound())
     }
 
-    /// What the run has reached.
-    pub(crate) fn state(&self, trace: Vec<VbReport>) -> BaseState {
-        BaseState {
-            users: self.users.clone(),
-            items: self.items.clone(),
-            regression: self.regression.clone(),
-            item_variance: self.item_variance.clone(),
-            taste_variance: self.taste_variance.clone(),
-            users_bound: self.users_bound,
-            trace,
-        }
-    }
-
-    /// Goes on from a state of the same data and configuration.
+    /// Begins, or goes on from a state of the same data and configuration.
     ///
     /// # Errors
-    /// A state of other sizes, or with numbers that are not finite.
-    pub(crate) fn restore(&mut self, state: BaseState) -> Result<Vec<VbReport>, HbrecError> {
+    /// As [`new`](Self::new); a state of other sizes, or with numbers that are not finite.
+    pub(crate) fn begin(
+        likes: &'d LikeMatrix,
+        content: Option<&'d Content>,
+        config: &BaseConfig,
+        reached: Option<BaseState>,
+    ) -> Result<Self, HbrecError> {
+        let mut em = Self::new(likes, content, config)?;
+        if let Some(state) = reached {
+            em.restore(state)?;
+        }
+        Ok(em)
+    }
+
+    fn restore(&mut self, state: BaseState) -> Result<(), HbrecError> {
         let sized = self.users.is_like(&state.users)
             && self.items.is_like(&state.items)
             && state.regression.len() == self.regression.len()
@@ -773,8 +772,8 @@ impl<'d> BaseEm<'d> {
         (self.users, self.items) = (state.users, state.items);
         (self.regression, self.item_variance) = (state.regression, state.item_variance);
         (self.taste_variance, self.users_bound) = (state.taste_variance, state.users_bound);
-        self.iteration = state.trace.last().map_or(0, |report| report.iteration);
-        Ok(state.trace)
+        self.iteration = state.iteration;
+        Ok(())
     }
 
     /// What was learned, with this trace of the bound.
@@ -820,6 +819,27 @@ impl<'d> BaseEm<'d> {
             trace,
             stop,
         })
+    }
+}
+
+impl Variational for BaseEm<'_> {
+    type State = BaseState;
+    type Error = HbrecError;
+
+    fn step(&mut self) -> Result<f64, HbrecError> {
+        BaseEm::step(self)
+    }
+
+    fn state(&self) -> BaseState {
+        BaseState {
+            users: self.users.clone(),
+            items: self.items.clone(),
+            regression: self.regression.clone(),
+            item_variance: self.item_variance.clone(),
+            taste_variance: self.taste_variance.clone(),
+            users_bound: self.users_bound,
+            iteration: self.iteration,
+        }
     }
 }
 

@@ -1,9 +1,8 @@
 //! A normal base distribution of tasks, by EM.
 
-use std::ops::ControlFlow;
-
 use npb_infer::parallel;
-use npb_infer::{VbLimits, VbOutcome, VbReport};
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{Variational, VbLimits, VbOutcome, VbRun, Watch, maximise};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, dot};
 
@@ -26,34 +25,61 @@ pub fn learn_gaussian<U: GaussianTask>(
     tasks: &[&U::Data],
     limits: &VbLimits,
 ) -> Result<(U, VbOutcome), HbrecError> {
-    let start = (model.prior().clone(), Vec::new());
-    learn_gaussian_watched(model, start, tasks, 0.0, limits, |_, _| {
-        ControlFlow::Continue(())
-    })
+    let watch = Watch::none();
+    let run = (&mut watch.part("base", 1.0), &Checkpoint::in_memory([None]));
+    learn_gaussian_watched(model, tasks, 0.0, limits, run)
 }
 
-/// As [`learn_gaussian`], from a base distribution that may have made iterations already, with their trace, and with the prior `mu ~ N(0, I / mean_precision)`:
-/// without it few tasks, and those whose classes can be told apart without error, take the mean as far as it goes (`docs/hbrec.md#groups`).
+/// As [`learn_gaussian`], from where the checkpoint left it, and with the prior `mu ~ N(0, I / mean_precision)`: without it few tasks, and those whose classes
+/// can be told apart without error, take the mean as far as it goes (`docs/hbrec.md#groups`).
 pub(crate) fn learn_gaussian_watched<U: GaussianTask>(
     model: &U,
-    (base, trace): (GaussianPrior, Vec<VbReport>),
     tasks: &[&U::Data],
     mean_precision: f64,
     limits: &VbLimits,
-    mut watch: impl FnMut(&VbReport, &U) -> ControlFlow<()>,
+    (part, checkpoint): (&mut Part<'_, '_>, &Checkpoint<VbRun<GaussianPrior>>),
 ) -> Result<(U, VbOutcome), HbrecError> {
     if tasks.is_empty() {
         return Err(HbrecError::NoData);
     }
-    let mut learned = model.with_prior(base);
-    let outcome = npb_infer::resume_vb(
-        &mut learned,
-        limits,
-        trace,
-        |learned: &mut U| step(learned, tasks, model.prior(), mean_precision),
-        |report, learned| watch(report, learned),
-    )?;
-    Ok((learned, outcome))
+    let start = model.prior();
+    let begin = |reached: Option<GaussianPrior>| {
+        let prior = reached.unwrap_or_else(|| start.clone());
+        if prior.width() != start.width() {
+            return Err(HbrecError::State {
+                what: "checkpoint of the learned base: impossible size".to_owned(),
+            });
+        }
+        Ok(GaussianEm {
+            learned: model.with_prior(prior),
+            tasks,
+            start,
+            mean_precision,
+        })
+    };
+    let (em, outcome) = maximise(limits, "objective", part, (checkpoint, 0), begin)?;
+    Ok((em.learned, outcome))
+}
+
+struct GaussianEm<'d, U: GaussianTask> {
+    learned: U,
+    tasks: &'d [&'d U::Data],
+    start: &'d GaussianPrior,
+    mean_precision: f64,
+}
+
+impl<U: GaussianTask> Variational for GaussianEm<'_, U> {
+    type State = GaussianPrior;
+    type Error = HbrecError;
+
+    fn step(&mut self) -> Result<f64, HbrecError> {
+        let (tasks, start) = (self.tasks, self.start);
+        step(&mut self.learned, tasks, start, self.mean_precision)
+    }
+
+    fn state(&self) -> GaussianPrior {
+        self.learned.prior().clone()
+    }
 }
 
 /// One step; the objective before its M-step. The mean is updated given the covariance, then the covariance given the mean.
@@ -122,9 +148,9 @@ mod tests {
     };
 
     fn learned<U: GaussianTask>(model: &U, tasks: &[&U::Data], precision: f64) -> (U, VbOutcome) {
-        let start = (model.prior().clone(), Vec::new());
-        let watch = |_: &VbReport, _: &U| ControlFlow::Continue(());
-        learn_gaussian_watched(model, start, tasks, precision, &LIMITS, watch).unwrap()
+        let watch = Watch::none();
+        let run = (&mut watch.part("base", 1.0), &Checkpoint::in_memory([None]));
+        learn_gaussian_watched(model, tasks, precision, &LIMITS, run).unwrap()
     }
 
     /// Evidence and both priors never fall where posteriors are exact; the mean is drawn to zero, the more the fewer tasks there are.

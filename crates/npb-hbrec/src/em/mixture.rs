@@ -93,15 +93,7 @@ impl<U: UserModel> Mixture<U> {
             };
             return Self::from_parts(model, atoms, weights, *config);
         };
-        let mut step = users.len() as u64;
-        let weights = learn_weights_watched(&table, &ln_evidence, config, |report| {
-            step += 1;
-            let share = report.iteration as f64 / config.limits.max_iterations as f64;
-            part.report(step, 0.8 + 0.2 * share, &[], &[])
-        })?;
-        if weights.stop != Stop::Cancelled {
-            let _ = part.report(step, 1.0, &[], &[]);
-        }
+        let weights = learn_weights_watched(&table, &ln_evidence, config, part)?;
         Ok(Self {
             model,
             atoms,

@@ -6,7 +6,7 @@ use npb_infer::parallel;
 
 use crate::{HbrecError, UserModel};
 
-/// Whoever watches hears after so many users.
+/// Users between two reports to the watcher.
 const CHUNK: usize = 16;
 
 /// The likelihood of each user's data under each atom. Held relative to the user's best atom in single precision: 4 M K bytes. A user's own atom is left out.

@@ -1,12 +1,11 @@
 //! tau from users whom the base distribution has not seen (`docs/hbrec.md#tau`).
 
-use std::ops::ControlFlow;
-
+use npb_infer::watch::{Checkpoint, Part};
 use npb_infer::{Stop, Watch, stream};
 use rand::seq::SliceRandom;
 
 use crate::atoms::{AtomTable, fitted};
-use crate::base::{BaseEm, learn_base_watched};
+use crate::base::learn_base_watched;
 use crate::{
     BaseDistribution, Content, HbrecConfig, HbrecError, LikeMatrix, LikelihoodTable, Likes,
     ProbitItems, UserModel, Weights, em,
@@ -30,7 +29,6 @@ pub(super) fn infer_tau(
     weights: &mut Weights,
     watch: &Watch<'_>,
 ) -> Result<(), HbrecError> {
-    let mut part = watch.part("tau", 0.3);
     let mut users: Vec<usize> = (0..likes.n_users())
         .filter(|&user| !likes.user(user).is_empty())
         .collect();
@@ -40,32 +38,33 @@ pub(super) fn infer_tau(
         0 | 1 => 0,
         _ => ASKED.div_ceil(size).min(MOST_FOLDS),
     };
-    let mut asked = Asked::default();
-    for (at, fold) in (1..).zip(users.chunks(size).take(folds)) {
-        asked.add(likes, content, config, (fold, &weights.xi), watch)?;
+    if folds == 0 {
+        let _ = watch.part("tau", 0.3).report(0, 1.0, &[], &[]);
+        return Ok(());
+    }
+    let mut asked = LeftOut::default();
+    for fold in users.chunks(size).take(folds) {
+        let part = watch.part("tau", 0.3 / folds as f64);
+        asked.add(likes, content, config, (fold, &weights.xi), part)?;
         if watch.is_stopped() {
             weights.stop = Stop::Cancelled;
             return Ok(());
         }
-        let _ = part.report(at, at as f64 / folds as f64, &[], &[]);
     }
     let table = LikelihoodTable::new(likes.n_users(), &asked.rows, &asked.own)?;
-    if folds > 0 {
-        weights.tau = em::infer_tau(&table, weights, &asked.ln_evidence)?;
-    }
-    let _ = part.report(folds as u64, 1.0, &[], &[]);
+    weights.tau = em::infer_tau(&table, weights, &asked.ln_evidence)?;
     Ok(())
 }
 
 /// Users left out of a base, under it: ln P(D_j | theta_k) of each atom, and ln P(D_j).
 #[derive(Default)]
-struct Asked {
+struct LeftOut {
     rows: Vec<Vec<f64>>,
     own: Vec<Option<usize>>,
     ln_evidence: Vec<f64>,
 }
 
-impl Asked {
+impl LeftOut {
     /// Learns the base without these users, the atoms under it, and asks them. `xi`: atoms without weight say nothing.
     fn add(
         &mut self,
@@ -73,17 +72,14 @@ impl Asked {
         content: Option<&Content>,
         config: &HbrecConfig,
         (left_out, xi): (&[usize], &[f64]),
-        watch: &Watch<'_>,
+        mut part: Part<'_, '_>,
     ) -> Result<(), HbrecError> {
         let BaseDistribution::Learned(base) = &config.base else {
             return Ok(());
         };
         let others = likes.without(left_out);
-        let em = BaseEm::new(&others, content, base)?;
-        let learned = learn_base_watched(em, Vec::new(), base, |_, _| match watch.is_stopped() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        })?;
+        let memory = Checkpoint::in_memory([None]);
+        let learned = learn_base_watched((&others, content), base, &mut part, &memory)?;
         let model = ProbitItems::new(learned.prior.with_identity(config.identity)?);
         let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
         let data: Vec<&Likes> = active.iter().map(|&k| likes.user(k)).collect();

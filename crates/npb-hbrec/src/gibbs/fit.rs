@@ -2,7 +2,7 @@
 
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
 use npb_infer::storage::fingerprint;
-use npb_infer::{Saved, Stop, Trace, Watch, run_chains, stream};
+use npb_infer::{Chain, Chains, Sampler, Saved, Stop, Sweep, Trace, Watch, sample, stream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -15,19 +15,8 @@ const SCALARS: [&str; 3] = ["clusters", "concentration", "ln_likelihood"];
 const MODEL: &str = "hbrec/gibbs";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A chain: stored draws, trace, and how it ended. Also what a checkpoint holds of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GibbsChain<P> {
-    /// The last draw.
-    pub last: GibbsState<P>,
-    /// Draws stored, evenly spread over those kept.
-    pub draws: Vec<GibbsState<P>>,
-    /// Number of clusters, concentration and log-likelihood after every sweep.
-    pub trace: Trace,
-    /// Why it ended.
-    pub stop: Stop,
-}
+/// A chain: its last draw, those that it stored, and the trace of number of clusters, concentration and log-likelihood.
+pub type GibbsChain<P> = Chain<GibbsState<P>, GibbsState<P>>;
 
 /// The posterior of the infinite model, by several chains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,55 +73,58 @@ pub fn fit_gibbs_watched<U: GibbsModel<Data: Serialize>>(
     watch: &Watch<'_>,
 ) -> Result<GibbsFit<U::Parameter>, HbrecError> {
     config.validate()?;
-    let key = fingerprint(&(config, data, said_by(model, data, config)?))?;
-    let checkpoint =
-        watch.checkpoint::<GibbsChain<U::Parameter>>(MODEL, VERSION, key, config.chains)?;
-    let total = config.sweeps.total();
-    let run = |chain: u64| {
-        let at = chain as usize;
-        let mut reached = match checkpoint.reached(at) {
-            Some(reached) => {
-                check_chain(&reached, config, data.len())?;
-                reached
-            }
-            None => GibbsChain {
-                last: GibbsSampler::new(model, data, config, chain)?.state,
-                draws: Vec::new(),
-                trace: Trace::new(SCALARS),
-                stop: Stop::Cancelled,
-            },
-        };
-        let made = reached.trace.n_sweeps() as u64;
-        let last = reached.last.clone();
-        let mut sampler = GibbsSampler::resume(model, data, config, chain, last, made)?;
-        let mut part = watch.part(format!("chain {chain}"), 1.0 / config.chains as f64);
-        while sampler.n_sweeps() < total && !watch.is_stopped() {
-            sampler.sweep()?;
-            let sweep = sampler.n_sweeps();
-            reached.push(&sampler, config, sweep);
-            let values = reached.trace.row(reached.trace.n_sweeps() - 1);
-            let share = sweep as f64 / total as f64;
-            let told = part.report(sweep, share, reached.trace.names(), values);
-            checkpoint.offer(at, sweep, || reached.clone())?;
-            if told.is_break() {
-                break;
-            }
-        }
-        if sampler.n_sweeps() >= total {
-            reached.stop = Stop::Completed;
-        }
-        checkpoint.write(at, || reached.clone())?;
-        Ok::<_, HbrecError>(reached)
+    let key = fingerprint(&(config, data, told_apart_by(model, data, config)?))?;
+    let checkpoint = watch.checkpoint(MODEL, VERSION, key, config.chains)?;
+    let plan = Chains {
+        name: "chain",
+        chains: config.chains,
+        sweeps: config.sweeps,
+        stored_draws: config.stored_draws,
     };
+    let watch = (watch, 1.0);
+    let chains = sample::<GibbsSampler<'_, U>>(&plan, watch, &checkpoint, |chain, reached| {
+        let Some(reached) = reached else {
+            return GibbsSampler::new(model, data, config, chain);
+        };
+        check_chain(reached, config, data.len())?;
+        let (state, made) = (reached.state.clone(), reached.trace.n_sweeps() as u64);
+        GibbsSampler::resume(model, data, config, chain, state, made)
+    })?;
     Ok(GibbsFit {
         config: config.clone(),
         n_users: data.len(),
-        chains: run_chains(config.chains, run)?,
+        chains,
     })
 }
 
-/// What tells one model from another by what it says: a draw of the base distribution, and the evidence of each user.
-fn said_by<U: GibbsModel>(
+impl<U: GibbsModel> Sampler for GibbsSampler<'_, U> {
+    type State = GibbsState<U::Parameter>;
+    type Draw = GibbsState<U::Parameter>;
+    type Error = HbrecError;
+
+    fn names() -> Vec<String> {
+        SCALARS.map(str::to_owned).to_vec()
+    }
+
+    fn step(&mut self, _: Sweep, scalars: &mut [f64]) -> Result<(), HbrecError> {
+        self.sweep()?;
+        let clusters = self.state().parameters.len() as f64;
+        let concentration = self.state().concentration;
+        scalars.copy_from_slice(&[clusters, concentration, self.ln_likelihood()]);
+        Ok(())
+    }
+
+    fn state(&self) -> GibbsState<U::Parameter> {
+        self.state.clone()
+    }
+
+    fn draw(&self) -> GibbsState<U::Parameter> {
+        self.state.clone()
+    }
+}
+
+/// What tells one model from another: a draw of the base distribution, and the evidence of each user.
+fn told_apart_by<U: GibbsModel>(
     model: &U,
     data: &[&U::Data],
     config: &GibbsConfig,
@@ -147,35 +139,6 @@ fn said_by<U: GibbsModel>(
     ))
 }
 
-/// Whether the draw of a sweep is stored: the first of each of `stored_draws` equal parts of the kept ones.
-fn is_stored(config: &GibbsConfig, sweep: u64) -> bool {
-    if !config.sweeps.is_kept(sweep) {
-        return false;
-    }
-    let nth = (sweep - config.sweeps.burn_in) / config.sweeps.thin.max(1) - 1;
-    let (keep, stored) = (config.sweeps.keep, config.stored_draws as u64);
-    let part = |n: u64| (u128::from(n) * u128::from(stored) / u128::from(keep)) as u64;
-    stored >= keep || nth == 0 || part(nth) != part(nth - 1)
-}
-
-impl<P: Clone> GibbsChain<P> {
-    fn push<U: GibbsModel<Parameter = P>>(
-        &mut self,
-        sampler: &GibbsSampler<'_, U>,
-        config: &GibbsConfig,
-        sweep: u64,
-    ) {
-        let state = sampler.state();
-        let clusters = state.parameters.len() as f64;
-        self.trace
-            .push(&[clusters, state.concentration, sampler.ln_likelihood()]);
-        self.last = state.clone();
-        if is_stored(config, sweep) {
-            self.draws.push(state.clone());
-        }
-    }
-}
-
 fn check_chain<P>(
     chain: &GibbsChain<P>,
     config: &GibbsConfig,
@@ -184,15 +147,16 @@ fn check_chain<P>(
     let unfit = || HbrecError::State {
         what: "chain of the infinite model: trace and draws do not fit together".to_owned(),
     };
-    // Names first: a trace of no scalars could claim any number of sweeps.
+    // Names first: a trace of no scalars could claim any number of sweeps. A chain that was stopped before its first stored draw has the one it was at.
     let made = chain.trace.n_sweeps() as u64;
-    if chain.trace.names() != SCALARS || made > config.sweeps.total() {
+    let most = config.sweeps.n_kept(made).max(1);
+    if chain.trace.names() != SCALARS
+        || made > config.sweeps.total()
+        || chain.draws.len() as u64 > most
+    {
         return Err(unfit());
     }
-    if chain.draws.len() != (1..=made).filter(|&s| is_stored(config, s)).count() {
-        return Err(unfit());
-    }
-    let mut draws = chain.draws.iter().chain([&chain.last]);
+    let mut draws = chain.draws.iter().chain([&chain.state]);
     draws.try_for_each(|draw| draw.check(n_users))
 }
 
@@ -209,11 +173,7 @@ impl<P: Clone + Send + Sync> GibbsFit<P> {
 
     /// Completed, unless a chain was stopped early.
     pub fn stop(&self) -> Stop {
-        let stopped = self
-            .chains
-            .iter()
-            .find(|chain| chain.stop != Stop::Completed);
-        stopped.map_or(Stop::Completed, |chain| chain.stop)
+        Stop::of_all(self.chains.iter().map(|chain| chain.stop))
     }
 
     /// Split R-hat and effective sample sizes of number of clusters, concentration and log-likelihood.
@@ -224,9 +184,10 @@ impl<P: Clone + Send + Sync> GibbsFit<P> {
 
     /// Stored draws of all chains; the last ones where a run was stopped before any was stored.
     pub fn draws(&self) -> Vec<&GibbsState<P>> {
-        let stored: Vec<_> = self.chains.iter().flat_map(|chain| &chain.draws).collect();
+        let mut stored: Vec<_> = self.chains.iter().flat_map(|chain| &chain.draws).collect();
         if stored.is_empty() {
-            return self.chains.iter().map(|chain| &chain.last).collect();
+            // Files of earlier versions.
+            stored.extend(self.chains.iter().map(|chain| &chain.state));
         }
         stored
     }

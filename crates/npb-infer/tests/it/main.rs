@@ -5,6 +5,7 @@ mod joint;
 mod parallel;
 mod proofs;
 mod restart;
+mod runner;
 mod storage;
 mod stream;
 mod sweeps;

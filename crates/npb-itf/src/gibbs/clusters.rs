@@ -1,4 +1,4 @@
-//! Splits and merges of the clusters of rows at both levels. Equations: `docs/itf.md#split-and-merge`.
+//! Splits and merges of the clusters of rows at both levels (`docs/itf.md#split-and-merge`).
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dp::ln_label_probability;

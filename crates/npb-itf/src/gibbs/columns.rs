@@ -1,4 +1,4 @@
-//! Moves of columns between blocks, the top-level labels of new blocks proposed row by row.
+//! Moves of columns between blocks, the top-level labels of new blocks proposed row by row (`docs/itf.md#columns`).
 //!
 //! A column's lower labels stay; its lower sticks (with one level: its parameters) are integrated out. So a column with labels
 //! c_j has probability ∏_r P(its labels in cluster r) under any block's top-level labels, and the partition of the columns has a Chinese

@@ -1,4 +1,4 @@
-//! Top-level clusterings proposed from a launch state by Gibbs scans, with the probability of the last scan.
+//! Top-level clusterings proposed from a launch state by Gibbs scans, with the probability of the last scan (`docs/itf.md#columns`).
 //!
 //! Allocating rows one after the other from nothing goes wrong early on and ends in a poor clustering when there are many
 //! columns. Here rows start in the clusters of a launch clustering, which both directions of a move can compute, some scans

@@ -1,4 +1,4 @@
-//! Labels of rows at both levels, given sticks and parameters: rows in parallel, without truncation.
+//! Labels of rows at both levels, given sticks and parameters: rows in parallel, without truncation (`docs/itf.md#rows`).
 //!
 //! Every row has slice variables u_0 ~ U(0, ξ⁰ at c_0) and u_j ~ U(0, ξʲ at c_j), with ξ a decreasing sequence that does not depend on
 //! labels: 1 below K and η 2^−(k−K) from K on, K the number of sticks after which less than a small mass is left. Given the

@@ -134,7 +134,7 @@ impl<'d> ItfSampler<'d> {
     }
 
     /// Writes the monitored scalars, all but the last, which takes a draw.
-    pub(crate) fn summarise(&self, scalars: &mut [f64; SCALARS.len()]) {
+    pub(crate) fn summarise(&self, scalars: &mut [f64]) {
         let occupied =
             |labels: &[u32]| collapsed::counts(labels).iter().filter(|&&m| m > 0).count() as f64;
         let labels = (0..self.state.columns.len()).map(|j| self.state.labels(j));

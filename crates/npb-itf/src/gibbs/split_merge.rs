@@ -1,6 +1,4 @@
-//! Splits and merges of clusters: rows are allocated one after the other (Dahl 2005, "Sequentially-allocated merge-split sampler").
-//!
-//! Equations: `docs/itf.md#split-and-merge`, `docs/itf.md#allocation`.
+//! Splits and merges of clusters: rows are allocated one after the other (Dahl 2005, "Sequentially-allocated merge-split sampler", `docs/itf.md#allocation`).
 
 use npb_infer::Xoshiro256PlusPlus;
 use rand::RngExt;

@@ -1,4 +1,4 @@
-//! Starting values. Equations: `docs/itf.md#start`.
+//! Starting values (`docs/itf.md#start`).
 
 use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};

@@ -1,4 +1,4 @@
-//! Swaps of label names, sticks integrated out. Equations: `docs/itf.md#swaps`.
+//! Swaps of label names, sticks integrated out (`docs/itf.md#swaps`).
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::parallel;

@@ -1,4 +1,4 @@
-//! Vectors of numbers, with levels beside them, that depend on each other within a cluster. Equations: `docs/itf.md#columns-that-share-a-joint-law-ours`.
+//! Vectors of numbers, with levels beside them, that depend on each other within a cluster (`docs/itf.md#columns-that-share-a-joint-law-ours`).
 
 mod densities;
 mod parts;

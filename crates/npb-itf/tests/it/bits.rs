@@ -1,10 +1,13 @@
 //! Equal bits for any number of threads, and after stop and resume.
 
-use std::ops::ControlFlow;
-
-use npb_infer::storage;
+use npb_data::{MixedColumn, MixedTable};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
-use npb_itf::{Checkpoint, ItfConfig, ItfData, ItfMove, ItfRun, Saved, Structure, fit};
+use npb_infer::watch::Progress;
+use npb_infer::{Watch, storage};
+use npb_itf::{
+    ChainSummary, Draw, Grouping, ItfConfig, ItfData, ItfMove, ItfSampler, ItfState, Saved,
+    Structure, fit, fit_data, fit_watched,
+};
 
 use crate::tables::{ALL, grouped, short};
 
@@ -29,43 +32,17 @@ fn a_resumed_run_ends_in_the_same_bits() {
 
 fn resumes(data: &ItfData) {
     let config = short(Structure::TensorBlocks);
-    let advance = |run: &mut ItfRun<'_>, n: u64| {
-        if n == 0 {
-            return;
-        }
-        let end = run.sampler().n_sweeps() + n;
-        run.run(|report, _| match report.sweep == end {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        });
+    let advance = |sampler: &mut ItfSampler<'_>, n: u64| (0..n).for_each(|_| sampler.sweep());
+    let save = |sampler: &ItfSampler<'_>| {
+        let present = (sampler.state(), sampler.n_sweeps(), sampler.draw());
+        storage::to_bytes("run", "0", &present).unwrap()
     };
-    let save = |run: &ItfRun<'_>| storage::to_bytes("run", "0", &run.checkpoint()).unwrap();
     let load = |bytes: &[u8]| {
-        let checkpoint: Checkpoint = storage::from_bytes("run", bytes).unwrap();
-        ItfRun::resume(data, config.clone(), checkpoint).unwrap()
+        let (state, sweeps, _): (ItfState, u64, Draw) = storage::from_bytes("run", bytes).unwrap();
+        ItfSampler::resume(data, config.clone(), 1, state, sweeps).unwrap()
     };
-    let start = || ItfRun::new(data, config.clone(), 1).unwrap();
+    let start = || ItfSampler::new(data, config.clone(), 1).unwrap();
     same_bits_when_resumed(11, &[0, 1, 4, 7, 10], start, advance, save, load).unwrap();
-}
-
-/// What a watcher sees is the run after the sweep: its trace, and a checkpoint that the run goes on from.
-#[test]
-fn a_watcher_can_take_a_checkpoint() {
-    let data = ItfData::from_table(&grouped(40, 1, 3)).unwrap();
-    let config = short(Structure::TensorBlocks);
-    let mut whole = ItfRun::new(&data, config.clone(), 0).unwrap();
-    let mut taken = None;
-    whole.run(|report, run| {
-        assert_eq!(run.trace().n_sweeps() as u64, report.sweep);
-        if report.sweep == 6 {
-            taken = Some(run.checkpoint());
-        }
-        ControlFlow::Continue(())
-    });
-    let mut rest = ItfRun::resume(&data, config, taken.unwrap()).unwrap();
-    rest.run(|_, _| ControlFlow::Continue(()));
-    let bytes = |run: &ItfRun<'_>| storage::to_bytes("run", "0", &run.checkpoint()).unwrap();
-    assert_eq!(bytes(&whole), bytes(&rest));
 }
 
 /// The paper's schedule has its log likelihood traced like any other.
@@ -77,9 +54,12 @@ fn every_schedule_is_traced() {
             moves,
             ..short(Structure::Tensor)
         };
-        let mut run = ItfRun::new(&data, config, 0).unwrap();
-        run.run(|_, _| ControlFlow::Continue(()));
-        assert!(run.trace().column(0).all(|ln| ln.is_finite() && ln < 0.0));
+        let fit = fit_data(&data, &config).unwrap();
+        let traced = |chain: &ChainSummary| {
+            let mut ln = chain.trace.column(0);
+            ln.all(|ln| ln.is_finite() && ln < 0.0)
+        };
+        assert!(fit.chains().iter().all(traced));
     }
 }
 
@@ -97,5 +77,29 @@ fn of_answers_to_single_rows() {
             let own = own.map(|own| (&own.expected, &own.lower, &own.upper));
             assert_eq!(own, Some((&cell.expected, &cell.lower, &cell.upper)));
         }
+    }
+}
+
+/// With groups to look for, and with a single column, for which there are none.
+#[test]
+fn the_share_of_the_work_rises_to_one() {
+    let x = MixedColumn::Real((0..40).map(|i| Some(f64::from(i % 7))).collect());
+    let single = MixedTable::new(vec!["x".into()], vec![x]).unwrap();
+    for table in [single, grouped(40, 1, 5)] {
+        let config = ItfConfig {
+            groups: Grouping::Found,
+            ..short(Structure::TensorBlocks)
+        };
+        let mut shares = Vec::new();
+        let watch = Watch::new(|progress: &Progress<'_>| {
+            shares.push(progress.share);
+            std::ops::ControlFlow::Continue(())
+        });
+        fit_watched(&table, &config, &watch).unwrap();
+        drop(watch);
+        assert!(
+            shares.is_sorted() && shares.last() == Some(&1.0),
+            "{shares:?}"
+        );
     }
 }

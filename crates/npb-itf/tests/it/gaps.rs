@@ -2,13 +2,13 @@
 //! conditional law given the parts that are left, and returns observed parts as they were given.
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
-use npb_infer::{SweepPlan, Xoshiro256PlusPlus};
+use npb_infer::{Sampler, Stop, SweepPlan, Trace, Xoshiro256PlusPlus};
 use npb_itf::kernels::{
     Bernoulli, BernoulliData, Cells, Column, Curve, CurveData, DiagonalNormal, DiagonalNormalData,
     FullNormal, FullNormalData, Network, NetworkData, Series, SeriesData, Wavelet,
 };
 use npb_itf::{
-    Grouping, ItfConfig, ItfData, ItfFit, ItfMove, ItfRows, ItfRun, ItfSampler, ItfState,
+    Grouping, ItfChain, ItfConfig, ItfData, ItfFit, ItfMove, ItfRows, ItfSampler, ItfState,
     Structure, fit, fit_data,
 };
 use rand::RngExt;
@@ -685,9 +685,13 @@ fn cells_of_a_table_share_its_parameters() {
                 sampler.draw()
             })
             .collect();
-        let mut run = ItfRun::new(&data, config.clone(), 0).unwrap().finish();
-        run.draws = draws;
-        let fit = ItfFit::new(&data, &config, vec![run]).unwrap();
+        let chain = ItfChain {
+            state: sampler.into_state(),
+            draws,
+            trace: Trace::new(<ItfSampler<'_> as Sampler>::names()),
+            stop: Stop::Completed,
+        };
+        let fit = ItfFit::new(&data, &config, vec![chain]).unwrap();
         let tables = fit.impute_draws(&table, 300, true).unwrap();
         let half = |t: &MixedTable, side: usize| {
             let holes = (40 + side..160).step_by(2);

@@ -2,11 +2,12 @@
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 use npb_infer::testing::{attack_file, same_bits_on_threads};
-use npb_infer::{SweepPlan, Xoshiro256PlusPlus};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Chains, SweepPlan, Watch, Xoshiro256PlusPlus, sample};
 use npb_itf::kernels::{Cells, Column, FullNormal};
 use npb_itf::{
-    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfRun, ItfSampler, Kernel,
-    Saved, Structure, fit, fit_data,
+    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfSampler, Kernel, Saved,
+    Structure, fit, fit_data,
 };
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
@@ -826,12 +827,17 @@ fn data_are_grouped_as_a_fit_groups_them() {
         };
         let whole = fit_data(&data, &config).unwrap();
         let grouped = data.grouped(&config).unwrap();
-        let chains = (0..config.chains as u64).map(|chain| {
-            let mut run = ItfRun::new(&grouped, config.clone(), chain).unwrap();
-            run.run(|_, _| std::ops::ControlFlow::Continue(()));
-            run.finish()
+        let plan = Chains {
+            name: "chain",
+            chains: config.chains,
+            sweeps: config.sweeps,
+            stored_draws: config.sweeps.keep,
+        };
+        let memory = Checkpoint::in_memory(vec![None; config.chains]);
+        let chains = sample(&plan, (&Watch::none(), 1.0), &memory, |chain, _| {
+            ItfSampler::new(&grouped, config.clone(), chain)
         });
-        let by_hand = ItfFit::new(&grouped, &config, chains.collect()).unwrap();
+        let by_hand = ItfFit::new(&grouped, &config, chains.unwrap()).unwrap();
         assert_eq!(whole.to_bytes().unwrap(), by_hand.to_bytes().unwrap());
     }
 }

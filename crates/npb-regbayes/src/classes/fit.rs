@@ -1,11 +1,9 @@
 //! A fitted iLSVM.
 
-use std::ops::ControlFlow;
-
 use npb_data::{Labels, Table};
 use npb_infer::storage::fingerprint;
-use npb_infer::watch::Part;
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch};
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{Saved, Stop, Variational, VbOutcome, VbReport, VbRun, Watch};
 use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -137,14 +135,7 @@ pub fn fit_watched(
     let key = fingerprint(&(inputs, labels, config))?;
     let checkpoint = watch.checkpoint(CHECKPOINT, IlsvmFit::VERSION, key, 1)?;
     let mut run = prepared.run(labels, config);
-    let outcome = vb::run(
-        &mut run.alternation,
-        checkpoint.reached(0),
-        config,
-        &mut part,
-        // Stopped before its first iteration: there is nothing to go on from.
-        (!watch.is_stopped()).then_some(&checkpoint),
-    )?;
+    let outcome = vb::run(&mut run.alternation, None, config, (&mut part, &checkpoint))?;
     Ok(run.finish(outcome))
 }
 
@@ -200,6 +191,7 @@ impl PreparedClasses {
 /// use npb_regbayes::IlsvmConfig;
 /// use npb_regbayes::classes::{IlsvmVb, PreparedClasses};
 /// use npb_regbayes::npb_data::{Labels, Table};
+/// use npb_regbayes::npb_infer::Watch;
 /// let value = |n: usize, d: usize| if n % 2 == d % 2 { 2.0 } else { 0.0 } + ((n * (d + 3)) % 5) as f64 / 5.0;
 /// let inputs = Table::complete(30, 6, (0..180).map(|k| value(k / 6, k % 6)).collect())?;
 /// let labels = Labels::from_strings(&(0..30).map(|n| Some(["even", "odd"][n % 2])).collect::<Vec<_>>());
@@ -208,7 +200,7 @@ impl PreparedClasses {
 /// let mut run = IlsvmVb::new(&prepared, &labels, &config)?;
 /// let first = run.step()?;
 /// assert!(run.step()? >= first - 1e-9);                  // minus the objective
-/// let model = run.run(|_, _| std::ops::ControlFlow::Continue(()))?;
+/// let model = run.run(&Watch::none())?;
 /// assert_eq!(model.scores().class(3), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -30,7 +30,7 @@ fn entropy(p: f64) -> f64 {
 }
 
 impl Factors<'_> {
-    /// Terms of the bound of `ln p(X)` (plus `ln p(alpha)`), R (4.4) with ERRATA; their sum is what unsupervised updates raise.
+    /// Terms of the bound of `ln p(X)` (plus `ln p(alpha)`), R (4.4), corrected; their sum is what unsupervised updates raise.
     pub(crate) fn elbo_terms(&self) -> Vec<f64> {
         let (items, state) = (self.items, &self.state);
         let n = items.n_observed as f64;

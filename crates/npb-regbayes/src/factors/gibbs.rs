@@ -85,7 +85,7 @@ impl Default for IbpGibbsConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IbpDraw {
-    /// `ln pi_k`, falling.
+    /// `ln pi_k`, in descending order.
     pub ln_weights: Vec<f64>,
     /// `z_ik`, 0 or 1: K x I.
     #[serde(with = "npb_linalg::saved")]

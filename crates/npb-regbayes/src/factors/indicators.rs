@@ -1,4 +1,4 @@
-//! `q(Z)`: R (27), (33) and ERRATA on them. Equations: `docs/regbayes.md#indicators`, `docs/regbayes.md#what-labels-do-to-indicators`.
+//! `q(Z)`: R (27), (33), corrected (`docs/regbayes.md#updates`).
 
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;

@@ -1,4 +1,4 @@
-//! Where the indicators start: signed singular directions (ERRATA R: at `psi = 1/2` without loadings one sits near a symmetric saddle).
+//! Where the indicators start: signed singular directions (at `psi = 1/2` without loadings one sits near a symmetric saddle).
 
 use npb_infer::stream;
 use npb_linalg::faer::Mat;

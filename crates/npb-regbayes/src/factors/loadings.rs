@@ -1,4 +1,4 @@
-//! `q(W)`: R (25), (31) and ERRATA on them. Equations: `docs/regbayes.md#loadings`.
+//! `q(W)`: R (25), (31), corrected (`docs/regbayes.md#updates`).
 
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;
@@ -194,7 +194,7 @@ impl<'a> Block<'a> {
 
 /// Loadings of observations that were not there at the fit, from what is observed of them: exact, `I K^2 + K^3` where there are holes.
 ///
-/// `indicators`: K x I; `values`, `seen`: one observation, I entries. Source: ERRATA R on (25), with `E[Z'Z]` of the observed items.
+/// `indicators`: K x I; `values`, `seen`: one observation, I entries. Source: R (25), corrected, with `E[Z'Z]` of the observed items.
 pub(crate) fn infer_mean(
     state: &FactorState,
     precision: f64,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calibration::{Curve, Scored, expected_f1};
 use super::config::{Decisions, LabelInputs, LabelsConfig};
-use super::held_out::{Asked, Found};
+use super::held_out::{Found, HeldOutTargets};
 use super::members::{Block, Member, blocks, combined, squared_distances};
 use crate::columns::Columns;
 use crate::config::{IlsvmConfig, LabelUpdate};
@@ -201,7 +201,7 @@ fn asked(
     data: &TaskData,
     prepared: &PreparedTasks,
     config: &LabelsConfig,
-) -> Result<Asked, RegBayesError> {
+) -> Result<HeldOutTargets, RegBayesError> {
     let rows = &prepared.core.rows;
     let mut places = vec![0; data.n_rows()];
     rows.iter()
@@ -218,7 +218,7 @@ fn asked(
         ..config.latent.clone()
     };
     let goal = |task| Goal::new(task, &places, prepared.units, &latent);
-    Ok(Asked {
+    Ok(HeldOutTargets {
         goals: data.tasks.iter().map(goal).collect(),
         folds,
         n_folds,
@@ -229,7 +229,7 @@ fn asked(
 }
 
 fn reports(
-    asked: &Asked,
+    asked: &HeldOutTargets,
     blocks: &[Block],
     found: &[Found],
     weights: &[Vec<f64>; 2],
@@ -448,7 +448,7 @@ struct Terms {
 impl Terms {
     /// Solves the machines that have weight on all rows of a task, and takes their weights as stacking and calibration have them.
     fn of(
-        asked: &Asked,
+        asked: &HeldOutTargets,
         m: usize,
         (blocks, found, weights): (&[Block], &[Found], &[f64]),
         limits: &MachineLimits,
@@ -495,7 +495,7 @@ fn add(scores: &mut [f64], weights: &[f64], values: &[f64]) {
 }
 
 /// Where labels become yeses, by calibrated held-out scores; 0 for numbers.
-fn thresholds(asked: &Asked, terms: &[Terms], decisions: Decisions) -> Vec<f64> {
+fn thresholds(asked: &HeldOutTargets, terms: &[Terms], decisions: Decisions) -> Vec<f64> {
     let labels: Vec<usize> = (0..terms.len()).filter(|&m| asked.kind(m) == 0).collect();
     let scored: Vec<Vec<Scored>> = (labels.iter())
         .map(|&m| asked.scored(m, &terms[m].held_out))

@@ -24,8 +24,8 @@ const RISES: usize = 2;
 /// Members, with repetition, that a stack is made of.
 const ROUNDS: usize = 20;
 
-/// What is asked of training rows, whoever looks at them.
-pub(super) struct Asked {
+/// Targets of the training rows, and the fold that each is held out in.
+pub(super) struct HeldOutTargets {
     /// At cost 1.
     pub(super) goals: Vec<Goal>,
     /// Fold of each training row.
@@ -49,7 +49,7 @@ pub(super) struct Found {
     pub(super) curves: Vec<Curve>,
 }
 
-impl Asked {
+impl HeldOutTargets {
     /// 0 for labels, 1 for numbers.
     pub(super) fn kind(&self, m: usize) -> usize {
         match self.goals[m].targets {

@@ -8,7 +8,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::calibration::Curve;
 use super::config::{LabelInputs, LabelsConfig};
-use super::held_out::{Asked, Found};
+use super::held_out::{Found, HeldOutTargets};
 use super::members::{Block, Member, blocks, combined};
 use crate::inputs::Inputs;
 use crate::loss::Slack;
@@ -36,12 +36,12 @@ fn config(inputs: LabelInputs, landmarks: usize) -> LabelsConfig {
 }
 
 /// One label that is the sign of the sum of the first two inputs, but for some rows, with such costs.
-fn asked(x: &Mat<f64>, costs: impl Fn(bool) -> f64) -> Asked {
+fn asked(x: &Mat<f64>, costs: impl Fn(bool) -> f64) -> HeldOutTargets {
     let n = x.ncols();
     let positive: Vec<bool> = (0..n)
         .map(|n| (x[(0, n)] + x[(1, n)] > 0.3) != (n % 7 == 0))
         .collect();
-    Asked {
+    HeldOutTargets {
         goals: vec![Goal {
             places: (0..n).collect(),
             costs: positive.iter().map(|&y| costs(y)).collect(),
@@ -56,7 +56,7 @@ fn asked(x: &Mat<f64>, costs: impl Fn(bool) -> f64) -> Asked {
 }
 
 /// Weights of a machine on all rows of a block at C = 1, and its scores.
-fn solved(asked: &Asked, block: &Block) -> (Vec<f64>, Vec<f64>) {
+fn solved(asked: &HeldOutTargets, block: &Block) -> (Vec<f64>, Vec<f64>) {
     let inputs = Inputs::dense(&block.rows, block.width).unwrap();
     let machine = Machine::new(inputs.with_ones(1.0).unwrap());
     let solution = asked.solve(&machine, (0, 1.0, None), None, &WELL).unwrap();

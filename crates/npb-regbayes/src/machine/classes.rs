@@ -2,7 +2,7 @@
 //!
 //! With `s = sum_y omega_y`, `A = |x|^2` and everything else fixed, the best duals of a row minimise
 //! `A/2 (sum_y omega_y^2 + s^2) - sum_y b_y omega_y + h s^2 / 2`, `omega >= 0`, and with linear slack `s <= C`
-//! (R 34; ERRATA R: the sum over wrong classes is at most `C`, and with squared slack `h = 1/(2 C)`). So `omega_y = max(0, b_y - level) / A`, with
+//! (R 34, corrected: the sum over wrong classes is at most `C`, and with squared slack `h = 1/(2 C)`). So `omega_y = max(0, b_y - level) / A`, with
 //! `level = (A + h) s` or the one that makes `s = C`.
 
 use pulp::Simd;

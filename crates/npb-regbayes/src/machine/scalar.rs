@@ -2,7 +2,7 @@
 //!
 //! With signed duals `b_n` (`w = sum b_n x_n`) both read
 //! `max -|w|^2/2 + sum_n (t_n b_n - epsilon |b_n| - h_n b_n^2 / 2)`, `low_n <= b_n <= high_n`: a binary target has `t = y`, `epsilon = 0` and duals of the
-//! sign of `y` only (R Lemma 9), a real one has both signs (Lemma 11, ERRATA: signed `omega`).
+//! sign of `y` only (R Lemma 9), a real one has both signs (Lemma 11, `omega` signed).
 
 use pulp::Simd;
 

@@ -1,12 +1,10 @@
 //! A fitted MT-iLSVM.
 
-use std::ops::ControlFlow;
-
 use npb_data::Table;
 use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
-use npb_infer::watch::Part;
-use npb_infer::{Saved, Stop, VbLimits, VbOutcome, VbReport, Watch};
+use npb_infer::watch::{Checkpoint, Part};
+use npb_infer::{Saved, Stop, Variational, VbOutcome, VbReport, VbRun, Watch};
 use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -191,14 +189,7 @@ pub(crate) fn fit_some(
     let key = fingerprint(&(&data.inputs, &data.tasks, config))?;
     let checkpoint = watch.checkpoint(CHECKPOINT, MtIlsvmFit::VERSION, key, 1)?;
     let mut run = prepared.run(tasks, config);
-    let outcome = vb::run(
-        &mut run.alternation,
-        checkpoint.reached(0),
-        config,
-        &mut part,
-        // Stopped before its first iteration: there is nothing to go on from.
-        (!watch.is_stopped()).then_some(&checkpoint),
-    )?;
+    let outcome = vb::run(&mut run.alternation, None, config, (&mut part, &checkpoint))?;
     let fit = run.finish(outcome);
     Ok((fit, prepared))
 }
@@ -281,6 +272,7 @@ impl PreparedTasks {
 /// ```
 /// use npb_regbayes::IlsvmConfig;
 /// use npb_regbayes::npb_data::Table;
+/// use npb_regbayes::npb_infer::Watch;
 /// use npb_regbayes::tasks::{MtIlsvmVb, PreparedTasks, Task, TaskData};
 /// let value = |n: usize, d: usize| ((n * (2 * d + 3) + d * d) % 7) as f64 - 3.0;
 /// let inputs = Table::complete(40, 4, (0..160).map(|k| value(k / 4, k % 4)).collect())?;
@@ -291,10 +283,7 @@ impl PreparedTasks {
 /// let mut run = MtIlsvmVb::new(&prepared, &data, &config)?;
 /// let first = run.step()?;
 /// assert!(run.step()? >= first - 1e-9);                  // minus the objective
-/// let model = run.run(|report, state| {
-///     assert!(report.iteration > 2 && state.n_features() > 0);
-///     std::ops::ControlFlow::Continue(())
-/// })?;
+/// let model = run.run(&Watch::none())?;
 /// assert!(model.trace.len() >= 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,7 +1,8 @@
 //! Cross-validation of the cost C of MT-iLSVM, of its class costs, and of thresholds for its labels.
 
 use npb_data::splits::{Split, k_fold};
-use npb_infer::{Watch, stream};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Variational, Watch, stream};
 use serde::{Deserialize, Serialize};
 
 use super::data::{Task, TaskData, TaskTargets};
@@ -351,7 +352,7 @@ fn f1([tp, fp, fne, _]: [f64; 4]) -> f64 {
     }
 }
 
-/// Scores of a label, falling, and how many of the first are positive.
+/// Scores of a label in descending order, and how many of the first are positive.
 struct Ranked {
     scores: Vec<f64>,
     hits: Vec<f64>,
@@ -488,7 +489,8 @@ fn one_fold(
     let mut run = prepared.core.alternation(labels, &config);
     let nobody = Watch::none();
     let mut part = nobody.part("fit", 1.0);
-    vb::run(&mut run, before, &config, &mut part, None)?;
+    let memory = Checkpoint::in_memory([None]);
+    vb::run(&mut run, before, &config, (&mut part, &memory))?;
     let indicators = &run.factors.state.indicators;
     let rows = machine_rows(&prepared.core.inputs, indicators, &prepared.core.appended);
     let width = rows.len() / data.n_rows();
@@ -502,7 +504,11 @@ fn one_fold(
         places.map(score).collect()
     });
     let scores = scores.collect();
-    Ok((scores, run.reached(&[])))
+    let reached = Reached {
+        iteration: 0,
+        ..run.state()
+    };
+    Ok((scores, reached))
 }
 
 /// [`cross_validate`], then a fit at the best cost, with its thresholds. `watch` hears of both; a checkpoint is of the last fit.

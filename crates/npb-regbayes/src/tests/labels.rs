@@ -35,7 +35,7 @@ fn never_rises<S: Supervision>(
                 alternation.sweep(1).unwrap();
             }
             _ => {
-                alternation.step(1).unwrap();
+                alternation.iterate(1).unwrap();
             }
         }
         let objective = alternation.objective();

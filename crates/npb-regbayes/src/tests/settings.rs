@@ -319,7 +319,7 @@ fn the_objective_weighs_labels_against_inputs() {
         .core
         .alternation(TaskMargins::new(problem), &config);
     run.solve().unwrap();
-    run.step(1).unwrap();
+    run.iterate(1).unwrap();
     let state = &run.factors.state;
     let k = state.n_features();
     let mut total = 0.0;
@@ -348,7 +348,7 @@ fn the_objective_weighs_labels_against_inputs() {
     let problem = problem_of(&prepared, &labels, &config);
     let mut run = prepared.0.alternation(ClassMargins::new(problem), &config);
     run.solve().unwrap();
-    run.step(1).unwrap();
+    run.iterate(1).unwrap();
     let state = &run.factors.state;
     let k = state.n_features();
     let w = run.labels.solution.as_ref().unwrap().weights.clone();
@@ -397,7 +397,7 @@ fn iterations_make_so_many_sweeps() {
             run
         };
         let (mut by_step, mut by_hand) = (run(), run());
-        by_step.step(1).unwrap();
+        by_step.iterate(1).unwrap();
         for _ in 0..inner_sweeps {
             let (_, moved) = by_hand.sweep(1).unwrap();
             assert!(moved);

@@ -184,7 +184,8 @@ impl Documents {
 }
 
 impl Documents {
-    /// `sum_n E[zbar_n zbar_n']` over documents of positive cost: `V^-2 (diag s + s s' - sum_v c_v phi_v phi_v')`, `s = sum_v c_v phi_v` (ERRATA R).
+    /// `sum_n E[zbar_n zbar_n']` over documents of positive cost: `V^-2 (diag s + s s' - sum_v c_v phi_v phi_v')`, `s = sum_v c_v phi_v`
+    /// (`docs/regbayes.md#medlda`).
     pub(crate) fn second_moments(&self, pass: &Pass<'_>, costs: &[f64]) -> Mat<f64> {
         let k = pass.weights.n_topics;
         let n_docs = pass.documents.n_rows();

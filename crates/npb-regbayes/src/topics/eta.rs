@@ -154,7 +154,7 @@ impl Setting<'_> {
         machine.solve(&Problem { targets, costs }, warm, &limits)
     }
 
-    /// The full form: `q(eta) = N(S a, S)`, `S = (I + sum E[zz'] / delta^2)^-1`, `a = sum_n (y_n / delta^2 + omega_n) E z_n` (ERRATA R).
+    /// The full form: `q(eta) = N(S a, S)`, `S = (I + sum E[zz'] / delta^2)^-1`, `a = sum_n (y_n / delta^2 + omega_n) E z_n` (R appendix B, corrected, `docs/regbayes.md#medlda`).
     ///
     /// With `S^-1 = R R'` and `eta = R'^-1 (v_0 + u)`, `v_0 = R^-1 sum y_n E z_n / delta^2`, this is the machine for `u` on inputs `R^-1 E z_n` and targets
     /// `y_n - v_0' R^-1 E z_n`.
@@ -216,7 +216,7 @@ impl Setting<'_> {
     }
 }
 
-/// `y mu / delta^2 - ((V - 1) A zbar + diag(A) / 2) / (V delta^2)` with `A = E[eta eta']` (ERRATA R; the tokens of a document share one tilt, so that
+/// `y mu / delta^2 - ((V - 1) A zbar + diag(A) / 2) / (V delta^2)` with `A = E[eta eta']` (R appendix B, corrected; the tokens of a document share one tilt, so that
 /// "all other tokens" are `(V - 1) zbar`).
 pub(super) fn add_likelihood(
     mean: &[f64],

@@ -1,7 +1,7 @@
 //! A fitted model: topics, what they say of a response, and new documents.
 
 use npb_data::{Rating, Ratings};
-use npb_infer::{Stop, VbReport, Watch};
+use npb_infer::{Stop, Variational, VbReport, Watch, maximise};
 use npb_linalg::faer::Mat;
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
@@ -239,12 +239,18 @@ impl MedLdaFit {
 const FOLD_IN_ITERATIONS: usize = 100;
 const FOLD_IN_TOLERANCE: f64 = 1e-5;
 
-/// What a checkpoint holds.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reached {
-    state: State,
-    trace: Vec<VbReport>,
+/// The bound is minus the objective.
+impl Variational for MedLdaVb<'_> {
+    type State = State;
+    type Error = RegBayesError;
+
+    fn step(&mut self) -> Result<f64, RegBayesError> {
+        Ok(-MedLdaVb::step(self)?)
+    }
+
+    fn state(&self) -> State {
+        self.state.clone()
+    }
 }
 
 impl MedLdaVb<'_> {
@@ -252,45 +258,20 @@ impl MedLdaVb<'_> {
     ///
     /// # Errors
     /// As [`step`](Self::step); a checkpoint that cannot be read or written or is of another fit.
-    pub fn run(mut self, watch: &Watch<'_>) -> Result<MedLdaFit, RegBayesError> {
+    pub fn run(self, watch: &Watch<'_>) -> Result<MedLdaFit, RegBayesError> {
         let config = *self.config();
-        let names = ["objective".to_owned()];
-        let mut part = watch.part("run", 1.0);
         let version = env!("CARGO_PKG_VERSION");
         let checkpoint = watch.checkpoint("npb-regbayes/medlda-run", version, self.key()?, 1)?;
-        let mut trace = Vec::new();
-        if let Some(Reached { state, trace: made }) = checkpoint.reached(0) {
-            self.resume(state)?;
-            trace = made;
-        }
-        let stop = loop {
-            if let Some(stop) = config.limits.reached(&trace) {
-                break stop;
-            }
-            let elbo = -self.step()?;
-            let iteration = self.state.iteration;
-            let change = |before: &VbReport| (elbo - before.elbo).abs() / elbo.abs().max(1.0);
-            trace.push(VbReport {
-                iteration,
-                elbo,
-                rel_change: trace.last().map_or(f64::INFINITY, change),
-            });
-            let reached = || Reached {
-                state: self.state.clone(),
-                trace: trace.clone(),
-            };
-            checkpoint.offer(0, iteration, reached)?;
-            let done = match config.limits.reached(&trace) {
-                Some(_) => 1.0,
-                None => iteration as f64 / config.limits.max_iterations as f64,
-            };
-            if part.report(iteration, done, &names, &[-elbo]).is_break() {
-                checkpoint.write(0, reached)?;
-                break Stop::Cancelled;
-            }
+        let (limits, mut part) = (config.limits, watch.part("run", 1.0));
+        let begin = |reached: Option<State>| {
+            let mut run = self;
+            reached.map_or(Ok(()), |state| run.resume(state))?;
+            Ok(run)
         };
-        self.second_stage()?;
-        let state = self.state;
+        let objective = "minus_objective";
+        let (mut run, outcome) = maximise(&limits, objective, &mut part, (&checkpoint, 0), begin)?;
+        run.second_stage()?;
+        let state = run.state;
         Ok(MedLdaFit {
             config,
             topics: state.topics,
@@ -298,10 +279,10 @@ impl MedLdaVb<'_> {
             mean: state.mean,
             covariance: state.covariance,
             noise: state.noise,
-            units: self.units,
+            units: run.units,
             shares: state.shares,
-            trace,
-            stop,
+            trace: outcome.trace,
+            stop: outcome.stop,
         })
     }
 }

@@ -41,7 +41,7 @@ pub struct MedLdaVb<'d> {
 /// The variational posterior, and what the next step begins from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct State {
+pub struct State {
     pub(crate) iteration: u64,
     pub(crate) alpha: f64,
     /// `n_words x n_topics`, parameters of Dirichlet posteriors.

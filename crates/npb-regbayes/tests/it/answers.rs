@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use npb_infer::{Stop, VbLimits, VbReport};
+use npb_infer::watch::Progress;
+use npb_infer::{Stop, VbLimits, VbReport, Watch};
 use npb_regbayes::classes::{self, IlsvmVb, PreparedClasses};
 use npb_regbayes::npb_data::{Labels, Mask, Table};
 use npb_regbayes::npb_linalg::{Cholesky, dot, faer::Mat};
@@ -619,7 +620,6 @@ fn runs_by_hand_are_fits_and_end_at_their_limits() {
         max_iterations,
         tolerance,
     };
-    let go_on = |_: &VbReport, _: &FactorState| ControlFlow::Continue(());
     let (table, labels, _) = class_data(0.1);
     let config = IlsvmConfig {
         limits: limits(5, 0.0),
@@ -637,14 +637,14 @@ fn runs_by_hand_are_fits_and_end_at_their_limits() {
     }
     assert_eq!(run.state().n_items(), 40);
     let mut seen = Vec::new();
-    let whole = run
-        .run(|report, state| {
-            seen.push((report.iteration, state.n_items()));
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    assert_eq!(seen, [(4, 40), (5, 40)]);
-    assert_eq!(whole, fit);
+    let watch = Watch::new(|progress: &Progress<'_>| {
+        seen.push(progress.step);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(run.run(&watch).unwrap(), fit);
+    drop(watch);
+    // Where it was left, and what it made.
+    assert_eq!(seen, [3, 4, 5]);
     let tolerant = IlsvmConfig {
         limits: limits(500, 1e-4),
         ..config.clone()
@@ -673,7 +673,7 @@ fn runs_by_hand_are_fits_and_end_at_their_limits() {
         near(run.trace()[at].elbo, fit.trace[at].elbo, "trace of tasks");
     }
     assert_eq!(run.state().n_observations(), 40);
-    assert_eq!(run.run(go_on).unwrap(), fit);
+    assert_eq!(run.run(&Watch::none()).unwrap(), fit);
     let tolerant = IlsvmConfig {
         limits: limits(500, 1e-4),
         ..config.clone()

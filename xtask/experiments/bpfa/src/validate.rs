@@ -8,7 +8,7 @@ use npb_bpfa::{
     SpikePrior, UsagePrior, fit,
 };
 use npb_infer::testing::JointModel;
-use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{Beta, Gamma};
 use npb_priors::{GammaPrior, beta_bernoulli::WeightPrior};
 use rand::{Rng, RngExt};
@@ -167,7 +167,7 @@ impl Model {
 
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> Result<BpfaState> {
         let rows = self.rows(|_| 0.0)?;
-        let mut state = BpfaSampler::new(&rows, self.config.clone())?.into_parts().0;
+        let mut state = BpfaSampler::new(&rows, self.config.clone())?.into_state();
         let normal = |rng: &mut Xoshiro256PlusPlus| rng.sample::<f64, _>(StandardNormal);
         let gamma = |prior: GammaPrior, rng: &mut Xoshiro256PlusPlus| {
             Gamma::new(prior.shape, prior.rate).map(|law| law.sample(rng))
@@ -213,10 +213,9 @@ impl Model {
             seed,
             ..self.config.clone()
         };
-        let trace = Trace::new(BpfaSampler::scalar_names());
-        let mut sampler = BpfaSampler::resume(rows, config, 0, state.clone(), trace)?;
+        let mut sampler = BpfaSampler::resume(rows, config, 0, state.clone(), 0)?;
         sampler.sweep()?;
-        Ok(sampler.into_parts().0)
+        Ok(sampler.into_state())
     }
 }
 

@@ -6,7 +6,7 @@ use npb_bsvd::{
     SideState, Units,
 };
 use npb_infer::testing::{Calibration, JointModel};
-use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, Normal};
 use rand::{Rng, RngExt};
@@ -284,8 +284,7 @@ impl Model {
             ..self.config.clone()
         };
         let data = BsvdData::new(&ratings, self.side.clone(), &config)?;
-        let trace = Trace::new(BsvdSampler::scalar_names());
-        let mut sampler = BsvdSampler::resume(&data, config, state.clone(), trace)?;
+        let mut sampler = BsvdSampler::resume(&data, config, state.clone(), 0)?;
         // As many sweeps as the rarest move needs to be due once.
         let period = self
             .config

@@ -841,12 +841,9 @@ fn a_chain_that_goes_on_makes_the_sweeps_of_its_sampler() {
         (first.units(), plan, 1)
     );
     let data = npb_bsvd::BsvdData::new(&fewer, example.side.clone(), &second.config).unwrap();
-    let trace = npb_infer::Trace::new(BsvdSampler::scalar_names());
     let mut sampler =
-        BsvdSampler::resume(&data, second.config.clone(), first.last().clone(), trace).unwrap();
-    sampler
-        .run(|_, _| std::ops::ControlFlow::Continue(()))
-        .unwrap();
+        BsvdSampler::resume(&data, second.config.clone(), first.last().clone(), 0).unwrap();
+    (0..5).for_each(|_| sampler.sweep().unwrap());
     assert_eq!(sampler.state(), second.last());
     assert_eq!((second.moments.draws, second.row_counts()[5]), (5, 0));
     assert_ne!(second.config.seed, first.config.seed);

@@ -1,7 +1,5 @@
 //! Settings: each prior is of its own unknown, and where entries say nothing unknowns are as their priors say.
 
-use std::ops::ControlFlow;
-
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::npb_priors::GammaPrior;
 use npb_bsvd::{
@@ -390,13 +388,11 @@ fn components_are_as_many_as_they_may_be() {
     let mut sampler = BsvdSampler::new(&data, settings).unwrap();
     assert_eq!((sampler.state().rank(), sampler.state().candidates), (3, 3));
     let mut most = 0;
-    sampler
-        .run(|_, sampler| {
-            most = most.max(sampler.state().candidates);
-            assert!(sampler.state().rank() <= sampler.state().candidates);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    for _ in 0..85 {
+        sampler.sweep().unwrap();
+        most = most.max(sampler.state().candidates);
+        assert!(sampler.state().rank() <= sampler.state().candidates);
+    }
     // Without noise all are wanted: three grow to five.
     assert_eq!(most, 5);
 }
@@ -411,24 +407,17 @@ fn the_choice_between_ways_to_draw_rows_is_one_of_them() {
     };
     let data = BsvdData::new(&example.entries, example.side.clone(), &auto).unwrap();
     let mut sampler = BsvdSampler::new(&data, auto.clone()).unwrap();
-    let mut at_end_of_burn_in = None;
-    sampler
-        .run(|report, sampler| {
-            if report.sweep == 24 {
-                at_end_of_burn_in = Some((sampler.state().clone(), report.trace.clone()));
-            }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    let (state, trace) = at_end_of_burn_in.unwrap();
+    (0..24).for_each(|_| sampler.sweep().unwrap());
+    let state = sampler.state().clone();
+    (0..6).for_each(|_| sampler.sweep().unwrap());
     let ways = [FactorUpdate::Joint, FactorUpdate::Coordinate];
     let ends = ways.map(|factor_update| {
         let settings = BsvdConfig {
             factor_update,
             ..auto.clone()
         };
-        let mut rest = BsvdSampler::resume(&data, settings, state.clone(), trace.clone()).unwrap();
-        rest.run(|_, _| ControlFlow::Continue(())).unwrap();
+        let mut rest = BsvdSampler::resume(&data, settings, state.clone(), 24).unwrap();
+        (0..6).for_each(|_| rest.sweep().unwrap());
         rest.state().clone()
     });
     let same = |other: &BsvdState| {

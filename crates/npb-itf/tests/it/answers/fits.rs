@@ -2,10 +2,11 @@
 
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 use npb_infer::diagnostics::ChainDiagnostics;
-use npb_infer::{Stop, SweepPlan};
+use npb_infer::watch::Progress;
+use npb_infer::{Stop, SweepPlan, Watch};
 use npb_itf::{
-    Grouping, ItfConfig, ItfData, ItfFit, ItfMove, ItfRun, ItfSampler, LowerConcentration,
-    Structure, fit, fit_data,
+    Grouping, ItfConfig, ItfData, ItfFit, ItfMove, ItfSampler, LowerConcentration, Structure, fit,
+    fit_data,
 };
 use npb_priors::GammaPrior;
 
@@ -158,24 +159,19 @@ fn draws_are_those_of_the_plan() {
     .unwrap();
     assert!(bare.draws().iter().all(|d| d.labels(0).is_none()));
     assert_eq!(weights(&bare), weights(&fit));
-    // Chains that were driven make the same fit; one that was stopped says so.
-    let checkpoints = |most: u64| {
-        let run = |chain: u64| {
-            let mut run = ItfRun::new(&data, settings.clone(), chain).unwrap();
-            run.run(|report, _| match report.sweep == most {
-                true => std::ops::ControlFlow::Break(()),
-                false => std::ops::ControlFlow::Continue(()),
-            });
-            run.finish()
-        };
-        ItfFit::new(&data, &settings, (0..2).map(run).collect()).unwrap()
+    // A fit that was stopped says so, and has what it kept.
+    let watch = Watch::new(|progress: &Progress<'_>| match progress.step >= 15 {
+        true => std::ops::ControlFlow::Break(()),
+        false => std::ops::ControlFlow::Continue(()),
+    });
+    let one = ItfConfig {
+        chains: 1,
+        ..settings.clone()
     };
-    assert_eq!(weights(&checkpoints(u64::MAX)), weights(&fit));
-    assert_eq!(checkpoints(u64::MAX).stop(), Stop::Completed);
-    let stopped = checkpoints(15);
+    let stopped = npb_itf::fit_data_watched(&data, &one, &watch).unwrap();
     assert_eq!(
         (stopped.draws().len(), stopped.stop()),
-        (2, Stop::Cancelled)
+        (1, Stop::Cancelled)
     );
     // Moves that are not made leave their part as it was.
     let still = ItfConfig {

@@ -9,7 +9,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::super::calibration::Scored;
 use super::super::config::{Decisions, LabelInputs, LabelsConfig};
 use super::super::fit::{LabelsFit, fit};
-use super::super::held_out::{Asked, Found};
+use super::super::held_out::{Found, HeldOutTargets};
 use super::super::members::{Block, Member, blocks};
 use super::WELL;
 use crate::config::{ClassCosts, FactorConfig, IlsvmConfig, LabelUpdate};
@@ -76,7 +76,7 @@ fn config(inputs: LabelInputs, decisions: Decisions) -> LabelsConfig {
 
 /// What a fit is made of, found again.
 struct Parts {
-    asked: Asked,
+    asked: HeldOutTargets,
     blocks: Vec<Block>,
     landmarks: Vec<usize>,
     found: Vec<Found>,
@@ -144,7 +144,7 @@ fn parts(data: &TaskData, model: &LabelsFit, config: &LabelsConfig) -> Parts {
         split.test.iter().for_each(|&n| folds[n] = fold);
     }
     let goal = |task| Goal::new(task, &places, of_numbers, &at_one);
-    let asked = Asked {
+    let asked = HeldOutTargets {
         goals: data.tasks().iter().map(goal).collect(),
         folds,
         n_folds: 5,
