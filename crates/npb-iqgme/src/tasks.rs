@@ -18,7 +18,7 @@ mod state;
 mod vb;
 
 pub use config::{TaskInit, TasksConfig};
-pub use data::{MultiTaskData, Task};
+pub use data::MultiTaskData;
 pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_watched};
 pub use run::TaskMember;
 pub use state::{Gaussians, MultiTaskState, TaskState};

@@ -24,7 +24,7 @@ use crate::data::first_utilities;
 use crate::state::expect;
 use crate::state::gamma;
 use crate::vb::{falling, padded, stick_bound};
-use crate::{FactorConfig, IqgmeError};
+use crate::{FactorConfig, FeatureScale, IqgmeError};
 
 /// Iterations with the responsibilities and indicators of the start held fixed.
 const START_ITERATIONS: usize = 10;
@@ -217,6 +217,10 @@ impl<'d> FactorVb<'d> {
         })?;
         self.trace.clone_from(&outcome.trace);
         Ok(outcome)
+    }
+
+    pub(super) fn scale(&self) -> FeatureScale {
+        self.config.scale
     }
 
     /// The current posterior.

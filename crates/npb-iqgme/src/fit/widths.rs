@@ -31,7 +31,7 @@ impl IqgmeFit {
         let (Some(rows), true) = (&self.rows, self.posterior_of_few().is_some()) else {
             return 1.0;
         };
-        *self.stretch.get_or_init(|| {
+        *self.derived.stretch.get_or_init(|| {
             let folds = parallel::map(0..FOLDS, |fold| self.squares(rows, fold));
             // A fold may leave nothing to learn from.
             let (sum, n) = folds
@@ -91,7 +91,6 @@ mod tests {
     use rand_distr::StandardNormal;
 
     use super::*;
-    use crate::ensemble::questions::Answers;
     use crate::{IqgmeConfig, fit_unlabelled};
 
     fn factor(seed: u64, n: usize) -> (Table, Vec<f64>) {
