@@ -23,7 +23,7 @@ use crate::answers::{
 use crate::config::FeatureScale;
 use crate::data::{IqgmeData, Task, fingerprint, two_classes};
 use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
-use crate::ensemble::members::{Ensemble, Plan, rows_left_out, trained};
+use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
 use crate::ensemble::questions::{
     Completing, Describes, Draws, Fit, OneTable, Stored, Variant, by_draws, taking_turns,
 };
@@ -67,7 +67,7 @@ pub fn fit_watched(
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit, IqgmeError> {
-    let (data, members) = trained::<Single>(&[Task::only(table, labels)], config, watch)?;
+    let Made { data, members } = trained::<Single>(&[Task::only(table, labels)], config, watch)?;
     let n_components = members[0].state.components.len();
     let rows = TrainingRows::of_small(table, labels, &data[0], n_components);
     let stored = Stored {

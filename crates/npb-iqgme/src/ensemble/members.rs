@@ -74,14 +74,23 @@ pub trait Ensemble: Model {
 }
 
 /// A member of such a fit.
-pub type MemberOf<V> = Member<<V as Model>::Init, <V as Model>::State, <V as Ensemble>::More>;
+pub(crate) type MemberOf<V> =
+    Member<<V as Model>::Init, <V as Model>::State, <V as Ensemble>::More>;
 
-/// Training data by scale and members, weighed and calibrated; of a fit that was stopped before all folds were there, weighed by their bounds.
+/// What a fit is made of.
+pub(crate) struct Made<V: Ensemble> {
+    /// By scale.
+    pub(crate) data: Vec<V::Data>,
+    /// Weighed and calibrated.
+    pub(crate) members: Vec<MemberOf<V>>,
+}
+
+/// Trains members, holds out and weighs; of a fit that was stopped before all folds were there, weighed by their bounds.
 pub(crate) fn trained<V: Ensemble>(
     tables: &[Task<'_>],
     config: &V::Config,
     watch: &Watch<'_>,
-) -> Result<(Vec<V::Data>, Vec<MemberOf<V>>), IqgmeError> {
+) -> Result<Made<V>, IqgmeError> {
     let data = V::data(tables, config, None)?;
     let settings = V::plan(config, &data[0]);
     let plan = (&planned(settings.starts, data.len())[..], settings.restarts);
@@ -96,7 +105,7 @@ pub(crate) fn trained<V: Ensemble>(
     };
     let by_bounds = (settings.elbo_temperature, V::n_observed(&data[0]));
     let members = weighed(members, data.len(), held_out, V::WITHOUT, by_bounds);
-    Ok((data, members))
+    Ok(Made { data, members })
 }
 
 /// What members say of the labels of folds that they were trained without.

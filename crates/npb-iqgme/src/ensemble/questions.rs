@@ -292,7 +292,7 @@ pub(crate) fn of_second(
 }
 
 /// Gate, least part of a component, and mixtures by weight.
-pub type Completing<'a> = (Gate, f64, Vec<(f64, Cow<'a, Predictor>)>);
+pub(crate) type Completing<'a> = (Gate, f64, Vec<(f64, Cow<'a, Predictor>)>);
 
 /// Components with less of a row than this do not count for its cells where many draws tell of them.
 const LEAST_PART: f64 = 1e-6;

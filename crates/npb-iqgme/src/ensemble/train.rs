@@ -71,7 +71,7 @@ pub(crate) fn limited<M: Model>(config: &M::Config) -> M::Config {
 }
 
 /// A member to be trained: its scale, and where it starts.
-pub type Planned<I> = (FeatureScale, I);
+pub(crate) type Planned<I> = (FeatureScale, I);
 
 /// Members from every start on the features' own scale and then, if there is another scale, on normal scores.
 pub(crate) fn planned<I: Copy>(inits: &[I], n_scales: usize) -> Vec<Planned<I>> {

@@ -21,7 +21,7 @@ use crate::answers::{
 };
 use crate::data::Task;
 use crate::ensemble::member::{self, Member, Part, Predictive, check_members};
-use crate::ensemble::members::{Ensemble, Plan, trained};
+use crate::ensemble::members::{Ensemble, Made, Plan, trained};
 use crate::ensemble::questions::{Draws, Fit, OneTable, Stored, Variant};
 use crate::ensemble::stacking::Without;
 use crate::ensemble::train::{Model, Planned};
@@ -69,7 +69,8 @@ pub fn fit_factor_watched(
     config: &FactorConfig,
     watch: &Watch<'_>,
 ) -> Result<FactorFit, IqgmeError> {
-    let (mut data, members) = trained::<Factors>(&[Task::only(table, labels)], config, watch)?;
+    let Made { mut data, members } =
+        trained::<Factors>(&[Task::only(table, labels)], config, watch)?;
     let FactorData { units, classes, .. } = data.swap_remove(0);
     let stored = Stored {
         config: config.clone(),

@@ -19,7 +19,7 @@ use crate::answers::{Evaluation, Imputation, MissingCell, ProbabilityInterval, w
 use crate::config::FeatureScale;
 use crate::data::{Task, fingerprint};
 use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
-use crate::ensemble::members::{Ensemble, Plan, rows_left_out, trained};
+use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
 use crate::ensemble::questions::{Describes, Draws, Fit, Stored, Variant, of_second};
 use crate::ensemble::scales;
 use crate::ensemble::stacking::Without;
@@ -75,7 +75,7 @@ pub fn fit_tasks_watched(
     config: &TasksConfig,
     watch: &Watch<'_>,
 ) -> Result<MultiTaskFit, IqgmeError> {
-    let (data, mut members) = trained::<Tasks>(tasks, config, watch)?;
+    let Made { data, mut members } = trained::<Tasks>(tasks, config, watch)?;
     members.sort_by_key(|member| member.stacking_weight == 0.0);
     let stored = Stored {
         config: config.clone(),
