@@ -79,6 +79,7 @@ impl IqgmeFit {
         Ok(Some(drawn))
     }
 
+    /// Equations: `docs/iqgme-updates.md#chains-that-start-at-the-members`.
     fn chains(
         &self,
         rows: &TrainingRows,

@@ -26,7 +26,7 @@ const LEAST_SHARE: f64 = 1e-4;
 const WIDTHS: u64 = 6;
 
 impl IqgmeFit {
-    /// The root of the mean square of normal scores of hidden cells, where it is above 1; 1 of a fit to many rows.
+    /// The root of the mean square of normal scores of hidden cells, where it is above 1; 1 of a fit to many rows. Equations: `docs/iqgme-updates.md#few-rows`.
     pub(super) fn stretch_of_few(&self) -> f64 {
         let (Some(rows), true) = (&self.rows, self.posterior_of_few().is_some()) else {
             return 1.0;
