@@ -1,4 +1,4 @@
-//! What a user may set.
+//! Settings of a fit of one table.
 
 use std::fmt::Debug;
 

@@ -11,6 +11,28 @@ use crate::rows::Rows;
 use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError};
 
+/// A table and its labels: one task of several, or all that there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// Its name, in results and errors.
+    pub name: &'a str,
+    /// Its rows: n x P, cells may be missing, the same columns in every task.
+    pub table: &'a Table,
+    /// Its labels, of the classes that all tasks share; rows may be unlabelled, and a task may have some of the classes, one or no labels at all.
+    pub labels: &'a Labels,
+}
+
+impl<'a> Task<'a> {
+    /// All that there is.
+    pub(crate) fn only(table: &'a Table, labels: &'a Labels) -> Self {
+        Self {
+            name: "",
+            table,
+            labels,
+        }
+    }
+}
+
 /// Training data ready for the updates: checked, standardised, sorted by missing pattern.
 #[derive(Clone, Debug)]
 pub struct IqgmeData {

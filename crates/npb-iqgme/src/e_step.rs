@@ -1,6 +1,6 @@
 //! One E-step over the rows: missing features, components and expected utilities, in that order for each row, and their sufficient statistics.
 //!
-//! Equations: `docs/iqgme.md#rows`; of utilities of several classes: `docs/iqgme-updates.md#several-classes`. A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
+//! Equations in `docs/iqgme.md#rows`. A block of rows at a time: [`complete`] with the rows in vector registers, [`incomplete`] with the components.
 
 mod atoms;
 mod complete;
@@ -22,7 +22,7 @@ use worker::{Scratch, Totals, Worker};
 /// Partial sums: a fixed number, so that results do not depend on the number of threads.
 const CHUNKS: usize = 16;
 
-/// Runs the E-step and updates the factors of the rows in place.
+/// Runs the E-step and updates the factors of the rows in place. Equations: `docs/iqgme.md#rows`.
 pub(crate) fn e_step(
     rows: &Rows,
     parameters: &EStepParameters,

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_data::clusters;
+use npb_data::{Labels, Table, clusters};
 use npb_infer::ranges::{moderate, up_to};
 use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, resume_vb, stream};
 use npb_linalg::condition::{Conditional, Gaussian, Scratch};
@@ -17,17 +17,18 @@ use npb_priors::dist::probit_moments;
 use npb_priors::special::{ln_phi, log_sum_exp};
 use serde::{Deserialize, Serialize};
 
-use crate::answers::with_first_class;
+use crate::answers::{most_probable_of, with_first_class};
 use crate::bound::trace_product;
 use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, fingerprint};
-use crate::ensemble::questions::prelude::*;
-use crate::ensemble::train::{Model, Watched, model};
+use crate::ensemble::questions::{Describes, Fit, OneTable, Stored, Variant};
+use crate::ensemble::train::{Model, Watched};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
 use crate::state::{dot, expect};
-use crate::{IqgmeConfig, start};
+use crate::units::Units;
+use crate::{IqgmeConfig, IqgmeError, start};
 
 /// Keys of the random streams of starts and of cells drawn for the user.
 const START: u64 = 50;
@@ -84,22 +85,19 @@ impl QgmeConfig {
     }
 }
 
-/// What is stored.
+/// The finite mixture of experts.
+#[derive(Clone, Debug)]
+pub struct Finite;
+
+/// A fitted finite mixture of experts. Questions and answers are in the user's units, columns in the order of training.
+pub type QgmeFit = Fit<Finite>;
+
+/// What is stored of a fit, beside settings, units and classes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stored {
-    config: QgmeConfig,
-    units: Units,
-    classes: Vec<String>,
+pub struct Trained {
     stop: Stop,
     trace: Vec<VbReport>,
     mixture: Mixture,
-}
-
-/// A fitted finite mixture of experts. Questions and answers are in the user's units, columns in the order of training.
-#[derive(Clone, Debug)]
-pub struct QgmeFit {
-    stored: Stored,
-    predictor: Predictor,
 }
 
 /// Fits a mixture of `config.components` experts by expectation maximisation.
@@ -156,29 +154,112 @@ pub fn fit_qgme_watched(
     let best = runs.into_iter().reduce(higher);
     let (VbOutcome { stop, trace }, mixture) = best.expect("at least one start, checked");
     let [data] = data;
-    QgmeFit::from_stored(Stored {
+    let stored = Stored {
         config: config.clone(),
-        stop,
-        trace,
-        mixture,
         classes: data.classes,
         units: data.units,
-    })
+        trained: Trained {
+            stop,
+            trace,
+            mixture,
+        },
+    };
+    Fit::new(stored, ())
 }
 
-// The finite mixture; the objective stands in the place of the bound.
-model!(
-    Finite,
-    Em,
-    [QgmeConfig, IqgmeData, (), Mixture],
-    limits,
-    "npb-iqgme/em/run/2",
-    0,
-    |_| Ok(())
-);
+impl OneTable for Finite {}
+
+impl Variant for Finite {
+    const MODEL: &'static str = "npb-iqgme/em/2";
+    type Config = QgmeConfig;
+    type Units = Units;
+    type Trained = Trained;
+    type Rows = ();
+    type Derived = Predictor;
+
+    fn validate(config: &QgmeConfig) -> Result<(), IqgmeError> {
+        config.validate()
+    }
+
+    fn check(stored: &Stored<Self>) -> Result<(), String> {
+        expect(stored.classes.len() <= 2, "number of classes")?;
+        let (p, n_utilities) = (stored.n_features(), stored.n_utilities());
+        stored.trained.mixture.check(p, n_utilities)
+    }
+
+    fn derive(stored: &Stored<Self>) -> Result<Predictor, IqgmeError> {
+        stored.trained.mixture.predictor()
+    }
+
+    fn probabilities(
+        fit: &QgmeFit,
+        task: usize,
+        table: &Table,
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let rows = fit.rows_of(task, table)?;
+        let others = fit.derived.probabilities(&rows, Experts::AtMeans)?;
+        Ok(with_first_class(others))
+    }
+}
+
+/// All at the parameters found, which are taken for the truth: too sure with few rows.
+impl Describes for Finite {
+    const GATE: Gate = Gate::AtMeans;
+
+    fn mixtures(fit: &QgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        Ok(vec![(1.0, Cow::Borrowed(&fit.derived))])
+    }
+
+    fn draw_key(config: &QgmeConfig) -> (u64, u64) {
+        (config.seed, IMPUTE)
+    }
+}
+
+/// The objective stands in the place of the bound.
+impl Model for Finite {
+    type Data = IqgmeData;
+    type Init = ();
+    type State = Mixture;
+    type Vb<'d> = Em<'d>;
+    const FILE: &'static str = "npb-iqgme/em/run/2";
+    const FOLD_ITERATIONS: u64 = 0;
+
+    fn limits(config: &mut QgmeConfig) -> &mut VbLimits {
+        &mut config.limits
+    }
+
+    fn begin(
+        data: &IqgmeData,
+        config: QgmeConfig,
+        (): (),
+        restart: u64,
+    ) -> Result<Em<'_>, IqgmeError> {
+        Em::new(data, config, restart)
+    }
+
+    fn resume(
+        data: &IqgmeData,
+        config: QgmeConfig,
+        mixture: Mixture,
+        trace: Vec<VbReport>,
+    ) -> Result<Em<'_>, IqgmeError> {
+        Em::resume(data, config, mixture, trace)
+    }
+
+    fn run(
+        em: &mut Em<'_>,
+        watch: &mut dyn FnMut(&VbReport, &Mixture) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        em.run(watch)
+    }
+
+    fn state<'a>(em: &'a Em<'_>) -> &'a Mixture {
+        &em.mixture
+    }
+}
 
 /// One run.
-struct Em<'d> {
+pub struct Em<'d> {
     data: &'d IqgmeData,
     config: QgmeConfig,
     mixture: Mixture,
@@ -319,12 +400,7 @@ fn add_row(row: &[f64], sign: f64, given: &mut [Given<'_>], sums: &mut [Sums]) -
 }
 
 impl<'d> Em<'d> {
-    fn new(
-        data: &'d IqgmeData,
-        config: QgmeConfig,
-        (): (),
-        restart: u64,
-    ) -> Result<Self, IqgmeError> {
+    fn new(data: &'d IqgmeData, config: QgmeConfig, restart: u64) -> Result<Self, IqgmeError> {
         let points = start::completed(data)?;
         let mut rng = stream(config.seed, [restart, 0, START, 0]);
         let all: Vec<usize> = (0..points.len()).collect();
@@ -375,10 +451,6 @@ impl<'d> Em<'d> {
             mixture,
             trace,
         })
-    }
-
-    fn state(&self) -> &Mixture {
-        &self.mixture
     }
 
     fn run(
@@ -527,68 +599,29 @@ impl<'d> Em<'d> {
 }
 
 impl QgmeFit {
-    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
-        let predictor = stored.mixture.predictor()?;
-        Ok(Self { stored, predictor })
-    }
-
     /// The penalised log-likelihood, iteration by iteration, of the start that ended highest.
     pub fn trace(&self) -> &[VbReport] {
-        &self.stored.trace
+        &self.stored.trained.trace
     }
 
     /// Why that start ended.
     pub fn stop(&self) -> &Stop {
-        &self.stored.stop
+        &self.stored.trained.stop
     }
 
     /// The parameters. There are fewer components than asked for when there are fewer different rows.
     pub fn mixture(&self) -> &Mixture {
-        &self.stored.mixture
+        &self.stored.trained.mixture
     }
 
     /// Probabilities of the components given the observed features, one vector for each row.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let rows = self.stored.units.rows(table)?;
-        self.predictor.responsibilities(&rows, Gate::AtMeans)
+        let rows = self.units().rows(table)?;
+        self.derived.responsibilities(&rows, Gate::AtMeans)
     }
 
     /// The most probable component of each row.
     pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
         Ok(most_probable_of(self.responsibilities(table)?))
-    }
-
-    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let rows = self.stored.units.rows(table)?;
-        let others = self.predictor.probabilities(&rows, Experts::AtMeans)?;
-        Ok(with_first_class(others))
-    }
-}
-
-/// All at the parameters found, which are taken for the truth: too sure with few rows.
-impl Describes for QgmeFit {
-    const GATE: Gate = Gate::AtMeans;
-
-    fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
-        Ok(vec![(1.0, Cow::Borrowed(&self.predictor))])
-    }
-
-    fn draw_key(&self) -> (u64, u64) {
-        (self.stored.config.seed, IMPUTE)
-    }
-}
-
-described!(QgmeFit, QgmeConfig, units);
-saved!(QgmeFit, "npb-iqgme/em/2");
-classifier!(QgmeFit);
-features!(QgmeFit);
-
-impl Stored {
-    fn check(&self) -> Result<(), String> {
-        self.units.check()?;
-        let n_classes = self.classes.len();
-        expect(matches!(n_classes, 0 | 2), "number of classes")?;
-        let p = self.units.active.len();
-        self.mixture.check(p, n_classes.saturating_sub(1))
     }
 }

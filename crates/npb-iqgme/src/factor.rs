@@ -1,8 +1,6 @@
 //! The variant for many features (W 3.2.3): clusters that share the columns of one loading matrix, classifiers in the space of the factors.
 //!
-//! The model is in `docs/iqgme.md`, updates and bound are in `docs/iqgme-updates.md`, "Factor-analytic variant".
-//!
-//! Equations: `docs/iqgme-updates.md#factor-analytic-variant`.
+//! The model is in `docs/iqgme.md`, updates and bound are in `docs/iqgme-updates.md#factor-analytic-variant`.
 
 mod bound;
 mod cells;

@@ -1,7 +1,6 @@
 //! The result of a fit, and what can be asked of it.
 
 mod kept;
-mod layout;
 mod posterior;
 mod training;
 mod widths;
@@ -10,29 +9,34 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
+use npb_data::{Labels, Table};
+use npb_infer::{VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{
-    ComponentSummary, check_draws, check_inside, class_intervals, second, with_first_class,
+    ALL_CLASSES, ComponentSummary, ProbabilityInterval, check_draws, check_inside, class_intervals,
+    most_probable_of, second, with_first_class,
 };
 use crate::config::FeatureScale;
-use crate::data::{IqgmeData, distinct, fingerprint};
-use crate::ensemble::crossval::{self, Side, held_out};
+use crate::data::{IqgmeData, Task, fingerprint, two_classes};
 use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
-use crate::ensemble::questions::{Completing, by_draws, prelude::*, taking_turns};
+use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
+use crate::ensemble::questions::{
+    Completing, Describes, Draws, Fit, OneTable, Stored, Variant, by_draws, taking_turns,
+};
 use crate::ensemble::scales;
-use crate::ensemble::stacking::{Without, weighed};
-use crate::ensemble::train::{Model, Watched, model, planned};
+use crate::ensemble::stacking::Without;
+use crate::ensemble::train::{Model, Planned};
 use crate::laplace;
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::{check_experts, expect};
+use crate::units::Units;
 use crate::vb::IqgmeVb;
-use crate::{Init, IqgmeConfig, IqgmeState};
+use crate::{Expert, Init, IqgmeConfig, IqgmeError, IqgmeState};
 use kept::TrainingRows;
 use npb_infer::ensemble::Calibration;
 
@@ -63,49 +67,19 @@ pub fn fit_watched(
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit, IqgmeError> {
-    let data = by_scale(table, labels, config)?;
-    let starts = match data[0].n_labelled {
-        0 => &config.unlabelled_starts,
-        _ => &config.starts,
+    let Made { data, members } = trained::<Single>(&[Task::only(table, labels)], config, watch)?;
+    let n_components = members[0].state.components.len();
+    let rows = TrainingRows::of_small(table, labels, &data[0], n_components);
+    let stored = Stored {
+        config: config.clone(),
+        classes: data[0].classes.clone(),
+        trained: Trained {
+            training: fingerprint(&data[0])?,
+            members,
+        },
+        units: data.into_iter().map(|data| data.units).collect(),
     };
-    let plan = (&planned(starts, data.len())[..], config.restarts);
-    let n = plan.0.len() * config.restarts;
-    let folds = crossval::sides(&[labels], config.folds, config.seed);
-    let print = fingerprint(&data[0])?;
-    let watched = Watched::<Single>::new(watch, config, print, plan, folds.len())?;
-    let members = watched.train(&data, plan, config, |planned, outcome, mut vb| {
-        let experts = laplace::experts(&mut vb)?;
-        Ok(Member::new(planned, outcome, vb.into_state(), experts))
-    })?;
-    let weigh = |held_out| {
-        let by_bounds = (config.elbo_temperature, data[0].n_observed());
-        weighed(members, data.len(), held_out, Without::Bounds, by_bounds)
-    };
-    if watched.is_stopped() {
-        let members = weigh(None);
-        return IqgmeFit::new(data, config, members, (table, labels));
-    }
-    let limited = Single::limited(config, Single::FOLD_ITERATIONS);
-    let classes = &data[0].classes;
-    let held_out = held_out(&[labels], classes, &folds, n, &watched, |fold, sides| {
-        let Side { kept, left_out } = &sides[0];
-        let (rows, names) = (table.select_rows(kept), labels.select_rows(kept));
-        let mut kept = vec![IqgmeData::new(&rows, &names, &limited)?];
-        if data.len() > 1 {
-            kept.push(kept[0].on_scores(&rows, &names)?);
-        }
-        let left_out = table.select_rows(left_out);
-        let of_scale = |data: &IqgmeData| data.units.rows_left_out(&left_out);
-        let rows = kept.iter().map(of_scale).collect::<Result<Vec<_>, _>>()?;
-        watched.train_without(fold, &kept, plan, &limited, |planned, outcome, vb| {
-            let member: Member = Member::new(planned, outcome, vb.into_state(), Vec::new());
-            let rows = &rows[member.scale.index()];
-            let others = predictor(&member)?.probabilities(rows, Experts::Integrated)?;
-            Ok(with_first_class(others).concat())
-        })
-    })?;
-    let members = weigh(held_out);
-    IqgmeFit::new(data, config, members, (table, labels))
+    Fit::new(stored, rows)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
@@ -114,46 +88,9 @@ pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit, I
     fit(table, &Labels::from_strings(&none), config)
 }
 
-/// Training data on the features' own scale and, if members on them are to be trained, on normal scores.
-fn by_scale(
-    table: &Table,
-    labels: &Labels,
-    config: &IqgmeConfig,
-) -> Result<Vec<IqgmeData>, IqgmeError> {
-    let own = IqgmeData::new(table, labels, config)?;
-    let wanted = scales::scores_wanted(&[labels], &[table], &own.units.active, config);
-    let scored = wanted.then(|| own.on_scores(table, labels)).transpose()?;
-    Ok([own].into_iter().chain(scored).collect())
-}
-
-// The model of one task.
-model!(
-    Single,
-    IqgmeVb,
-    [IqgmeConfig, IqgmeData, Init, IqgmeState],
-    limits,
-    "npb-iqgme/run/2",
-    15,
-    |_| Ok(())
-);
-
-fn predictor(member: &Member) -> Result<Predictor, IqgmeError> {
-    let state = &member.state;
-    Predictor::new(state, &state.experts).map_err(|failed| member.failed(failed))
-}
-
-/// What is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stored {
-    config: IqgmeConfig,
-    /// By scale.
-    units: Vec<Units>,
-    classes: Vec<String>,
-    /// Fingerprint of the rows and labels of training.
-    training: u64,
-    /// The best member first; those on normal scores last, the best of them first.
-    members: Vec<Member>,
-}
+/// The model of one table.
+#[derive(Clone, Debug)]
+pub struct Single;
 
 /// A fitted model. Questions and answers are in the user's units, columns in the order of training.
 ///
@@ -165,11 +102,20 @@ pub struct Stored {
 /// seconds, they are kept, in files too, and the first question that wants draws runs Gibbs chains on them, from the runs on; so completed tables can be pooled by Rubin's rule. Of a
 /// larger table, of a file from before rows were kept, and where chains fail, parameters are drawn from the variational posterior, which is too narrow. With at most 60 rows the chains tell of missing cells
 /// in all answers.
+pub type IqgmeFit = Fit<Single>;
+
+/// What is stored of a fit, beside settings, units by scale and classes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trained {
+    /// Fingerprint of the rows and labels of training.
+    training: u64,
+    /// The best member first; those on normal scores last, the best of them first.
+    members: Vec<Member>,
+}
+
+/// What a fit keeps to answer questions.
 #[derive(Clone, Debug)]
-pub struct IqgmeFit {
-    stored: Stored,
-    /// Where chains on them take seconds.
-    rows: Option<TrainingRows>,
+pub struct Derived {
     /// One for each run that has weight.
     predictors: Vec<Predictor>,
     /// Draws of all parameters, by scale, once they were asked for.
@@ -178,49 +124,200 @@ pub struct IqgmeFit {
     stretch: OnceLock<f64>,
 }
 
-impl IqgmeFit {
-    fn new(
-        data: Vec<IqgmeData>,
-        config: &IqgmeConfig,
-        members: Vec<Member>,
-        (table, labels): (&Table, &Labels),
-    ) -> Result<Self, IqgmeError> {
-        let n_components = members[0].state.components.len();
-        let rows = TrainingRows::of_small(table, labels, &data[0], n_components);
-        let stored = Stored {
-            config: config.clone(),
-            training: fingerprint(&data[0])?,
-            classes: data[0].classes.clone(),
-            units: data.into_iter().map(|data| data.units).collect(),
-            members,
+impl OneTable for Single {}
+
+impl Variant for Single {
+    const MODEL: &'static str = "npb-iqgme/fit/2";
+    const KEEPS_ROWS: bool = true;
+    type Config = IqgmeConfig;
+    type Units = Vec<Units>;
+    type Trained = Trained;
+    /// Where chains on them take seconds.
+    type Rows = Option<TrainingRows>;
+    type Derived = Derived;
+
+    fn validate(config: &IqgmeConfig) -> Result<(), IqgmeError> {
+        config.validate()
+    }
+
+    fn check(stored: &Stored<Self>) -> Result<(), String> {
+        let members = &stored.trained.members;
+        check_members(members, stored.classes.len())?;
+        let own = |member: &&Member| member.scale == FeatureScale::Standardised;
+        let n_own = members.iter().take_while(own).count();
+        let in_place = |member: &Member| {
+            member.scale == FeatureScale::NormalScores
+                && member.elbo_weight == 0.0
+                && stored.units.len() == 2
         };
-        Ok(Self {
-            rows,
-            ..Self::from_stored(stored)?
+        expect(n_own > 0 && members[0].elbo_weight > 0.0, "best member")?;
+        expect(
+            members[n_own..].iter().all(in_place),
+            "scales of the members",
+        )?;
+        for member in members {
+            let (state, experts) = (&member.state, &member.derived);
+            let truncation = state.sticks.truncation();
+            expect(truncation == stored.config.truncation, "truncation")?;
+            state.check(stored.n_features(), stored.n_utilities())?;
+            expect(experts.len() == state.experts.len(), "number of experts")?;
+            check_experts(experts, stored.n_features())?;
+        }
+        Ok(())
+    }
+
+    fn check_rows(stored: &Stored<Self>, rows: &Self::Rows) -> Result<(), IqgmeError> {
+        let print = stored.trained.training;
+        rows.as_ref().map_or(Ok(()), |rows| {
+            rows.check(&stored.units[0], &stored.classes, print)
         })
     }
 
-    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
+    fn derive(stored: &Stored<Self>) -> Result<Derived, IqgmeError> {
+        let members = &stored.trained.members;
         let has_part = |run: &Member| run.elbo_weight > 0.0 || run.stacking_weight > 0.0;
-        let last = stored.members.iter().rposition(has_part);
-        let predictors = stored.members[..last.map_or(0, |last| last + 1)]
-            .iter()
-            .map(predictor)
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            stored,
-            rows: None,
-            predictors,
+        let last = members.iter().rposition(has_part);
+        let with_part = members[..last.map_or(0, |last| last + 1)].iter();
+        Ok(Derived {
+            predictors: with_part.map(predictor).collect::<Result<_, _>>()?,
             posterior: Default::default(),
             stretch: OnceLock::new(),
         })
     }
 
+    fn probabilities(fit: &IqgmeFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let rows = scales::rows(&fit.stored.units, table)?;
+        member::class_probabilities(&fit.parts(&rows, Experts::Integrated, None))
+    }
+}
+
+impl Model for Single {
+    type Data = IqgmeData;
+    type Init = Init;
+    type State = IqgmeState;
+    type Vb<'d> = IqgmeVb<'d>;
+    const FILE: &'static str = "npb-iqgme/run/2";
+    const FOLD_ITERATIONS: u64 = 15;
+
+    fn limits(config: &mut IqgmeConfig) -> &mut VbLimits {
+        &mut config.limits
+    }
+
+    fn begin(
+        data: &IqgmeData,
+        config: IqgmeConfig,
+        start: Init,
+        restart: u64,
+    ) -> Result<IqgmeVb<'_>, IqgmeError> {
+        IqgmeVb::new(data, config, start, restart)
+    }
+
+    fn resume(
+        data: &IqgmeData,
+        config: IqgmeConfig,
+        state: IqgmeState,
+        trace: Vec<VbReport>,
+    ) -> Result<IqgmeVb<'_>, IqgmeError> {
+        IqgmeVb::resume(data, config, state, trace)
+    }
+
+    fn run(
+        vb: &mut IqgmeVb<'_>,
+        watch: &mut dyn FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        vb.run(watch)
+    }
+
+    fn state<'a>(vb: &'a IqgmeVb<'_>) -> &'a IqgmeState {
+        vb.state()
+    }
+}
+
+impl Ensemble for Single {
+    type More = Vec<Expert>;
+    /// By table, of which there is one, and scale.
+    type LeftOut = Vec<Vec<Rows>>;
+    const WITHOUT: Without = Without::Bounds;
+
+    fn members(trained: &Trained) -> &[Member] {
+        &trained.members
+    }
+
+    fn data(
+        tables: &[Task<'_>],
+        config: &IqgmeConfig,
+        scored: Option<bool>,
+    ) -> Result<Vec<IqgmeData>, IqgmeError> {
+        let Task { table, labels, .. } = tables[0];
+        let own = IqgmeData::new(table, labels, config)?;
+        let wanted = || scales::scores_wanted(tables, &own.units.active, config);
+        let scored = scored.unwrap_or_else(wanted);
+        let scored = scored.then(|| own.on_scores(table, labels)).transpose()?;
+        Ok([own].into_iter().chain(scored).collect())
+    }
+
+    fn plan<'c>(config: &'c IqgmeConfig, data: &IqgmeData) -> Plan<'c, Init> {
+        Plan {
+            starts: match data.n_labelled {
+                0 => &config.unlabelled_starts,
+                _ => &config.starts,
+            },
+            restarts: config.restarts,
+            folds: config.folds,
+            seed: config.seed,
+            elbo_temperature: config.elbo_temperature,
+        }
+    }
+
+    fn fingerprint(data: &IqgmeData) -> Result<u64, IqgmeError> {
+        fingerprint(data)
+    }
+
+    fn n_observed(data: &IqgmeData) -> usize {
+        data.n_observed()
+    }
+
+    fn class_names(data: &IqgmeData) -> &[String] {
+        &data.classes
+    }
+
+    fn ended(
+        planned: Planned<Init>,
+        outcome: VbOutcome,
+        mut vb: IqgmeVb<'_>,
+    ) -> Result<Member, IqgmeError> {
+        let experts = laplace::experts(&mut vb)?;
+        Ok(Member::new(planned, outcome, vb.into_state(), experts))
+    }
+
+    fn left_out(data: &[IqgmeData], tables: &[Table]) -> Result<Vec<Vec<Rows>>, IqgmeError> {
+        rows_left_out(data.iter().map(|data| &data.units), tables)
+    }
+
+    fn predict_left_out(
+        planned: Planned<Init>,
+        outcome: VbOutcome,
+        vb: IqgmeVb<'_>,
+        rows: &Vec<Vec<Rows>>,
+    ) -> Result<Vec<f64>, IqgmeError> {
+        let member: Member = Member::new(planned, outcome, vb.into_state(), Vec::new());
+        let rows = &rows[0][member.scale.index()];
+        let others = predictor(&member)?.probabilities(rows, Experts::Integrated)?;
+        Ok(with_first_class(others).concat())
+    }
+}
+
+fn predictor(member: &Member) -> Result<Predictor, IqgmeError> {
+    let state = &member.state;
+    Predictor::new(state, &state.experts).map_err(|failed| member.failed(failed))
+}
+
+impl IqgmeFit {
     /// The same fit, whose draws (of missing cells, and behind intervals) are made with other random numbers.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.stored.config.seed = seed;
-        self.posterior = Default::default();
+        self.derived.posterior = Default::default();
         self
     }
 
@@ -243,7 +340,7 @@ impl IqgmeFit {
                 },
             },
         };
-        let runs = self.stored.members.iter().zip(&self.predictors);
+        let runs = self.members().iter().zip(&self.derived.predictors);
         let weighed = runs.map(|(run, predictor)| (run.stacking_weight, run, predictor));
         // Those without weight may be on a scale on which there are no rows.
         weighed.filter(|(w, ..)| *w > 0.0).map(part).collect()
@@ -251,7 +348,7 @@ impl IqgmeFit {
 
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their stacking weights but not calibrated.
     pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
-        two_classes(&self.stored.classes, "predict_plug_in", ALL_CLASSES)?;
+        two_classes(self.classes(), "predict_plug_in", ALL_CLASSES)?;
         let rows = scales::rows(&self.stored.units, table)?;
         let as_it_is = Calibration::default();
         let parts = self.parts(&rows, Experts::AtMeans, Some(&as_it_is));
@@ -261,7 +358,7 @@ impl IqgmeFit {
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
     /// entry more holds what is left for components without training rows, where the truncation has room for these.
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        self.predictors[0].responsibilities(&self.units().rows(table)?, Gate::Marginal)
+        self.derived.predictors[0].responsibilities(&self.units().rows(table)?, Gate::Marginal)
     }
 
     /// The most probable component of each row.
@@ -277,7 +374,7 @@ impl IqgmeFit {
 
     /// Expected numbers of training rows of the components of the best run.
     fn sizes(&self) -> impl Iterator<Item = f64> {
-        let base = self.stored.config.mean_strength;
+        let base = self.config().mean_strength;
         let components = self.state().components.iter();
         components.map(move |component| component.strength - base)
     }
@@ -287,7 +384,7 @@ impl IqgmeFit {
     pub fn components(&self) -> Vec<ComponentSummary> {
         let state = self.state();
         let (weights, weight_sds) = (state.sticks.expected_weights(), state.sticks.weight_sd());
-        let base = self.stored.config.mean_strength;
+        let base = self.config().mean_strength;
         let units = self.units();
         let n_utilities = state.n_utilities();
         let summary = |h: usize| {
@@ -320,7 +417,7 @@ impl IqgmeFit {
         check_inside("threshold", threshold)?;
         check_draws(draws, 1)?;
         let sticks = &self.state().sticks;
-        let mut rng = stream(self.stored.config.seed, [0, 0, COUNT, 0]);
+        let mut rng = stream(self.config().seed, [0, 0, COUNT, 0]);
         let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
         Ok(dominant_count_distribution(
             sticks.truncation(),
@@ -337,14 +434,9 @@ impl IqgmeFit {
     }
 }
 
-impl IqgmeFit {
-    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let rows = scales::rows(&self.stored.units, table)?;
-        member::class_probabilities(&self.parts(&rows, Experts::Integrated, None))
-    }
-
-    fn draw_intervals(
-        &self,
+impl Draws for Single {
+    fn intervals(
+        fit: &IqgmeFit,
         _: usize,
         table: &Table,
         level: f64,
@@ -352,96 +444,59 @@ impl IqgmeFit {
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
         check_inside("level", level)?;
         check_draws(draws, 2)?;
-        let rows = scales::rows(&self.stored.units, table)?;
-        let parts = self.parts(&rows, Experts::Integrated, None);
-        match self.drawn_classes(&rows, draws)? {
+        let rows = scales::rows(&fit.stored.units, table)?;
+        let parts = fit.parts(&rows, Experts::Integrated, None);
+        match fit.drawn_classes(&rows, draws)? {
             Some(drawn) => {
                 let means = member::class_probabilities(&parts)?;
                 Ok(class_intervals(means, &drawn, level))
             }
-            None => member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL)),
+            None => member::intervals(&parts, level, draws, (fit.config().seed, 0, INTERVAL)),
         }
     }
 }
 
-impl Describes for IqgmeFit {
+impl Describes for Single {
     const GATE: Gate = Gate::Marginal;
 
-    fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
-        let runs = self.stored.members.iter().zip(&self.predictors);
+    fn mixtures(fit: &IqgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        let runs = fit.members().iter().zip(&fit.derived.predictors);
         let each = runs.map(|(run, predictor)| (run.elbo_weight, Cow::Borrowed(predictor)));
         Ok(each.filter(|(weight, _)| *weight > 0.0).collect())
     }
 
-    fn completing(&self, task: usize) -> Result<Completing<'_>, IqgmeError> {
-        match self.posterior_of_few() {
+    fn completing(fit: &IqgmeFit, task: usize) -> Result<Completing<'_>, IqgmeError> {
+        match fit.posterior_of_few() {
             Some(draws) => Ok(by_draws(draws)),
-            None => Ok((Self::GATE, 0.0, self.mixtures(task)?)),
+            None => Ok((Self::GATE, 0.0, Self::mixtures(fit, task)?)),
         }
     }
 
-    fn stretch(&self) -> f64 {
-        self.stretch_of_few()
+    fn stretch(fit: &IqgmeFit) -> f64 {
+        fit.stretch_of_few()
     }
 
     /// The parameters of a draw: of the chains, far apart in them, or from `q` of a run, by weight.
     fn drawn(
-        &self,
+        fit: &IqgmeFit,
         _: usize,
         draw: usize,
         draws: usize,
     ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
-        if let Some(all) = self.posterior(FeatureScale::Standardised) {
+        if let Some(all) = fit.posterior(FeatureScale::Standardised) {
             let one = &all[taking_turns(draw, draws, all.len())];
             return Ok((Gate::AtMeans, Cow::Borrowed(one)));
         }
-        let mut rng = stream(self.stored.config.seed, [0, draw as u64, PICK, 0]);
-        let weights = self.stored.members.iter().map(|run| run.elbo_weight);
+        let mut rng = stream(fit.config().seed, [0, draw as u64, PICK, 0]);
+        let weights = fit.members().iter().map(|run| run.elbo_weight);
         // Those that have weight come first.
         let run = pick(weights, rng.random()).unwrap_or(0);
-        let state = &self.stored.members[run].state;
-        let one = self.predictors[run].draw(state, &[], &mut rng)?;
+        let state = &fit.members()[run].state;
+        let one = fit.derived.predictors[run].draw(state, &[], &mut rng)?;
         Ok((Gate::AtMeans, Cow::Owned(one)))
     }
 
-    fn draw_key(&self) -> (u64, u64) {
-        (self.stored.config.seed, IMPUTE)
-    }
-}
-
-described!(IqgmeFit, IqgmeConfig, units[0]);
-members!(IqgmeFit, Member, IqgmeState, |members| &members[0]);
-classifier!(IqgmeFit);
-intervals!(IqgmeFit, [draws: usize]);
-features!(IqgmeFit);
-
-impl Stored {
-    fn check(&self) -> Result<(), String> {
-        scales::check(&self.units)?;
-        let (n_classes, members) = (self.classes.len(), &self.members);
-        check_members(members, n_classes)?;
-        let own = |member: &&Member| member.scale == FeatureScale::Standardised;
-        let n_own = members.iter().take_while(own).count();
-        let in_place = |member: &Member| {
-            member.scale == FeatureScale::NormalScores
-                && member.elbo_weight == 0.0
-                && self.units.len() == 2
-        };
-        expect(n_own > 0 && members[0].elbo_weight > 0.0, "best member")?;
-        expect(
-            members[n_own..].iter().all(in_place),
-            "scales of the members",
-        )?;
-        distinct(&self.classes).map_err(|twice| twice.to_string())?;
-        let p = self.units[0].active.len();
-        for member in members {
-            let (state, experts) = (&member.state, &member.derived);
-            let truncation = state.sticks.truncation();
-            expect(truncation == self.config.truncation, "truncation")?;
-            state.check(p, n_classes.saturating_sub(1))?;
-            expect(experts.len() == state.experts.len(), "number of experts")?;
-            check_experts(experts, p)?;
-        }
-        Ok(())
+    fn draw_key(config: &IqgmeConfig) -> (u64, u64) {
+        (config.seed, IMPUTE)
     }
 }

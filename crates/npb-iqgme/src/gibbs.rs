@@ -1,9 +1,7 @@
 //! Gibbs sampling: the exact posterior, by draws.
 //!
 //! The model and its priors are those of the variational runs. Moves are values ([`GibbsMove`]); equations in the repository's
-//! `docs/iqgme-updates.md`, "Moves of the Gibbs sampler".
-//!
-//! Equations: `docs/iqgme-updates.md#moves-of-the-gibbs-sampler`.
+//! `docs/iqgme-updates.md#moves-of-the-gibbs-sampler`.
 
 mod collapsed;
 pub(crate) mod config;
@@ -383,6 +381,7 @@ impl<'d> IqgmeSampler<'d> {
         move |source| IqgmeError::numerical(iteration, block, component, source)
     }
 
+    /// Equations: `docs/iqgme-updates.md#slices-and-labels`.
     fn rows(&mut self) -> Result<(), IqgmeError> {
         let rows = &self.data.rows;
         let (weights, streams) = (self.parameters.weights().0, self.streams());
@@ -417,6 +416,7 @@ impl<'d> IqgmeSampler<'d> {
         })
     }
 
+    /// Equations: `docs/iqgme-updates.md#conjugate-moves`.
     fn components(&mut self) -> Result<(), IqgmeError> {
         let (stats, streams) = (self.refresh(), self.streams());
         let draw = |h: usize| {
@@ -430,6 +430,7 @@ impl<'d> IqgmeSampler<'d> {
         Ok(())
     }
 
+    /// Equations: `docs/iqgme-updates.md#conjugate-moves`.
     fn experts(&mut self) -> Result<(), IqgmeError> {
         let n_utilities = self.data.rows.n_utilities;
         if n_utilities == 0 {

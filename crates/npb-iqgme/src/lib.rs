@@ -80,9 +80,10 @@ pub use answers::{
 };
 pub use bound::Bound;
 pub use config::{FeatureScale, Init, IqgmeConfig};
-pub use data::IqgmeData;
+pub use data::{IqgmeData, Task};
 pub use em::{QgmeConfig, QgmeFit, fit_qgme, fit_qgme_watched};
 pub use ensemble::member::Member;
+pub use ensemble::questions::Fit;
 pub use error::IqgmeError;
 pub use factor::{
     ClusterRows, FactorBound, FactorComponent, FactorConfig, FactorData, FactorFit, FactorInit,
@@ -107,7 +108,7 @@ pub use npb_priors;
 pub use predict::CellTerm;
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
-    AtomSummary, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, Task,
-    TaskInit, TaskMember, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_watched,
+    AtomSummary, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, TaskInit,
+    TaskMember, TaskState, TaskUpdate, TasksConfig, fit_tasks, fit_tasks_watched,
 };
 pub use vb::{IqgmeVb, VbUpdate};

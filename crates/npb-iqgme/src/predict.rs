@@ -21,7 +21,7 @@ use npb_priors::dist::multinomial_probit;
 
 /// How the components weigh a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub enum Gate {
     /// As normal densities at the posterior means of weights and precisions: for class probabilities. So the rows of training are weighed, for whose
     /// weights the experts were found.
     AtMeans,
@@ -40,7 +40,7 @@ pub(crate) enum Experts {
 
 /// What prediction needs of the components, from the posterior.
 #[derive(Clone, Debug)]
-pub(crate) struct Predictor {
+pub struct Predictor {
     means: Mat<f64>,
     /// `nu_h B_h`, for rows with missing features and for complete ones.
     quadratics: Quadratics,

@@ -7,7 +7,7 @@ use npb_linalg::mixture::{Block, Pattern, SortedRows};
 
 /// Standardised rows sorted for the E-step, and their labels by sorted position.
 #[derive(Clone, Debug)]
-pub(crate) struct Rows {
+pub struct Rows {
     sorted: SortedRows,
     /// +1 (any class but the first), -1, or 0 for an unlabelled row.
     pub(crate) signs: Vec<f64>,

@@ -3,9 +3,7 @@
 //! Every task has a mixture of its own, but the atoms that its local components point at, a Gaussian and an expert each, are shared by all tasks. Given the
 //! indicators, a local component of a task is to its rows what a component is in the single-task model: see `e_step/atoms.rs`. The E-step over the rows is the same.
 //!
-//! Model: `docs/iqgme.md`, "Many tasks"; updates and bound: `docs/iqgme-updates.md`, "Many tasks".
-//!
-//! Equations: `docs/iqgme-updates.md#many-tasks`.
+//! Model: `docs/iqgme.md#other-fits`; updates and bound: `docs/iqgme-updates.md#many-tasks`.
 
 mod bound;
 mod config;
@@ -20,7 +18,7 @@ mod state;
 mod vb;
 
 pub use config::{TaskInit, TasksConfig};
-pub use data::{MultiTaskData, Task};
+pub use data::MultiTaskData;
 pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_watched};
 pub use run::TaskMember;
 pub use state::{Gaussians, MultiTaskState, TaskState};

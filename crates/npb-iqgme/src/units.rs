@@ -19,7 +19,7 @@ use crate::state::{Component, Expert};
 
 /// What turns rows of a table into the model's: learned from training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Units {
+pub struct Units {
     /// Of the features, where the scale is that of normal scores.
     pub(crate) scores: Option<NormalScores>,
     /// Of what the scores make of the table.
@@ -96,7 +96,7 @@ impl Units {
     }
 
     /// Checks what comes from a file.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check_columns(&self) -> Result<(), String> {
         let n_columns = self.column_names().len();
         let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
         if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {

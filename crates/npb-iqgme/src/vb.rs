@@ -221,7 +221,7 @@ impl<'d> IqgmeVb<'d> {
         &self.state
     }
 
-    /// The evidence lower bound of the current posterior, in parts. Costs no E-step over the rows.
+    /// The evidence lower bound of the current posterior, in parts. Costs no E-step over the rows. Equations: `docs/iqgme.md#bound`.
     pub fn bound(&self) -> Result<Bound, IqgmeError> {
         let bound = Bound::new(&self.state, &self.expected, &self.rows.stats, &self.prior);
         self.numerical("expert covariance", 0, bound)
@@ -271,7 +271,7 @@ impl<'d> IqgmeVb<'d> {
         self.state
     }
 
-    /// Updates the factors of the rows that are named.
+    /// Updates the factors of the rows that are named. Equations: `docs/iqgme.md#rows`.
     fn e_step(&mut self, responsibilities: bool, utility_means: bool) -> Result<(), IqgmeError> {
         let parameters = self.e_step_parameters()?;
         let update = Update {
@@ -367,11 +367,13 @@ impl<'d> IqgmeVb<'d> {
         self.update_sticks();
     }
 
+    /// Equations: `docs/iqgme.md#parameters`.
     fn update_sticks(&mut self) {
         let counts = padded(&self.rows.stats.counts(), self.config.truncation);
         self.state.sticks.update_sticks(&counts);
     }
 
+    /// Equations: `docs/iqgme.md#parameters`.
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         for h in 0..self.state.components.len() {
             let component = self.prior.component.given(&self.rows.stats, h);
@@ -387,12 +389,13 @@ impl<'d> IqgmeVb<'d> {
         Ok(())
     }
 
+    /// Equations: `docs/iqgme.md#parameters`.
     fn experts_given(&self, stats: &SufficientStats) -> Result<Vec<Expert>, IqgmeError> {
         let experts = Expert::all_given(&self.state.expert_prior, stats);
         experts.or_else(|(h, source)| self.numerical("expert precision", h, Err(source)))
     }
 
-    /// The prior that the free experts share. Experts at the prior follow it and do not enter.
+    /// The prior that the free experts share. Experts at the prior follow it and do not enter. Equations: `docs/iqgme.md#parameters`.
     fn update_expert_prior(&mut self) {
         if self.state.experts.is_empty() {
             return;

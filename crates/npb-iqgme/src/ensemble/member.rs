@@ -17,6 +17,7 @@ use crate::answers::{
 };
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
+use crate::state::expect;
 use crate::{Expert, FeatureScale, Init, IqgmeError, IqgmeState};
 use npb_infer::ensemble::Calibration;
 
@@ -83,9 +84,7 @@ pub(crate) fn check_members<I, S, D>(
     members: &[Member<I, S, D>],
     n_classes: usize,
 ) -> Result<(), String> {
-    if n_classes == 1 || members.is_empty() {
-        return Err("classes or members: impossible number".to_owned());
-    }
+    expect(!members.is_empty(), "number of members")?;
     check_weights("ELBO weights", members.iter().map(|m| m.elbo_weight))?;
     check_weights(
         "stacking weights",

@@ -11,48 +11,74 @@ use npb_data::{Labels, Table};
 use super::crossval;
 use crate::IqgmeError;
 use crate::config::IqgmeConfig;
+use crate::data::Task;
 use crate::rows::Rows;
+use crate::state::expect;
 use crate::units::Units;
+
+/// Units of the features' own scale, or by scale.
+pub trait UnitsByScale {
+    /// Of the features' own scale.
+    fn own(&self) -> &Units;
+
+    /// Checks what comes from a file.
+    fn check(&self) -> Result<(), String>;
+}
+
+impl UnitsByScale for Units {
+    fn own(&self) -> &Units {
+        self
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.check_columns()
+    }
+}
+
+/// Of the same columns, the second of normal scores.
+impl UnitsByScale for Vec<Units> {
+    fn own(&self) -> &Units {
+        &self[0]
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Some((own, scores)) = self.split_first() else {
+            return Err("units: none".to_owned());
+        };
+        own.check()?;
+        let n = own.column_names().len();
+        let same = |other: &Units| other.active == own.active && other.scores.is_some();
+        expect(
+            own.scores.is_none() && scores.len() <= 1 && scores.iter().all(same),
+            "scales of the columns",
+        )?;
+        scores.iter().try_for_each(|scores| {
+            scores.check()?;
+            expect(
+                scores.column_names().len() == n,
+                "normal scores of the columns",
+            )
+        })
+    }
+}
 
 /// Whether members on scores are to be trained: the configuration wants them, labels say which scale is better, and scores are more than other units, as they are of a
 /// column with three values or more.
-pub(crate) fn scores_wanted(
-    sets: &[&Labels],
-    tables: &[&Table],
-    columns: &[usize],
-    config: &IqgmeConfig,
-) -> bool {
+pub(crate) fn scores_wanted(tables: &[Task<'_>], columns: &[usize], config: &IqgmeConfig) -> bool {
     let bends = |&j: &usize| {
-        let mut values = tables.iter().flat_map(|table| table.observed_in_column(j));
+        let mut values = tables
+            .iter()
+            .flat_map(|task| task.table.observed_in_column(j));
         let first = values.next();
         let second = values.find(|v| Some(*v) != first);
         values.any(|v| Some(v) != first && Some(v) != second)
     };
-    let can_weigh = || !crossval::sides(sets, config.folds, config.seed).is_empty();
+    let sets: Vec<&Labels> = tables.iter().map(|task| task.labels).collect();
+    let can_weigh = || !crossval::sides(&sets, config.folds, config.seed).is_empty();
     config.normal_scores && columns.iter().any(bends) && can_weigh()
 }
 
 /// The rows of a table on each scale.
 pub(crate) fn rows(units: &[Units], table: &Table) -> Result<Vec<Rows>, IqgmeError> {
     units.iter().map(|units| units.rows(table)).collect()
-}
-
-/// Checks units by scale that come from a file: of the same columns, the second one of normal scores.
-pub(crate) fn check(units: &[Units]) -> Result<(), String> {
-    let Some((own, scores)) = units.split_first() else {
-        return Err("units: none".to_owned());
-    };
-    own.check()?;
-    let same = |other: &Units| other.active == own.active && other.scores.is_some();
-    if own.scores.is_some() || scores.len() > 1 || !scores.iter().all(same) {
-        return Err("scales of the columns".to_owned());
-    }
-    scores.iter().try_for_each(|scores| {
-        scores.check()?;
-        let n = own.column_names().len();
-        if scores.column_names().len() == n {
-            return Ok(());
-        }
-        Err("normal scores of the columns".to_owned())
-    })
 }

@@ -17,7 +17,7 @@ const LABELS_FOR_EACH_SCALE: f64 = 10.0;
 
 /// What members weigh within their scale where labels say nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Without {
+pub enum Without {
     /// By their bounds.
     Bounds,
     /// Evenly: the bound says little of the labels of many tasks, or beside so many features.

@@ -1,6 +1,7 @@
 //! Training the members of an ensemble, each once and again without each fold: watched, stopped and checkpointed in one way.
 
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::ops::ControlFlow;
 
 use npb_infer::parallel;
@@ -10,17 +11,17 @@ use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::questions::{Kept, Variant};
 use crate::IqgmeError;
 use crate::config::FeatureScale;
 
-/// A variational model that members are trained of.
-pub(crate) trait Model {
-    type Config: Serialize + Sync;
+/// A kind of fit whose runs are trained until a bound, or an objective, has converged.
+pub trait Model: Variant {
     /// Training rows on one scale.
     type Data: Sync;
     /// Where a run starts.
-    type Init: Copy + Serialize + Sync;
-    type State: Clone + Serialize + DeserializeOwned + Send + Sync;
+    type Init: Copy + Debug + Serialize + DeserializeOwned + Send + Sync;
+    type State: Kept;
     /// One run.
     type Vb<'d>;
     /// The name in checkpoints.
@@ -28,21 +29,18 @@ pub(crate) trait Model {
     /// Iterations of a member without a fold, at most: its held-out prediction has converged before its bound has.
     const FOLD_ITERATIONS: u64;
 
-    fn limits(config: &Self::Config) -> VbLimits;
-
-    /// The configuration with so many iterations.
-    fn limited(config: &Self::Config, max_iterations: u64) -> Self::Config;
+    fn limits(config: &mut Self::Config) -> &mut VbLimits;
 
     fn begin<'d>(
         data: &'d Self::Data,
-        config: &Self::Config,
+        config: Self::Config,
         init: Self::Init,
         restart: u64,
     ) -> Result<Self::Vb<'d>, IqgmeError>;
 
     fn resume<'d>(
         data: &'d Self::Data,
-        config: &Self::Config,
+        config: Self::Config,
         state: Self::State,
         trace: Vec<VbReport>,
     ) -> Result<Self::Vb<'d>, IqgmeError>;
@@ -53,76 +51,24 @@ pub(crate) trait Model {
     ) -> Result<VbOutcome, IqgmeError>;
 
     /// What follows the last iteration of a run that was not stopped, before its state is written.
-    fn finalise(vb: &mut Self::Vb<'_>) -> Result<(), IqgmeError>;
+    fn finalise(_vb: &mut Self::Vb<'_>) -> Result<(), IqgmeError> {
+        Ok(())
+    }
 
     fn state<'a>(vb: &'a Self::Vb<'_>) -> &'a Self::State;
 }
 
-/// A [`Model`] by a type that is driven by hand: `model!(Name, Vb, [Config, Data, Init, State], limits of the configuration, file, iterations without a fold, finalise)`.
-macro_rules! model {
-    (
-        $model:ident, $vb:ident, [$config:ty, $data:ty, $init:ty, $state:ty],
-        $($limits:ident).+, $file:literal, $iterations:literal, $finalise:expr
-    ) => {
-        struct $model;
-
-        impl Model for $model {
-            type Config = $config;
-            type Data = $data;
-            type Init = $init;
-            type State = $state;
-            type Vb<'d> = $vb<'d>;
-            const FILE: &'static str = $file;
-            const FOLD_ITERATIONS: u64 = $iterations;
-
-            fn limits(config: &$config) -> VbLimits {
-                config.$($limits).+
-            }
-
-            fn limited(config: &$config, max_iterations: u64) -> $config {
-                let mut limited = config.clone();
-                let limits = &mut limited.$($limits).+;
-                limits.max_iterations = limits.max_iterations.min(max_iterations);
-                limited
-            }
-
-            fn begin<'d>(
-                data: &'d $data,
-                config: &$config,
-                init: $init,
-                restart: u64,
-            ) -> Result<$vb<'d>, IqgmeError> {
-                $vb::new(data, config.clone(), init, restart)
-            }
-
-            fn resume<'d>(
-                data: &'d $data,
-                config: &$config,
-                state: $state,
-                trace: Vec<VbReport>,
-            ) -> Result<$vb<'d>, IqgmeError> {
-                $vb::resume(data, config.clone(), state, trace)
-            }
-
-            fn run(
-                vb: &mut $vb<'_>,
-                watch: &mut dyn FnMut(&VbReport, &$state) -> ControlFlow<()>,
-            ) -> Result<VbOutcome, IqgmeError> {
-                vb.run(watch)
-            }
-
-            fn finalise(vb: &mut $vb<'_>) -> Result<(), IqgmeError> {
-                let finalise: fn(&mut $vb<'_>) -> Result<(), IqgmeError> = $finalise;
-                finalise(vb)
-            }
-
-            fn state<'a>(vb: &'a $vb<'_>) -> &'a $state {
-                vb.state()
-            }
-        }
-    };
+fn limits<M: Model>(config: &M::Config) -> VbLimits {
+    *M::limits(&mut config.clone())
 }
-pub(crate) use model;
+
+/// The configuration of members without a fold.
+pub(crate) fn limited<M: Model>(config: &M::Config) -> M::Config {
+    let mut limited = config.clone();
+    let limits = M::limits(&mut limited);
+    limits.max_iterations = limits.max_iterations.min(M::FOLD_ITERATIONS);
+    limited
+}
 
 /// A member to be trained: its scale, and where it starts.
 pub(crate) type Planned<I> = (FeatureScale, I);
@@ -168,7 +114,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         let key = fingerprint(&(config, data, plan))?;
         let version = env!("CARGO_PKG_VERSION");
         let checkpoint = watch.checkpoint(M::FILE, version, key, n_members + n_folds)?;
-        let most = M::limits(config).max_iterations;
+        let most = limits::<M>(config).max_iterations;
         let each = [most, most.min(M::FOLD_ITERATIONS)].map(|n| n as f64);
         let all = each[0] * n_members as f64 + each[1] * (n_members * n_folds) as f64;
         Ok(Self {
@@ -221,7 +167,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
             if self.is_stopped() {
                 return Ok(None);
             }
-            let mut vb = M::begin(&data[planned.0.index()], config, planned.1, restart)?;
+            let mut vb = M::begin(&data[planned.0.index()], config.clone(), planned.1, restart)?;
             let name = format!("fold {fold}, member {k}");
             let outcome = self.run(&name, self.shares[1], config, &mut vb, |_, _| Ok(()))?;
             match outcome.stop {
@@ -242,7 +188,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         vb: &mut M::Vb<'_>,
         mut after: impl FnMut(&VbReport, &M::State) -> Result<(), CheckpointError>,
     ) -> Result<VbOutcome, IqgmeError> {
-        let (limits, names) = (M::limits(config), ["elbo".to_owned()]);
+        let (limits, names) = (limits::<M>(config), ["elbo".to_owned()]);
         let mut part = self.watch.part(name, share);
         let mut failed = None;
         let outcome = M::run(vb, &mut |report, state| {
@@ -273,11 +219,11 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         config: &M::Config,
         (init, restart): (M::Init, u64),
     ) -> Result<(VbOutcome, M::Vb<'d>), IqgmeError> {
-        let limits = M::limits(config);
+        let limits = limits::<M>(config);
         let reached = self.checkpoint.reached(k);
         let mut trace = Vec::new();
         let mut vb = match reached.and_then(|mut r| Some((r.state.pop()?, r.trace))) {
-            None => M::begin(data, config, init, restart)?,
+            None => M::begin(data, config.clone(), init, restart)?,
             Some((state, so_far)) => {
                 let mut numbered = so_far.iter().zip(1..);
                 if !numbered.all(|(report, number)| report.iteration == number) {
@@ -285,7 +231,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
                     return Err(IqgmeError::Saved { what });
                 }
                 trace.clone_from(&so_far);
-                M::resume(data, config, state, so_far)?
+                M::resume(data, config.clone(), state, so_far)?
             }
         };
         let has_ended = limits.reached(&trace).is_some();

@@ -8,7 +8,7 @@ const FARTHEST: f64 = 1e100;
 
 /// Rows with holes, features as columns, standardised.
 #[derive(Clone, Debug)]
-pub(crate) struct Cells {
+pub struct Cells {
     /// n x P on the model's scale, zero where missing.
     pub(crate) x: Mat<f64>,
     /// Rows by the features that they miss.

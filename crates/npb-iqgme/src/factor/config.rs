@@ -1,4 +1,4 @@
-//! What a user may set.
+//! Settings of a factor-analytic fit.
 
 use npb_infer::VbLimits;
 use npb_infer::ranges::{gamma, moderate, not_negative, up_to};

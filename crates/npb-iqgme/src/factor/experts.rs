@@ -56,7 +56,7 @@ impl LabelStats {
 
 /// Free experts for the clusters with labelled rows; the others are at the shared prior.
 ///
-/// On failure: the cluster whose precision is not positive definite.
+/// On failure: the cluster whose precision is not positive definite. Equations: `docs/iqgme.md#parameters`.
 pub(crate) fn update(
     state: &mut FactorState,
     data: &FactorData,
@@ -113,7 +113,7 @@ fn free(
     Ok(expert)
 }
 
-/// `q(zeta_l, lambda_l)` of every coordinate, given the free experts that use it.
+/// `q(zeta_l, lambda_l)` of every coordinate, given the free experts that use it. Equations: `docs/iqgme.md#parameters`.
 pub(crate) fn update_prior(state: &mut FactorState, prior: &NormalGamma) {
     let (n_factors, n_utilities) = (state.n_factors(), state.n_utilities());
     for place in 0..state.expert_prior.len() {

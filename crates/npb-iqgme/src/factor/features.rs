@@ -113,7 +113,7 @@ impl RowMoments<'_> {
     }
 }
 
-/// The optimal `q(theta, psi)`.
+/// The optimal `q(theta, psi)`. Equations: `docs/iqgme-updates.md#loadings-and-noise`.
 pub(crate) fn update(
     state: &mut FactorState,
     data: &FactorData,

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream};
+use npb_data::{Labels, Table};
+use npb_infer::{VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
@@ -15,14 +16,18 @@ use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
 use super::state::FactorState;
 use super::vb::{FactorUpdate, FactorVb};
-use crate::answers::with_first_class;
-use crate::ensemble::crossval::{self, Side, held_out};
+use crate::answers::{
+    Imputation, MissingCell, ProbabilityInterval, most_probable_of, with_first_class,
+};
+use crate::data::Task;
 use crate::ensemble::member::{self, Member, Part, Predictive, check_members};
-use crate::ensemble::questions::prelude::*;
-use crate::ensemble::stacking::{Without, weighed};
-use crate::ensemble::train::{Model, Watched, model, planned};
+use crate::ensemble::members::{Ensemble, Made, Plan, trained};
+use crate::ensemble::questions::{Draws, Fit, OneTable, Stored, Variant};
+use crate::ensemble::stacking::Without;
+use crate::ensemble::train::{Model, Planned};
 use crate::state::{expect, finite};
-use crate::{Expert, FactorConfig};
+use crate::units::Units;
+use crate::{Expert, FactorConfig, IqgmeError};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
@@ -64,98 +69,221 @@ pub fn fit_factor_watched(
     config: &FactorConfig,
     watch: &Watch<'_>,
 ) -> Result<FactorFit, IqgmeError> {
-    let data = FactorData::new(table, labels, config)?;
-    let starts = match data.n_labelled {
-        0 => &config.unlabelled_starts,
-        _ => &config.starts,
+    let Made { mut data, members } =
+        trained::<Factors>(&[Task::only(table, labels)], config, watch)?;
+    let FactorData { units, classes, .. } = data.swap_remove(0);
+    let stored = Stored {
+        config: config.clone(),
+        units,
+        classes,
+        trained: members,
     };
-    let plan = (&planned(starts, 1)[..], config.restarts);
-    let n = plan.0.len() * config.restarts;
-    let folds = crossval::sides(&[labels], config.folds, config.seed);
-    let print = fingerprint(&data)?;
-    let watched = Watched::<Factors>::new(watch, config, print, plan, folds.len())?;
-    let data = [data];
-    let members = watched.train(&data, plan, config, |(_, start), outcome, mut vb| {
+    Fit::new(stored, ())
+}
+
+/// The factor-analytic model.
+#[derive(Clone, Debug)]
+pub struct Factors;
+
+/// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
+///
+/// Imputations and densities average over the runs by their bounds, class probabilities by their stacking weights, each calibrated ([`FactorMember::calibration`]), with factors and missing
+/// features integrated out and experts by moment matching; clusters and loadings are those of the best run.
+pub type FactorFit = Fit<Factors>;
+
+impl OneTable for Factors {}
+
+impl Variant for Factors {
+    const MODEL: &'static str = "npb-iqgme/factor/2";
+    type Config = FactorConfig;
+    type Units = Units;
+    /// The best first.
+    type Trained = Vec<FactorMember>;
+    type Rows = ();
+    type Derived = ();
+
+    fn validate(config: &FactorConfig) -> Result<(), IqgmeError> {
+        config.validate()
+    }
+
+    fn check(stored: &Stored<Self>) -> Result<(), String> {
+        let members = &stored.trained;
+        check_members(members, stored.classes.len())?;
+        expect(members[0].elbo_weight > 0.0, "best member")?;
+        for member in members {
+            let (state, clusters) = (&member.state, &member.derived);
+            state.check(stored.n_features(), stored.n_utilities(), &stored.config)?;
+            let (n, l) = (state.n_clusters(), state.n_factors());
+            let probable = |p: &f64| (0.0..=1.0).contains(p);
+            let possible = |of: &Vec<f64>| of.len() == l && of.iter().all(probable);
+            let indicators = &clusters.inclusion_probabilities;
+            expect(
+                indicators.len() == n && indicators.iter().all(possible),
+                "indicators",
+            )?;
+            let sizes = &clusters.sizes;
+            expect(sizes.len() == n && finite(sizes), "sizes of clusters")?;
+        }
+        Ok(())
+    }
+
+    fn derive(_: &Stored<Self>) -> Result<(), IqgmeError> {
+        Ok(())
+    }
+
+    fn probabilities(
+        fit: &FactorFit,
+        _: usize,
+        table: &Table,
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        let cells = fit.cells(table)?;
+        member::class_probabilities(&fit.parts(&cells, |run| run.stacking_weight))
+    }
+}
+
+impl Draws for Factors {
+    fn intervals(
+        fit: &FactorFit,
+        _: usize,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        let cells = fit.cells(table)?;
+        let parts = fit.parts(&cells, |run| run.stacking_weight);
+        member::intervals(&parts, level, draws, (fit.config().seed, 0, INTERVAL))
+    }
+}
+
+impl Model for Factors {
+    type Data = FactorData;
+    type Init = FactorInit;
+    type State = FactorState;
+    type Vb<'d> = FactorVb<'d>;
+    const FILE: &'static str = "npb-iqgme/factor/run/2";
+    const FOLD_ITERATIONS: u64 = 15;
+
+    fn limits(config: &mut FactorConfig) -> &mut VbLimits {
+        &mut config.limits
+    }
+
+    fn begin(
+        data: &FactorData,
+        config: FactorConfig,
+        start: FactorInit,
+        restart: u64,
+    ) -> Result<FactorVb<'_>, IqgmeError> {
+        FactorVb::new(data, config, start, restart)
+    }
+
+    fn resume(
+        data: &FactorData,
+        config: FactorConfig,
+        state: FactorState,
+        trace: Vec<VbReport>,
+    ) -> Result<FactorVb<'_>, IqgmeError> {
+        FactorVb::resume(data, config, state, trace)
+    }
+
+    fn run(
+        vb: &mut FactorVb<'_>,
+        watch: &mut dyn FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        vb.run(watch)
+    }
+
+    fn state<'a>(vb: &'a FactorVb<'_>) -> &'a FactorState {
+        vb.state()
+    }
+}
+
+impl Ensemble for Factors {
+    type More = ClusterRows;
+    type LeftOut = Cells;
+    const WITHOUT: Without = Without::Even;
+
+    fn members(trained: &Vec<FactorMember>) -> &[FactorMember] {
+        trained
+    }
+
+    /// All on the scale of the configuration.
+    fn data(
+        tables: &[Task<'_>],
+        config: &FactorConfig,
+        _: Option<bool>,
+    ) -> Result<Vec<FactorData>, IqgmeError> {
+        let Task { table, labels, .. } = tables[0];
+        Ok(vec![FactorData::new(table, labels, config)?])
+    }
+
+    fn plan<'c>(config: &'c FactorConfig, data: &FactorData) -> Plan<'c, FactorInit> {
+        Plan {
+            starts: match data.n_labelled {
+                0 => &config.unlabelled_starts,
+                _ => &config.starts,
+            },
+            restarts: config.restarts,
+            folds: config.folds,
+            seed: config.seed,
+            elbo_temperature: config.elbo_temperature,
+        }
+    }
+
+    fn fingerprint(data: &FactorData) -> Result<u64, IqgmeError> {
+        let cells = &data.cells;
+        let patterns: Vec<_> = cells
+            .patterns
+            .iter()
+            .map(|p| (&p.rows, &p.missing))
+            .collect();
+        let values: Vec<&[f64]> = (0..cells.n_features())
+            .map(|j| cells.x.col_as_slice(j))
+            .collect();
+        Ok(storage::fingerprint(&(
+            patterns,
+            values,
+            &data.labels.class,
+        ))?)
+    }
+
+    fn n_observed(data: &FactorData) -> usize {
+        data.n_observed().max(1)
+    }
+
+    fn class_names(data: &FactorData) -> &[String] {
+        &data.classes
+    }
+
+    fn ended(
+        (_, start): Planned<FactorInit>,
+        outcome: VbOutcome,
+        mut vb: FactorVb<'_>,
+    ) -> Result<FactorMember, IqgmeError> {
         // Whatever the run did last: what is told of the rows depends on its state alone.
         vb.apply(FactorUpdate::Rows)?;
         let derived = ClusterRows {
             sizes: vb.sizes(),
             inclusion_probabilities: vb.inclusion_probabilities()?,
         };
-        Ok(Member::new(
-            (config.scale, start),
-            outcome,
-            vb.into_state(),
-            derived,
-        ))
-    })?;
-    let [data] = data;
-    let fit = |held_out| {
-        let by_bounds = (config.elbo_temperature, data.n_observed().max(1));
-        let members = weighed(members, 1, held_out, Without::Even, by_bounds);
-        FactorFit {
-            stored: Stored {
-                config: config.clone(),
-                units: data.units.clone(),
-                classes: data.classes.clone(),
-                members,
-            },
-        }
-    };
-    if watched.is_stopped() {
-        return Ok(fit(None));
+        let planned = (vb.scale(), start);
+        Ok(Member::new(planned, outcome, vb.into_state(), derived))
     }
-    let limited = Factors::limited(config, Factors::FOLD_ITERATIONS);
-    let held_out = held_out(
-        &[labels],
-        &data.classes,
-        &folds,
-        n,
-        &watched,
-        |fold, sides| {
-            let Side { kept, left_out } = &sides[0];
-            let (rows, names) = (table.select_rows(kept), labels.select_rows(kept));
-            let kept = [FactorData::new(&rows, &names, &limited)?];
-            let cells = kept[0].units.apply_left_out(&table.select_rows(left_out))?;
-            let cells = Cells::new(&cells);
-            watched.train_without(fold, &kept, plan, &limited, |_, _, vb| {
-                let state = vb.into_state();
-                let others = Predictor::new(&state).probabilities(&state, &cells)?;
-                Ok(with_first_class(others).concat())
-            })
-        },
-    )?;
-    Ok(fit(held_out))
-}
 
-/// A number that is, but for chance, another one for other rows or labels.
-fn fingerprint(data: &FactorData) -> Result<u64, IqgmeError> {
-    let cells = &data.cells;
-    let patterns: Vec<_> = cells
-        .patterns
-        .iter()
-        .map(|p| (&p.rows, &p.missing))
-        .collect();
-    let values: Vec<&[f64]> = (0..cells.n_features())
-        .map(|j| cells.x.col_as_slice(j))
-        .collect();
-    Ok(storage::fingerprint(&(
-        patterns,
-        values,
-        &data.labels.class,
-    ))?)
-}
+    fn left_out(data: &[FactorData], tables: &[Table]) -> Result<Cells, IqgmeError> {
+        Ok(Cells::new(&data[0].units.apply_left_out(&tables[0])?))
+    }
 
-// The factor-analytic model.
-model!(
-    Factors,
-    FactorVb,
-    [FactorConfig, FactorData, FactorInit, FactorState],
-    limits,
-    "npb-iqgme/factor/run/2",
-    15,
-    |_| Ok(())
-);
+    fn predict_left_out(
+        _: Planned<FactorInit>,
+        _: VbOutcome,
+        vb: FactorVb<'_>,
+        cells: &Cells,
+    ) -> Result<Vec<f64>, IqgmeError> {
+        let state = vb.into_state();
+        let others = Predictor::new(&state).probabilities(&state, cells)?;
+        Ok(with_first_class(others).concat())
+    }
+}
 
 /// A run as questions see it.
 struct FactorView<'a>(&'a FactorState);
@@ -213,30 +341,7 @@ pub struct FactorComponent {
     pub utilities: Vec<Vec<(f64, f64)>>,
 }
 
-/// What is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stored {
-    config: FactorConfig,
-    units: Units,
-    classes: Vec<String>,
-    /// The best first.
-    members: Vec<FactorMember>,
-}
-
-/// A fitted factor-analytic model. Questions and answers are in the user's units, columns in the order of training.
-///
-/// Imputations and densities average over the runs by their bounds, class probabilities by their stacking weights, each calibrated ([`FactorMember::calibration`]), with factors and missing
-/// features integrated out and experts by moment matching; clusters and loadings are those of the best run.
-#[derive(Clone, Debug)]
-pub struct FactorFit {
-    stored: Stored,
-}
-
 impl FactorFit {
-    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
-        Ok(Self { stored })
-    }
-
     /// The runs as members, by these weights.
     fn parts<'a>(
         &'a self,
@@ -249,16 +354,13 @@ impl FactorFit {
             rows: cells,
             member: FactorView(&run.state),
         };
-        let parts = self.stored.members.iter().map(part);
+        let parts = self.members().iter().map(part);
         parts.filter(|part| part.weight > 0.0).collect()
     }
 
     /// The runs that say something of the features.
     fn describing(&self) -> impl Iterator<Item = &FactorMember> {
-        self.stored
-            .members
-            .iter()
-            .filter(|run| run.elbo_weight > 0.0)
+        self.members().iter().filter(|run| run.elbo_weight > 0.0)
     }
 
     /// Number of clusters that have at least one training row, in expectation.
@@ -286,14 +388,7 @@ impl FactorFit {
             FactorComponent {
                 weight: weights[h],
                 size: run.derived.sizes[h],
-                mean: self
-                    .stored
-                    .units
-                    .active
-                    .iter()
-                    .enumerate()
-                    .map(mean)
-                    .collect(),
+                mean: self.units().active.iter().enumerate().map(mean).collect(),
                 dimension: sum_of_indicators(&run.derived.inclusion_probabilities[h]),
                 effects: two_classes.then(|| utilities.remove(0)),
                 utilities,
@@ -307,7 +402,7 @@ impl FactorFit {
     /// [`model_columns`](Self::model_columns), a column for each factor in use.
     pub fn loadings(&self) -> Mat<f64> {
         let state = self.state();
-        Mat::from_fn(self.stored.units.active.len(), state.n_factors(), |k, l| {
+        Mat::from_fn(self.units().active.len(), state.n_factors(), |k, l| {
             state.features.mean[(k, l)]
         })
     }
@@ -328,7 +423,7 @@ impl FactorFit {
         let cells = self.cells(table)?;
         let parts = self.parts(&cells, |run| run.elbo_weight);
         let standardised = member::ln_density(&parts, table.n_rows())?;
-        Ok(self.stored.units.ln_density(table, standardised))
+        Ok(self.units().ln_density(table, standardised))
     }
 
     /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row. On the scale of normal
@@ -371,7 +466,7 @@ impl FactorFit {
     /// Cost of each: as of [`FactorVb`] for each missing pattern, and `D^2` for each feature. Errors: other columns than in training, no draw.
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
         let cells = self.cells(table)?;
-        let seed = self.stored.config.seed;
+        let seed = self.config().seed;
         let runs: Vec<&FactorMember> = self.describing().collect();
         let constants = |draw: usize| stream(seed, [2, draw as u64, IMPUTE, 0]);
         self.units().impute_draws(table, draws, constants, |draw| {
@@ -385,61 +480,11 @@ impl FactorFit {
     }
 
     fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
-        Ok(Cells::new(&self.stored.units.apply(table)?))
+        Ok(Cells::new(&self.units().apply(table)?))
     }
 
     fn to_units(&self, column: usize, value: f64) -> f64 {
-        self.stored.units.to_units(column, value)
-    }
-}
-
-impl FactorFit {
-    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let cells = self.cells(table)?;
-        member::class_probabilities(&self.parts(&cells, |run| run.stacking_weight))
-    }
-
-    fn draw_intervals(
-        &self,
-        _: usize,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        let cells = self.cells(table)?;
-        let parts = self.parts(&cells, |run| run.stacking_weight);
-        member::intervals(&parts, level, draws, (self.stored.config.seed, 0, INTERVAL))
-    }
-}
-
-described!(FactorFit, FactorConfig, units);
-members!(FactorFit, FactorMember, FactorState, |members| &members[0]);
-saved!(FactorFit, "npb-iqgme/factor/2");
-classifier!(FactorFit);
-intervals!(FactorFit, [draws: usize]);
-
-impl Stored {
-    fn check(&self) -> Result<(), String> {
-        self.units.check()?;
-        let n_classes = self.classes.len();
-        check_members(&self.members, n_classes)?;
-        expect(self.members[0].elbo_weight > 0.0, "best member")?;
-        let (p, n_utilities) = (self.units.active.len(), n_classes.saturating_sub(1));
-        for member in &self.members {
-            let (state, clusters) = (&member.state, &member.derived);
-            state.check(p, n_utilities, &self.config)?;
-            let (n, l) = (state.n_clusters(), state.n_factors());
-            let probable = |p: &f64| (0.0..=1.0).contains(p);
-            let possible = |of: &Vec<f64>| of.len() == l && of.iter().all(probable);
-            let indicators = &clusters.inclusion_probabilities;
-            expect(
-                indicators.len() == n && indicators.iter().all(possible),
-                "indicators",
-            )?;
-            let sizes = &clusters.sizes;
-            expect(sizes.len() == n && finite(sizes), "sizes of clusters")?;
-        }
-        Ok(())
+        self.units().to_units(column, value)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::data::first_utilities;
 use crate::state::expect;
 use crate::state::gamma;
 use crate::vb::{falling, padded, stick_bound};
-use crate::{FactorConfig, IqgmeError};
+use crate::{FactorConfig, FeatureScale, IqgmeError};
 
 /// Iterations with the responsibilities and indicators of the start held fixed.
 const START_ITERATIONS: usize = 10;
@@ -219,6 +219,10 @@ impl<'d> FactorVb<'d> {
         Ok(outcome)
     }
 
+    pub(super) fn scale(&self) -> FeatureScale {
+        self.config.scale
+    }
+
     /// The current posterior.
     pub fn state(&self) -> &FactorState {
         &self.state
@@ -269,7 +273,7 @@ impl<'d> FactorVb<'d> {
         }
     }
 
-    /// The evidence lower bound of the current posterior, in parts.
+    /// The evidence lower bound of the current posterior, in parts. Equations: `docs/iqgme-updates.md#factor-analytic-bound`.
     pub fn bound(&mut self) -> Result<FactorBound, IqgmeError> {
         self.prepare_forms();
         let forms = self.forms.as_ref().expect("prepared");
@@ -330,6 +334,7 @@ impl<'d> FactorVb<'d> {
         }
     }
 
+    /// Equations: `docs/iqgme-updates.md#factors-of-rows`.
     fn rows(&mut self, fixed: bool) -> Result<(), IqgmeError> {
         self.prepare_forms();
         let clusters = Cluster::all(&self.state);
@@ -374,11 +379,13 @@ impl<'d> FactorVb<'d> {
         scores(&self.data.labels, &clusters, &self.factors)
     }
 
+    /// Equations: `docs/iqgme-updates.md#several-classes`.
     fn update_expected_utilities(&mut self) {
         self.state.utility_means = self.scores();
         self.soft = Utilities::new(&self.state.utility_means, &self.data.labels);
     }
 
+    /// Equations: `docs/iqgme-updates.md#scales`.
     fn update_cluster_noise(&mut self) {
         let Some(prior) = self.priors.cluster else {
             return;
@@ -408,6 +415,7 @@ impl<'d> FactorVb<'d> {
             .collect();
     }
 
+    /// Equations: `docs/iqgme-updates.md#indicators`.
     fn update_indicators(&mut self) -> Result<(), IqgmeError> {
         self.prepare_forms();
         let forms = self.forms.take().expect("prepared");
@@ -465,6 +473,7 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
+    /// Equations: `docs/iqgme-updates.md#loadings-and-noise`.
     fn update_features(&mut self) -> Result<(), IqgmeError> {
         let clusters = Cluster::all(&self.state);
         let stats = FeatureStats::new(self.data, &clusters, &self.factors);
@@ -474,6 +483,7 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
+    /// Equations: `docs/iqgme-updates.md#scales`.
     fn update_scales(&mut self) {
         let squares = features::squares(&self.state);
         let n_factors = self.state.n_factors();

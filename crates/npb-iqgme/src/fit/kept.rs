@@ -12,7 +12,7 @@ const MOST_WORK: f64 = 1.5e6;
 
 /// The rows of training as they were handed in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct TrainingRows {
+pub struct TrainingRows {
     pub(super) table: Table,
     pub(super) labels: Labels,
 }

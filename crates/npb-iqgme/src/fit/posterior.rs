@@ -31,7 +31,7 @@ impl IqgmeFit {
     /// Draws of all parameters given the rows of training, on a scale; none of a fit that keeps no rows, or where chains fail, as they may under extreme settings.
     pub(super) fn posterior(&self, scale: FeatureScale) -> Option<&[Predictor]> {
         let rows = self.rows.as_ref()?;
-        let kept = &self.posterior[scale.index()];
+        let kept = &self.derived.posterior[scale.index()];
         if kept.get().is_none() {
             // Who was faster has found the same.
             let _ = kept.set(self.chains(rows, scale).ok());
@@ -54,7 +54,7 @@ impl IqgmeFit {
     ) -> Result<Option<Vec<Vec<Vec<f64>>>>, IqgmeError> {
         let draws = draws.min(CHAINS * DRAWS);
         let weight = |scale: FeatureScale| -> f64 {
-            let members = self.stored.members.iter().filter(|m| m.scale == scale);
+            let members = self.members().iter().filter(|m| m.scale == scale);
             members.map(|member| member.stacking_weight).sum()
         };
         let on_scores = (weight(FeatureScale::NormalScores) * draws as f64).round() as usize;
@@ -79,6 +79,7 @@ impl IqgmeFit {
         Ok(Some(drawn))
     }
 
+    /// Equations: `docs/iqgme-updates.md#chains-that-start-at-the-members`.
     fn chains(
         &self,
         rows: &TrainingRows,
@@ -112,7 +113,7 @@ impl IqgmeFit {
 
     /// The member from which a chain starts: they are spread over the members by weight.
     fn begins(&self, scale: FeatureScale, chain: usize) -> &Member {
-        let members = &self.stored.members;
+        let members = self.members();
         let weight = |member: &Member| match (member.scale == scale, scale) {
             (false, _) => 0.0,
             (true, FeatureScale::Standardised) => member.elbo_weight,
@@ -159,9 +160,9 @@ mod tests {
     use rand_distr::StandardNormal;
 
     use super::*;
-    use crate::ensemble::questions::Answers;
-    use crate::fit::Stored;
-    use crate::fit::layout::Layout;
+    use crate::ensemble::questions::Stored;
+    use crate::ensemble::saved::Layout;
+    use crate::fit::Single;
     use crate::prior::Prior;
     use crate::{Init, IqgmeConfig, fit, fit_unlabelled};
 
@@ -188,12 +189,7 @@ mod tests {
 
     /// As a file of the first layout is read.
     fn without_rows(fit: &IqgmeFit) -> IqgmeFit {
-        IqgmeFit {
-            rows: None,
-            posterior: Default::default(),
-            stretch: Default::default(),
-            ..fit.clone()
-        }
+        IqgmeFit::new(fit.stored.clone(), None).unwrap()
     }
 
     const N: usize = 60;
@@ -340,7 +336,7 @@ mod tests {
     fn a_file_without_rows_answers_and_one_with_other_rows_is_refused() {
         let table = line(1);
         let fitted = fit_unlabelled(&table, &one_component(1)).unwrap();
-        let bytes = |layout: &Layout<&Stored, &Option<TrainingRows>>| {
+        let bytes = |layout: &Layout<&Stored<Single>, &Option<TrainingRows>>| {
             npb_infer::storage::to_bytes(IqgmeFit::MODEL, IqgmeFit::VERSION, layout).unwrap()
         };
         let old = IqgmeFit::from_bytes(&bytes(&Layout::V1(&fitted.stored))).unwrap();

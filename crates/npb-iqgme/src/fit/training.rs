@@ -7,7 +7,6 @@ use crate::IqgmeError;
 use crate::answers::{Imputation, MissingCell};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::member::Member;
-use crate::ensemble::questions::Answers;
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::vb::IqgmeVb;
@@ -52,7 +51,7 @@ impl IqgmeFit {
         let units = self.units();
         let no_terms = |row| vec![Vec::new(); units.missing_columns(table, row).count()];
         let mut terms: Vec<Vec<Vec<CellTerm>>> = (0..table.n_rows()).map(no_terms).collect();
-        for (run, rows) in self.stored.members.iter().zip(by_run) {
+        for (run, rows) in self.members().iter().zip(by_run) {
             for (row, cells) in rows {
                 for (to, cell) in terms[row].iter_mut().zip(cells) {
                     to.extend(cell.into_iter().map(|term| CellTerm {
@@ -96,7 +95,7 @@ impl IqgmeFit {
     ) -> Result<IqgmeData, IqgmeError> {
         let (units, classes) = (self.units().clone(), self.stored.classes.clone());
         let data = IqgmeData::with_units(table, labels, units, classes)?;
-        if fingerprint(&data)? == self.stored.training {
+        if fingerprint(&data)? == self.stored.trained.training {
             return Ok(data);
         }
         let rows = table.n_rows();
@@ -129,7 +128,7 @@ impl IqgmeFit {
                 read(&left_out.row, &predictor)
             })
         };
-        let runs = &self.stored.members[..self.predictors.len()];
+        let runs = &self.members()[..self.derived.predictors.len()];
         runs.iter().map(of_run).collect()
     }
 }
@@ -177,12 +176,12 @@ mod tests {
             let by_chains = fit_unlabelled(&table, &one).unwrap();
             let drawn = by_chains.cells_by_row(&table).unwrap();
             assert_eq!(drawn, by_chains.training_cells(&table, &labels).unwrap());
-            let fitted = IqgmeFit {
+            let mut fitted = IqgmeFit {
                 rows: None,
-                posterior: Default::default(),
-                stretch: Default::default(),
                 ..by_chains
             };
+            fitted.derived.posterior = Default::default();
+            fitted.derived.stretch = Default::default();
             let as_new = fitted.cells_by_row(&table).unwrap();
             let as_own = fitted.training_cells(&table, &labels).unwrap();
             for (row, as_new) in as_new.iter().enumerate() {

@@ -26,12 +26,12 @@ const LEAST_SHARE: f64 = 1e-4;
 const WIDTHS: u64 = 6;
 
 impl IqgmeFit {
-    /// The root of the mean square of normal scores of hidden cells, where it is above 1; 1 of a fit to many rows.
+    /// The root of the mean square of normal scores of hidden cells, where it is above 1; 1 of a fit to many rows. Equations: `docs/iqgme-updates.md#few-rows`.
     pub(super) fn stretch_of_few(&self) -> f64 {
         let (Some(rows), true) = (&self.rows, self.posterior_of_few().is_some()) else {
             return 1.0;
         };
-        *self.stretch.get_or_init(|| {
+        *self.derived.stretch.get_or_init(|| {
             let folds = parallel::map(0..FOLDS, |fold| self.squares(rows, fold));
             // A fold may leave nothing to learn from.
             let (sum, n) = folds
@@ -91,7 +91,6 @@ mod tests {
     use rand_distr::StandardNormal;
 
     use super::*;
-    use crate::ensemble::questions::Answers;
     use crate::{IqgmeConfig, fit_unlabelled};
 
     fn factor(seed: u64, n: usize) -> (Table, Vec<f64>) {

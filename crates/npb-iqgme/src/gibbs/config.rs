@@ -1,4 +1,4 @@
-//! What a user may set.
+//! Settings of Gibbs chains.
 
 use npb_infer::SweepPlan;
 use npb_infer::ranges::{at_least, up_to};

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
+use npb_data::{Labels, Table};
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
 use npb_infer::parallel;
 use npb_infer::watch::{Checkpoint, Part};
@@ -12,12 +13,18 @@ use serde::{Deserialize, Serialize};
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::answers::{check_inside, check_levels, class_intervals, quantiles, with_first_class};
+use crate::IqgmeError;
+use crate::answers::{
+    ProbabilityInterval, check_inside, check_levels, class_intervals, quantiles, with_first_class,
+};
 use crate::data::{IqgmeData, fingerprint};
-use crate::ensemble::questions::{Completing, by_draws, prelude::*, taking_turns};
+use crate::ensemble::questions::{
+    Completing, Describes, Fit, OneTable, Stored, Variant, by_draws, of_second, taking_turns,
+};
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
 use crate::state::expect;
+use crate::units::Units;
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
 const LEAST_REST: f64 = 1e-3;
@@ -74,7 +81,7 @@ pub fn fit_gibbs_watched(
         let part = watch.part(format!("chain {chain}"), 1.0 / config.chains as f64);
         run_chain(&data, config, chain, part, &checkpoint)
     })?;
-    GibbsFit::new(data, config.clone(), chains)
+    GibbsFit::of_chains(data, config.clone(), chains)
 }
 
 /// What a chain has reached.
@@ -298,29 +305,72 @@ pub struct ScalarSummary {
     pub quantiles: Vec<f64>,
 }
 
-/// What is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stored {
-    config: GibbsConfig,
-    units: Units,
-    classes: Vec<String>,
-    /// Row and column of the missing cells of the training rows.
-    cells: Vec<(u32, u32)>,
-    chains: Vec<GibbsChain>,
-}
+/// Chains on a table.
+#[derive(Clone, Debug)]
+pub struct Chains;
 
 /// Chains that have ended. Questions and answers are in the user's units, columns in the order of training.
 ///
 /// Predictions average over the stored draws of all chains; given a draw, missing features and utilities are integrated out in closed form (with more than
 /// two classes see [`crate::IqgmeFit::predict_classes`]).
-#[derive(Clone, Debug)]
-pub struct GibbsFit {
-    stored: Stored,
-    predictors: Vec<Predictor>,
+pub type GibbsFit = Fit<Chains>;
+
+/// What is stored of a fit, beside settings, units and classes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trained {
+    /// Row and column of the missing cells of the training rows.
+    cells: Vec<(u32, u32)>,
+    chains: Vec<GibbsChain>,
+}
+
+impl OneTable for Chains {}
+
+impl Variant for Chains {
+    const MODEL: &'static str = "npb-iqgme/gibbs/2";
+    type Config = GibbsConfig;
+    type Units = Units;
+    type Trained = Trained;
+    type Rows = ();
+    /// By draw.
+    type Derived = Vec<Predictor>;
+
+    fn validate(config: &GibbsConfig) -> Result<(), IqgmeError> {
+        config.validate()
+    }
+
+    fn check(stored: &Stored<Self>) -> Result<(), String> {
+        let Trained { cells, chains } = &stored.trained;
+        let active = &stored.units.active;
+        let in_model = |(_, j): &(u32, u32)| active.binary_search(&(*j as usize)).is_ok();
+        expect(cells.iter().all(in_model), "columns of missing cells")?;
+        for chain in chains {
+            expect(chain.trace.names() == SCALARS, "scalars of the trace")?;
+            let mut clusters = chain.trace.column(1);
+            let possible = clusters.all(|k| (1.0..1e6).contains(&k));
+            expect(possible, "number of components in the trace")?;
+            chain
+                .record
+                .check(active.len(), stored.n_utilities(), cells.len())?;
+        }
+        Ok(())
+    }
+
+    fn derive(stored: &Stored<Self>) -> Result<Vec<Predictor>, IqgmeError> {
+        let chains = stored.trained.chains.iter();
+        let draws: Vec<&GibbsDraw> = chains.flat_map(GibbsChain::draws).collect();
+        if draws.is_empty() {
+            return Err(IqgmeError::NoDraws);
+        }
+        parallel::try_map(draws, |draw| draw.mixture.predictor())
+    }
+
+    fn probabilities(fit: &GibbsFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        Ok(means(&fit.drawn_classes(table)?))
+    }
 }
 
 impl GibbsFit {
-    pub(super) fn new(
+    pub(super) fn of_chains(
         data: IqgmeData,
         config: GibbsConfig,
         chains: Vec<GibbsChain>,
@@ -330,38 +380,24 @@ impl GibbsFit {
             let missing = super::missing_at(&data, position).iter();
             cells.extend(missing.map(|&j| (row as u32, data.units.active[j] as u32)));
         }
-        Self::from_stored(Stored {
+        let stored = Stored {
             config,
             units: data.units,
             classes: data.classes,
-            cells,
-            chains,
-        })
-    }
-
-    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
-        let draws: Vec<&GibbsDraw> = stored.chains.iter().flat_map(GibbsChain::draws).collect();
-        if draws.is_empty() {
-            return Err(IqgmeError::NoDraws);
-        }
-        let predictors = parallel::try_map(draws, |draw| draw.mixture.predictor())?;
-        Ok(Self { stored, predictors })
+            trained: Trained { cells, chains },
+        };
+        Self::new(stored, ())
     }
 
     /// The chains.
     pub fn chains(&self) -> &[GibbsChain] {
-        &self.stored.chains
+        &self.stored.trained.chains
     }
 
     /// Split R-hat and effective sample sizes of the scalars of the traces, by name.
     pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
-        let traces: Vec<&Trace> = self
-            .stored
-            .chains
-            .iter()
-            .map(|chain| &chain.trace)
-            .collect();
-        summarise(&traces, &self.stored.config.sweeps)
+        let traces: Vec<&Trace> = self.chains().iter().map(|chain| &chain.trace).collect();
+        summarise(&traces, &self.config().sweeps)
     }
 
     /// A scalar of the traces ([`IqgmeSampler::scalar_names`]) at the kept sweeps of all chains. Empty for another name.
@@ -369,9 +405,9 @@ impl GibbsFit {
         let Some(scalar) = SCALARS.iter().position(|s| *s == name) else {
             return Vec::new();
         };
-        let plan = &self.stored.config.sweeps;
+        let plan = &self.config().sweeps;
         let of_chain = |chain: &GibbsChain| chain.trace.kept(plan, scalar);
-        self.stored.chains.iter().flat_map(of_chain).collect()
+        self.chains().iter().flat_map(of_chain).collect()
     }
 
     /// Posterior of the concentration `alpha`, with the quantiles of these levels. Errors: a level that is not between 0 and 1.
@@ -403,7 +439,7 @@ impl GibbsFit {
     /// between 0 and 1.
     pub fn training_cells(&self, levels: &[f64]) -> Result<Vec<TrainingCell>, IqgmeError> {
         check_levels(levels)?;
-        let chains = &self.stored.chains;
+        let chains = self.chains();
         let kept: f64 = chains.iter().map(|chain| chain.record.kept as f64).sum();
         let counted = || {
             chains
@@ -418,26 +454,53 @@ impl GibbsFit {
             let variance = parts.map(squares).sum::<f64>() / (kept - 1.0).max(1.0);
             let column = column as usize;
             let draws = chains.iter().flat_map(GibbsChain::draws);
-            let values = draws.map(|d| self.stored.units.to_units(column, d.missing[cell]));
+            let values = draws.map(|d| self.units().to_units(column, d.missing[cell]));
             TrainingCell {
                 row: row as usize,
                 column,
-                mean: self.stored.units.to_units(column, mean),
-                sd: variance.sqrt() * self.stored.units.standardiser.sd()[column],
+                mean: self.units().to_units(column, mean),
+                sd: variance.sqrt() * self.units().standardiser.sd()[column],
                 quantiles: quantiles(values.collect(), levels),
             }
         };
-        Ok(self.stored.cells.iter().enumerate().map(of_cell).collect())
+        Ok(self
+            .stored
+            .trained
+            .cells
+            .iter()
+            .enumerate()
+            .map(of_cell)
+            .collect())
     }
 
-    fn draw_intervals(
+    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
+    /// classes. Errors: as there; a fit with more than two classes.
+    pub fn predict_interval(
         &self,
-        _: usize,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+        of_second(self.classes(), || self.intervals_of_draws(table, level))
+    }
+
+    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the stored draws. Cost and
+    /// errors: as [`predict_classes`](Self::predict_classes); a `level` that is not between 0 and 1 (both excluded).
+    pub fn predict_class_intervals(
+        &self,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        self.classifies()?;
+        self.intervals_of_draws(table, level)
+    }
+
+    fn intervals_of_draws(
+        &self,
         table: &Table,
         level: f64,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
         check_inside("level", level)?;
-        let drawn = self.all_classes(table)?;
+        let drawn = self.drawn_classes(table)?;
         Ok(class_intervals(means(&drawn), &drawn, level))
     }
 
@@ -446,14 +509,10 @@ impl GibbsFit {
         self.classifies()?;
         let rows = self.units().rows(table)?;
         let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
-        parallel::try_map(&self.predictors, of_draw)
+        parallel::try_map(&self.derived, of_draw)
     }
 
-    fn class_probabilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        Ok(means(&self.all_classes(table)?))
-    }
-
-    fn all_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+    fn drawn_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
         let by_draw = self.predict_draws(table)?.into_iter();
         Ok(by_draw.map(with_first_class).collect())
     }
@@ -473,55 +532,28 @@ fn means(drawn: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
 }
 
 /// Terms of cells are the components of all stored draws: normals.
-impl Describes for GibbsFit {
+impl Describes for Chains {
     const GATE: Gate = Gate::AtMeans;
 
-    fn mixtures(&self, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
-        Ok(by_draws(&self.predictors).2)
+    fn mixtures(fit: &GibbsFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        Ok(by_draws(&fit.derived).2)
     }
 
-    fn completing(&self, _: usize) -> Result<Completing<'_>, IqgmeError> {
-        Ok(by_draws(&self.predictors))
+    fn completing(fit: &GibbsFit, _: usize) -> Result<Completing<'_>, IqgmeError> {
+        Ok(by_draws(&fit.derived))
     }
 
     fn drawn(
-        &self,
+        fit: &GibbsFit,
         _: usize,
         draw: usize,
         draws: usize,
     ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
-        let stored = taking_turns(draw, draws, self.predictors.len());
-        Ok((Self::GATE, Cow::Borrowed(&self.predictors[stored])))
+        let stored = taking_turns(draw, draws, fit.derived.len());
+        Ok((Self::GATE, Cow::Borrowed(&fit.derived[stored])))
     }
 
-    fn draw_key(&self) -> (u64, u64) {
-        (self.stored.config.model.seed, IMPUTE)
-    }
-}
-
-described!(GibbsFit, GibbsConfig, units);
-saved!(GibbsFit, "npb-iqgme/gibbs/2");
-classifier!(GibbsFit);
-intervals!(GibbsFit, []);
-features!(GibbsFit);
-
-impl Stored {
-    fn check(&self) -> Result<(), String> {
-        self.units.check()?;
-        let (n_classes, active) = (self.classes.len(), &self.units.active);
-        expect(n_classes != 1, "number of classes")?;
-        let in_model = |(_, j): &(u32, u32)| active.binary_search(&(*j as usize)).is_ok();
-        expect(self.cells.iter().all(in_model), "columns of missing cells")?;
-        for chain in &self.chains {
-            expect(chain.trace.names() == SCALARS, "scalars of the trace")?;
-            let mut clusters = chain.trace.column(1);
-            let possible = clusters.all(|k| (1.0..1e6).contains(&k));
-            expect(possible, "number of components in the trace")?;
-            let n_utilities = n_classes.saturating_sub(1);
-            chain
-                .record
-                .check(active.len(), n_utilities, self.cells.len())?;
-        }
-        Ok(())
+    fn draw_key(config: &GibbsConfig) -> (u64, u64) {
+        (config.model.seed, IMPUTE)
     }
 }

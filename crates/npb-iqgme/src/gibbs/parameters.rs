@@ -107,7 +107,7 @@ fn products(members: &[usize], width: usize, load: impl Fn(usize, &mut [f64])) -
     sums
 }
 
-/// Draws a component from a normal-Wishart law.
+/// Draws a component from a normal-Wishart law. Equations: `docs/iqgme-updates.md#conjugate-moves`.
 pub(super) fn draw_component(
     law: &Component,
     rng: &mut impl Rng,
@@ -125,7 +125,7 @@ pub(super) fn draw_prior_expert(means: &[f64], precisions: &[f64], rng: &mut imp
     means.iter().zip(precisions).map(draw).collect()
 }
 
-/// Draws the expert of utility `k` of component `h`.
+/// Draws the expert of utility `k` of component `h`. Equations: `docs/iqgme-updates.md#conjugate-moves`.
 pub(super) fn draw_expert(
     stats: &SufficientStats,
     [h, k]: [usize; 2],
@@ -153,6 +153,7 @@ pub(super) fn draw_expert(
 const PRECISIONS: [f64; 2] = [1e-150, 1e150];
 
 /// Draws `(zeta, lambda)` given the experts that have labelled rows (`free`, by component), all coefficients of all utilities.
+/// Equations: `docs/iqgme-updates.md#conjugate-moves`.
 pub(super) fn draw_expert_prior(
     parameters: &mut GibbsParameters,
     free: &[bool],

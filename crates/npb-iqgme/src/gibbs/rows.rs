@@ -245,7 +245,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         class.expect("the rows of a labelled block have labels")
     }
 
-    /// Draws the utilities of row `i` at the scores `scratch.chosen`.
+    /// Draws the utilities of row `i` at the scores `scratch.chosen`. Equations: `docs/iqgme-updates.md#slices-and-labels`.
     fn draw_utilities(&mut self, i: usize) {
         let (class, n) = (self.class(i), self.laws.n_utilities);
         let t = &mut self.drawn.utilities[i * n..][..n];
@@ -444,6 +444,7 @@ impl<R: Rng> Worker<'_, '_, R> {
     }
 
     /// Draws the component of row `i`, conditioned last; with one utility that, too, its missing features integrated out.
+    /// Equations: `docs/iqgme-updates.md#slices-and-labels`.
     fn draw_component(&mut self, i: usize, missing: &[usize], ln_det: &[f64]) -> f64 {
         let (n, n_components) = (self.n_utilities(), self.laws.n_components());
         let scratch = &mut *self.scratch;
@@ -512,6 +513,7 @@ impl<R: Rng> Worker<'_, '_, R> {
     }
 
     /// Draws the missing features of row `i` given its component and utilities; then, with several utilities, these.
+    /// Equations: `docs/iqgme-updates.md#slices-and-labels`.
     fn draw_missing(&mut self, i: usize, missing: &[usize]) -> Result<(), IqgmeError> {
         let (n, p, m) = (self.n_utilities(), self.rows.n_features, missing.len());
         let h = self.drawn.labels[i] as usize;

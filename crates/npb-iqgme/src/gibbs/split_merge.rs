@@ -24,6 +24,7 @@ const ROWS: usize = 400;
 const SHARE_OF_ROWS: usize = 50;
 
 impl IqgmeSampler<'_> {
+    /// Equations: `docs/iqgme-updates.md#splits-and-merges`.
     pub(super) fn split_merge(&mut self) -> Result<(), IqgmeError> {
         let n = self.labels.len();
         if n < 2 {

@@ -12,7 +12,7 @@ use crate::IqgmeError;
 use crate::config::MOST_COMPONENTS;
 
 impl IqgmeSampler<'_> {
-    /// Sticks given labels and concentration.
+    /// Sticks given labels and concentration. Equations: `docs/iqgme-updates.md#conjugate-moves`.
     pub(super) fn sticks(&mut self) {
         let counts = self.counts();
         let rng = &mut self.rng();
@@ -21,7 +21,7 @@ impl IqgmeSampler<'_> {
         draw_sticks_given_labels(&counts, alpha, &mut self.parameters.ln_rests, rng);
     }
 
-    /// The concentration, sticks integrated out, and then the sticks.
+    /// The concentration, sticks integrated out, and then the sticks. Equations: `docs/iqgme-updates.md#conjugate-moves`.
     pub(super) fn concentration(&mut self) {
         let (counts, prior) = (self.counts(), self.config.model.concentration);
         let rng = &mut self.rng();
@@ -68,7 +68,7 @@ impl IqgmeSampler<'_> {
     }
 
     /// Metropolis moves of the labels of components: as many neighbours with their sticks, and pairs without them, as there are components with rows. That
-    /// number is the same before and after; the largest label is not, and to take it would favour some labels.
+    /// number is the same before and after; the largest label is not, and to take it would favour some labels. Equations: `docs/iqgme-updates.md#swaps`.
     pub(super) fn swaps(&mut self) -> Result<(), IqgmeError> {
         let rng = &mut self.rng();
         let mut counts = self.counts();

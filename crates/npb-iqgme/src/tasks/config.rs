@@ -1,4 +1,4 @@
-//! What a user may set.
+//! Settings of a fit of many tasks.
 
 use npb_infer::ranges::{gamma, up_to};
 use npb_priors::GammaPrior;

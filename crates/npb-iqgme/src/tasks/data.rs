@@ -4,23 +4,12 @@ use npb_data::{DataError, Labels, Table};
 
 use super::TasksConfig;
 use crate::IqgmeError;
-use crate::data::{IqgmeData, class_of_rows};
+use crate::data::{IqgmeData, Task, class_of_rows};
 use crate::ensemble::scales;
 use crate::rows::Rows;
 
 /// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: no component that the fit has is of them.
 const TOO_FAR: f64 = 1e6;
-
-/// One task as the user hands it in.
-#[derive(Clone, Copy, Debug)]
-pub struct Task<'a> {
-    /// Its name, in results and errors.
-    pub name: &'a str,
-    /// Its rows: n x P, cells may be missing, the same columns in every task.
-    pub table: &'a Table,
-    /// Its labels, of the classes that all tasks share; rows may be unlabelled, and a task may have some of the classes, one or no labels at all.
-    pub labels: &'a Labels,
-}
 
 /// Training data of all tasks ready for the updates: checked, standardised by all tasks' rows together.
 ///
@@ -72,7 +61,7 @@ impl MultiTaskData {
     }
 
     /// The same tasks on normal scores.
-    pub(super) fn on_scores(&self, tasks: &[Task<'_>]) -> Result<Self, IqgmeError> {
+    fn on_scores(&self, tasks: &[Task<'_>]) -> Result<Self, IqgmeError> {
         let (table, labels) = together(tasks)?;
         Self::in_units(tasks, self.pooled.on_scores(&table, &labels)?)
     }
@@ -81,13 +70,13 @@ impl MultiTaskData {
     pub(super) fn by_scale(
         tasks: &[Task<'_>],
         config: &TasksConfig,
+        scored: Option<bool>,
     ) -> Result<Vec<Self>, IqgmeError> {
         let own = Self::new(tasks, config)?;
-        let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
-        let tables: Vec<&Table> = tasks.iter().map(|task| task.table).collect();
         let active = &own.pooled.units.active;
-        let wanted = scales::scores_wanted(&labels, &tables, active, &config.single);
-        let scored = wanted.then(|| own.on_scores(tasks)).transpose()?;
+        let wanted = || scales::scores_wanted(tasks, active, &config.single);
+        let scored = scored.unwrap_or_else(wanted);
+        let scored = scored.then(|| own.on_scores(tasks)).transpose()?;
         Ok([own].into_iter().chain(scored).collect())
     }
 

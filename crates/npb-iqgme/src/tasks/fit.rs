@@ -3,31 +3,33 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
+use npb_data::{Labels, Table};
+use npb_infer::{VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
 use super::config::{TaskInit, TasksConfig};
-use super::data::{MultiTaskData, Task, in_task};
+use super::data::{MultiTaskData, in_task};
 use super::new_task::add_task;
 use super::run::{TaskMember, logs};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
-use crate::answers::with_first_class;
+use crate::answers::{Evaluation, Imputation, MissingCell, ProbabilityInterval, with_first_class};
 use crate::config::FeatureScale;
-use crate::data::{distinct, fingerprint};
-use crate::ensemble::crossval::{self, Side, held_out};
+use crate::data::{Task, fingerprint};
 use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
-use crate::ensemble::questions::prelude::*;
+use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
+use crate::ensemble::questions::{Describes, Draws, Fit, Stored, Variant, of_second};
 use crate::ensemble::scales;
-use crate::ensemble::stacking::{Without, weighed};
-use crate::ensemble::train::{Model, Planned, Watched, model, planned};
+use crate::ensemble::stacking::Without;
+use crate::ensemble::train::{Model, Planned};
 use crate::predict::{Experts, Gate, Predictor};
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::state::{Component, expect};
-use crate::{ClassifierSummary, IqgmeData};
+use crate::units::Units;
+use crate::{ClassifierSummary, IqgmeData, IqgmeError};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -73,100 +75,258 @@ pub fn fit_tasks_watched(
     config: &TasksConfig,
     watch: &Watch<'_>,
 ) -> Result<MultiTaskFit, IqgmeError> {
-    let data = MultiTaskData::by_scale(tasks, config)?;
-    let prints: Vec<u64> = data[0]
-        .tasks
-        .iter()
-        .map(fingerprint)
-        .collect::<Result<_, _>>()?;
-    let single = &config.single;
-    let plan = (&planned(&config.starts, data.len())[..], single.restarts);
-    let labels: Vec<&Labels> = tasks.iter().map(|task| task.labels).collect();
-    let folds = crossval::sides(&labels, single.folds, single.seed);
-    let n = plan.0.len() * single.restarts;
-    let print = storage::fingerprint(&prints)?;
-    let watched = Watched::<Tasks>::new(watch, config, print, plan, folds.len())?;
-    let members = watched.train(&data, plan, config, ended)?;
-    let weigh = |held_out| {
-        let by_bounds = (single.elbo_temperature, data[0].pooled.n_observed());
-        weighed(members, data.len(), held_out, Without::Even, by_bounds)
+    let Made { data, mut members } = trained::<Tasks>(tasks, config, watch)?;
+    members.sort_by_key(|member| member.stacking_weight == 0.0);
+    let stored = Stored {
+        config: config.clone(),
+        classes: data[0].pooled.classes.clone(),
+        trained: Trained {
+            tasks: data[0].names.clone(),
+            members,
+        },
+        units: data.into_iter().map(|data| data.pooled.units).collect(),
     };
-    if watched.is_stopped() {
-        let members = weigh(None);
-        return MultiTaskFit::new(data, config, members);
+    Fit::new(stored, ())
+}
+
+/// The model of many tasks.
+#[derive(Clone, Debug)]
+pub struct Tasks;
+
+/// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
+///
+/// Class probabilities average over the runs by their stacking weights, each calibrated ([`TaskMember::calibration`]); in a run atoms are weighed by the task's own weights and as normal
+/// densities of the observed features at the posterior means, experts and missing features are integrated out by moment matching. Atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
+/// [best](Self::best) member: the one with the highest bound of those on the features' own scale whose atoms have Gaussians of their own, or of all on that scale, if none has (one in which all have one
+/// is of another model of the features, and what it says of the tasks is of their labels alone). Members are listed by whether they weigh in class probabilities, then by scale and bound.
+pub type MultiTaskFit = Fit<Tasks>;
+
+/// What is stored of a fit, beside settings, units by scale and classes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trained {
+    tasks: Vec<String>,
+    /// Those that class probabilities average over, then those that have no weight; of each those on normal scores last, and the best first.
+    members: Vec<TaskMember>,
+}
+
+/// What a fit keeps to answer questions.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// One for each run that has weight: its atoms, and one that stands for all at the prior.
+    predictors: Vec<Predictor>,
+    /// The same of the best run, for questions about features.
+    features: Predictor,
+}
+
+impl Variant for Tasks {
+    const MODEL: &'static str = "npb-iqgme/tasks/2";
+    type Config = TasksConfig;
+    type Units = Vec<Units>;
+    type Trained = Trained;
+    type Rows = ();
+    type Derived = Derived;
+
+    fn validate(config: &TasksConfig) -> Result<(), IqgmeError> {
+        config.validate()
     }
-    let limited = Tasks::limited(config, Tasks::FOLD_ITERATIONS);
-    let classes = &data[0].pooled.classes;
-    let held_out = held_out(&labels, classes, &folds, n, &watched, |number, sides| {
-        let fold = Fold::new(tasks, &limited, sides, data.len())?;
-        watched.train_without(
-            number,
-            &fold.kept,
-            plan,
-            &limited,
-            |planned, outcome, vb| fold.predict(&ended(planned, outcome, vb)?),
-        )
-    })?;
-    let members = weigh(held_out);
-    MultiTaskFit::new(data, config, members)
-}
 
-/// A run that has ended. Its experts are those of its last `q(lambda)`, so that tasks can be added later.
-fn ended(
-    planned: Planned<TaskInit>,
-    outcome: VbOutcome,
-    mut vb: MultiTaskVb<'_>,
-) -> Result<TaskMember, IqgmeError> {
-    vb.finalise()?;
-    Ok(Member::new(planned, outcome, vb.into_state(), ()))
-}
-
-/// Data without the rows of a fold, by scale, and these: task, scale.
-struct Fold {
-    kept: Vec<MultiTaskData>,
-    left_out: Vec<Vec<Rows>>,
-}
-
-impl Fold {
-    fn new(
-        tasks: &[Task<'_>],
-        config: &TasksConfig,
-        sides: &[Side],
-        n_scales: usize,
-    ) -> Result<Self, IqgmeError> {
-        let each = || tasks.iter().zip(sides);
-        let part = |(task, side): (&Task<'_>, &Side)| {
-            let rows = &side.kept;
-            (task.table.select_rows(rows), task.labels.select_rows(rows))
-        };
-        let parts: Vec<(Table, Labels)> = each().map(part).collect();
-        let kept = tasks
-            .iter()
-            .zip(&parts)
-            .map(|(task, (table, labels))| Task {
-                name: task.name,
-                table,
-                labels,
-            });
-        let tasks_kept: Vec<Task<'_>> = kept.collect();
-        let mut kept = vec![MultiTaskData::new(&tasks_kept, config)?];
-        if n_scales > 1 {
-            kept.push(kept[0].on_scores(&tasks_kept)?);
+    fn check(stored: &Stored<Self>) -> Result<(), String> {
+        let Trained { tasks, members } = &stored.trained;
+        check_members(members, stored.classes.len())?;
+        expect(!tasks.is_empty(), "number of tasks")?;
+        if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
+            return Err(format!("task {:?} twice", tasks[k]));
         }
-        let left_out = |(task, side): (&Task<'_>, &Side)| {
-            let table = task.table.select_rows(&side.left_out);
-            let of_scale = |data: &MultiTaskData| data.pooled.units.rows_left_out(&table);
-            kept.iter().map(of_scale).collect()
-        };
-        let left_out = each().map(left_out).collect::<Result<_, _>>()?;
-        Ok(Self { kept, left_out })
+        let known = |member: &TaskMember| member.scale.index() < stored.units.len();
+        let own_scale = |member: &TaskMember| member.scale == FeatureScale::Standardised;
+        expect(
+            members.iter().all(known) && members.iter().any(own_scale),
+            "scales",
+        )?;
+        expect(
+            members[0].stacking_weight > 0.0,
+            "weight of the first member",
+        )?;
+        let truncations = [stored.config.single.truncation, stored.config.atoms];
+        let (p, n_utilities) = (stored.n_features(), stored.n_utilities());
+        let mut each = members.iter();
+        each.try_for_each(|run| run.state.check(p, tasks.len(), n_utilities, truncations))
     }
 
-    /// Probabilities of the classes, row by row, by a run that was told neither row nor class.
-    fn predict(&self, run: &TaskMember) -> Result<Vec<f64>, IqgmeError> {
+    fn derive(stored: &Stored<Self>) -> Result<Derived, IqgmeError> {
+        let members = &stored.trained.members;
+        let weighed = members.iter().take_while(|run| run.stacking_weight > 0.0);
+        Ok(Derived {
+            predictors: weighed
+                .map(TaskMember::predictor)
+                .collect::<Result<_, _>>()?,
+            features: best(members).predictor()?,
+        })
+    }
+
+    fn inside(stored: &Stored<Self>, task: usize, error: IqgmeError) -> IqgmeError {
+        in_task(&stored.trained.tasks[task], error)
+    }
+
+    fn probabilities(
+        fit: &MultiTaskFit,
+        j: usize,
+        table: &Table,
+    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        member::class_probabilities(&fit.parts(j, &fit.rows_by_scale(j, table)?))
+    }
+}
+
+impl Draws for Tasks {
+    fn intervals(
+        fit: &MultiTaskFit,
+        j: usize,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+        let rows = fit.rows_by_scale(j, table)?;
+        let key = (fit.config().single.seed, j as u64, INTERVAL);
+        member::intervals(&fit.parts(j, &rows), level, draws, key)
+    }
+}
+
+/// All is of the [best](MultiTaskFit::best) run, not averaged: weights of runs say who predicts labels, and runs by labels ([`Gaussians::Shared`]) are of another
+/// model of the features, with one Gaussian for all tasks; they answer only if there are no others.
+impl Describes for Tasks {
+    const GATE: Gate = Gate::Marginal;
+
+    fn mixtures(
+        fit: &MultiTaskFit,
+        j: usize,
+    ) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+        let weights = logs(fit.state().weights(j));
+        let own = fit.derived.features.with_weights(weights);
+        Ok(vec![(1.0, Cow::Owned(own))])
+    }
+
+    fn draw_key(config: &TasksConfig) -> (u64, u64) {
+        (config.single.seed, IMPUTE)
+    }
+}
+
+impl Model for Tasks {
+    type Data = MultiTaskData;
+    type Init = TaskInit;
+    type State = MultiTaskState;
+    type Vb<'d> = MultiTaskVb<'d>;
+    const FILE: &'static str = "npb-iqgme/tasks/run/2";
+    /// Tasks come to agree later than the rows of one.
+    const FOLD_ITERATIONS: u64 = 30;
+
+    fn limits(config: &mut TasksConfig) -> &mut VbLimits {
+        &mut config.single.limits
+    }
+
+    fn begin(
+        data: &MultiTaskData,
+        config: TasksConfig,
+        start: TaskInit,
+        restart: u64,
+    ) -> Result<MultiTaskVb<'_>, IqgmeError> {
+        MultiTaskVb::new(data, config, start, restart)
+    }
+
+    fn resume(
+        data: &MultiTaskData,
+        config: TasksConfig,
+        state: MultiTaskState,
+        trace: Vec<VbReport>,
+    ) -> Result<MultiTaskVb<'_>, IqgmeError> {
+        MultiTaskVb::resume(data, config, state, trace)
+    }
+
+    fn run(
+        vb: &mut MultiTaskVb<'_>,
+        watch: &mut dyn FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
+    ) -> Result<VbOutcome, IqgmeError> {
+        vb.run(watch)
+    }
+
+    fn finalise(vb: &mut MultiTaskVb<'_>) -> Result<(), IqgmeError> {
+        vb.finalise()
+    }
+
+    fn state<'a>(vb: &'a MultiTaskVb<'_>) -> &'a MultiTaskState {
+        vb.state()
+    }
+}
+
+impl Ensemble for Tasks {
+    type More = ();
+    /// By task and scale.
+    type LeftOut = Vec<Vec<Rows>>;
+    const WITHOUT: Without = Without::Even;
+
+    fn members(trained: &Trained) -> &[TaskMember] {
+        &trained.members
+    }
+
+    fn best(members: &[TaskMember]) -> &TaskMember {
+        best(members)
+    }
+
+    fn data(
+        tables: &[Task<'_>],
+        config: &TasksConfig,
+        scored: Option<bool>,
+    ) -> Result<Vec<MultiTaskData>, IqgmeError> {
+        MultiTaskData::by_scale(tables, config, scored)
+    }
+
+    fn plan<'c>(config: &'c TasksConfig, _: &MultiTaskData) -> Plan<'c, TaskInit> {
+        Plan {
+            starts: &config.starts,
+            restarts: config.single.restarts,
+            folds: config.single.folds,
+            seed: config.single.seed,
+            elbo_temperature: config.single.elbo_temperature,
+        }
+    }
+
+    fn fingerprint(data: &MultiTaskData) -> Result<u64, IqgmeError> {
+        let prints = data.tasks.iter().map(fingerprint);
+        let prints: Vec<u64> = prints.collect::<Result<_, _>>()?;
+        Ok(storage::fingerprint(&prints)?)
+    }
+
+    fn n_observed(data: &MultiTaskData) -> usize {
+        data.pooled.n_observed()
+    }
+
+    fn class_names(data: &MultiTaskData) -> &[String] {
+        &data.pooled.classes
+    }
+
+    /// Its experts are those of its last `q(lambda)`, so that tasks can be added later.
+    fn ended(
+        planned: Planned<TaskInit>,
+        outcome: VbOutcome,
+        mut vb: MultiTaskVb<'_>,
+    ) -> Result<TaskMember, IqgmeError> {
+        vb.finalise()?;
+        Ok(Member::new(planned, outcome, vb.into_state(), ()))
+    }
+
+    fn left_out(data: &[MultiTaskData], tables: &[Table]) -> Result<Vec<Vec<Rows>>, IqgmeError> {
+        rows_left_out(data.iter().map(|data| &data.pooled.units), tables)
+    }
+
+    fn predict_left_out(
+        planned: Planned<TaskInit>,
+        outcome: VbOutcome,
+        vb: MultiTaskVb<'_>,
+        rows: &Vec<Vec<Rows>>,
+    ) -> Result<Vec<f64>, IqgmeError> {
+        let run = Self::ended(planned, outcome, vb)?;
         let predictor = run.predictor()?;
         let mut found = Vec::new();
-        for (j, rows) in self.left_out.iter().enumerate() {
+        for (j, rows) in rows.iter().enumerate() {
             let own = run.predictor_of(&predictor, j);
             let others = own.probabilities(&rows[run.scale.index()], Experts::Integrated)?;
             found.extend(with_first_class(others).into_iter().flatten());
@@ -174,17 +334,6 @@ impl Fold {
         Ok(found)
     }
 }
-
-// The model of many tasks. These come to agree later than the rows of one.
-model!(
-    Tasks,
-    MultiTaskVb,
-    [TasksConfig, MultiTaskData, TaskInit, MultiTaskState],
-    single.limits,
-    "npb-iqgme/tasks/run/2",
-    30,
-    |vb| vb.finalise()
-);
 
 /// An atom in the user's units: what local components of the tasks share.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,63 +352,7 @@ pub struct AtomSummary {
     pub utilities: Vec<ClassifierSummary>,
 }
 
-/// What is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Stored {
-    config: TasksConfig,
-    /// By scale.
-    units: Vec<Units>,
-    classes: Vec<String>,
-    tasks: Vec<String>,
-    /// Those that class probabilities average over, then those that have no weight; of each those on normal scores last, and the best first.
-    members: Vec<TaskMember>,
-}
-
-/// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
-///
-/// Class probabilities average over the runs by their stacking weights, each calibrated ([`TaskMember::calibration`]); in a run atoms are weighed by the task's own weights and as normal
-/// densities of the observed features at the posterior means, experts and missing features are integrated out by moment matching. Atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
-/// [best](Self::best) member: the one with the highest bound of those on the features' own scale whose atoms have Gaussians of their own, or of all on that scale, if none has (one in which all have one
-/// is of another model of the features, and what it says of the tasks is of their labels alone). Members are listed by whether they weigh in class probabilities, then by scale and bound.
-#[derive(Clone, Debug)]
-pub struct MultiTaskFit {
-    stored: Stored,
-    /// One for each run that has weight: its atoms, and one that stands for all at the prior.
-    predictors: Vec<Predictor>,
-    /// The same of the best run, for questions about features.
-    features: Predictor,
-}
-
 impl MultiTaskFit {
-    fn new(
-        data: Vec<MultiTaskData>,
-        config: &TasksConfig,
-        mut members: Vec<TaskMember>,
-    ) -> Result<Self, IqgmeError> {
-        members.sort_by_key(|member| member.stacking_weight == 0.0);
-        Self::from_stored(Stored {
-            config: config.clone(),
-            classes: data[0].pooled.classes.clone(),
-            tasks: data[0].names.clone(),
-            units: data.into_iter().map(|data| data.pooled.units).collect(),
-            members,
-        })
-    }
-
-    fn from_stored(stored: Stored) -> Result<Self, IqgmeError> {
-        let predictors = stored
-            .members
-            .iter()
-            .take_while(|run| run.stacking_weight > 0.0)
-            .map(TaskMember::predictor)
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            features: best(&stored.members).predictor()?,
-            stored,
-            predictors,
-        })
-    }
-
     /// The runs that have weight as members, with the weights of task `j`; `rows`: by scale.
     fn parts<'a>(
         &'a self,
@@ -281,23 +374,19 @@ impl MultiTaskFit {
                 },
             },
         };
-        self.stored
-            .members
-            .iter()
-            .zip(&self.predictors)
-            .map(part)
-            .collect()
+        let runs = self.members().iter().zip(&self.derived.predictors);
+        runs.map(part).collect()
     }
 
     /// Names of the tasks, in the order of training.
     pub fn tasks(&self) -> &[String] {
-        &self.stored.tasks
+        &self.stored.trained.tasks
     }
 
     /// The atoms of the best run in the user's units, in the order of [`task_weights`](Self::task_weights): those that local components of more tasks point at first.
     pub fn atoms(&self) -> Vec<AtomSummary> {
         let (state, units) = (self.state(), self.units());
-        let base = self.stored.config.single.mean_strength;
+        let base = self.config().single.mean_strength;
         let n_utilities = state.n_utilities();
         let masses = state.atom_masses();
         let summary = |(s, component): (usize, &Component)| {
@@ -324,7 +413,7 @@ impl MultiTaskFit {
     /// How alike the tasks are in the best run: `exp(-D)`, with `D` the mean of the two divergences (Kullback-Leibler) between the tasks' weights of
     /// the atoms. J x J, symmetric, ones on the diagonal.
     pub fn similarity(&self) -> Mat<f64> {
-        let n = self.stored.tasks.len();
+        let n = self.tasks().len();
         let weights: Vec<Vec<f64>> = (0..n).map(|j| self.state().weights(j)).collect();
         Mat::from_fn(n, n, |i, j| (-divergence(&weights[i], &weights[j])).exp())
     }
@@ -344,7 +433,7 @@ impl MultiTaskFit {
         let prior_scale = Prior::scale(&stored.config.single, stored.units[0].active.len());
         for (scale, units) in FeatureScale::ALL.into_iter().zip(&stored.units) {
             let on_scale = |run: &&TaskMember| run.scale == scale;
-            let Some(run) = self.stored.members.iter().find(on_scale) else {
+            let Some(run) = self.members().iter().find(on_scale) else {
                 break;
             };
             // The covariance of the rows of training is the prior's scale matrix, but for its scale.
@@ -359,80 +448,112 @@ impl MultiTaskFit {
             data.pooled.rows.clone_from(&data.tasks[0].rows);
             by_scale.push(data);
         }
-        stored.tasks.push(task.name.to_owned());
-        for run in &mut stored.members {
+        stored.trained.tasks.push(task.name.to_owned());
+        for run in &mut stored.trained.members {
             let data = &by_scale[run.scale.index()];
             run.state = add_task(data, &stored.config, &run.state)
                 .map_err(|source| in_task(task.name, source))?;
         }
-        Self::from_stored(stored)
+        Self::new(stored, ())
     }
 }
 
-impl Answers for MultiTaskFit {
-    type Task<'a> = &'a str;
-
+/// Questions that name their task: an unknown one is an error.
+impl MultiTaskFit {
+    /// The number of a task.
     fn task(&self, name: &str) -> Result<usize, IqgmeError> {
-        let found = self.stored.tasks.iter().position(|task| task == name);
+        let found = self.tasks().iter().position(|task| task == name);
         found.ok_or_else(|| IqgmeError::UnknownTask {
             task: name.to_owned(),
-            tasks: self.stored.tasks.clone(),
+            tasks: self.tasks().to_vec(),
         })
     }
 
-    fn inside(&self, task: usize, error: IqgmeError) -> IqgmeError {
-        in_task(&self.stored.tasks[task], error)
+    fn rows_by_scale(&self, j: usize, table: &Table) -> Result<Vec<Rows>, IqgmeError> {
+        let rows = scales::rows(&self.stored.units, table);
+        rows.map_err(|e| Tasks::inside(&self.stored, j, e))
     }
 
-    fn units(&self) -> &Units {
-        &self.stored.units[0]
+    /// Probability of the second class for each row: as [`predict_classes`](Self::predict_classes). Errors: as there; a fit with more than two classes.
+    pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        self.second_class_of(self.task(task)?, table)
     }
 
-    fn class_names(&self) -> &[String] {
-        &self.stored.classes
+    /// Probabilities of all classes: as [`IqgmeFit::predict_classes`](crate::IqgmeFit::predict_classes).
+    pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        self.classes_of(self.task(task)?, table)
     }
 
-    fn probabilities(&self, j: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let rows = scales::rows(&self.stored.units, table).map_err(|e| self.inside(j, e))?;
-        member::class_probabilities(&self.parts(j, &rows))
+    /// The most probable class of each row.
+    pub fn predict(&self, task: &str, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+        self.names_of(self.task(task)?, table)
     }
-}
 
-impl MultiTaskFit {
-    fn draw_intervals(
+    /// How well the labelled rows of a table are predicted: as [`IqgmeFit::evaluate`](crate::IqgmeFit::evaluate).
+    pub fn evaluate(
         &self,
-        j: usize,
+        task: &str,
+        table: &Table,
+        labels: &Labels,
+    ) -> Result<Evaluation, IqgmeError> {
+        self.evaluation_of(self.task(task)?, table, labels)
+    }
+
+    /// Intervals of the probabilities of the second of two classes: as [`IqgmeFit::predict_interval`](crate::IqgmeFit::predict_interval).
+    pub fn predict_interval(
+        &self,
+        task: &str,
+        table: &Table,
+        level: f64,
+        draws: usize,
+    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+        let task = self.task(task)?;
+        let all = || Tasks::intervals(self, task, table, level, draws);
+        of_second(self.classes(), all)
+    }
+
+    /// Intervals of the probabilities of all classes: as [`IqgmeFit::predict_class_intervals`](crate::IqgmeFit::predict_class_intervals).
+    pub fn predict_class_intervals(
+        &self,
+        task: &str,
         table: &Table,
         level: f64,
         draws: usize,
     ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
-        let rows = scales::rows(&self.stored.units, table).map_err(|e| self.inside(j, e))?;
-        let key = (self.stored.config.single.seed, j as u64, INTERVAL);
-        member::intervals(&self.parts(j, &rows), level, draws, key)
+        let task = self.task(task)?;
+        self.classifies()?;
+        Tasks::intervals(self, task, table, level, draws)
+    }
+
+    /// Log predictive density of the observed features of each row: as [`IqgmeFit::ln_density`](crate::IqgmeFit::ln_density).
+    pub fn ln_density(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+        self.density_of(self.task(task)?, table)
+    }
+
+    /// The missing cells of each row: as [`IqgmeFit::cells_by_row`](crate::IqgmeFit::cells_by_row).
+    pub fn cells_by_row(
+        &self,
+        task: &str,
+        table: &Table,
+    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+        self.cells_of(self.task(task)?, table)
+    }
+
+    /// Completes new rows: as [`IqgmeFit::impute`](crate::IqgmeFit::impute).
+    pub fn impute(&self, task: &str, table: &Table) -> Result<Imputation, IqgmeError> {
+        self.imputation_of(self.task(task)?, table)
+    }
+
+    /// `draws` completed tables: as [`IqgmeFit::impute_draws`](crate::IqgmeFit::impute_draws).
+    pub fn impute_draws(
+        &self,
+        task: &str,
+        table: &Table,
+        draws: usize,
+    ) -> Result<Vec<Table>, IqgmeError> {
+        self.imputed_draws_of(self.task(task)?, table, draws)
     }
 }
-
-/// All is of the [best](MultiTaskFit::best) run, not averaged: weights of runs say who predicts labels, and runs by labels ([`Gaussians::Shared`]) are of another
-/// model of the features, with one Gaussian for all tasks; they answer only if there are no others.
-impl Describes for MultiTaskFit {
-    const GATE: Gate = Gate::Marginal;
-
-    fn mixtures(&self, j: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
-        let weights = logs(self.state().weights(j));
-        Ok(vec![(1.0, Cow::Owned(self.features.with_weights(weights)))])
-    }
-
-    fn draw_key(&self) -> (u64, u64) {
-        (self.stored.config.single.seed, IMPUTE)
-    }
-}
-
-described!(MultiTaskFit, TasksConfig);
-members!(MultiTaskFit, TaskMember, MultiTaskState, best);
-saved!(MultiTaskFit, "npb-iqgme/tasks/2");
-classifier!(MultiTaskFit, task: &str);
-intervals!(MultiTaskFit, [draws: usize], task: &str);
-features!(MultiTaskFit, task: &str);
 
 /// Of equal ones the first: see [`MultiTaskFit`].
 fn best(runs: &[TaskMember]) -> &TaskMember {
@@ -445,33 +566,6 @@ fn best(runs: &[TaskMember]) -> &TaskMember {
         if rank(run) > rank(best) { run } else { best }
     };
     runs.iter().fold(&runs[0], better)
-}
-
-impl Stored {
-    fn check(&self) -> Result<(), String> {
-        scales::check(&self.units)?;
-        let (n_classes, members, tasks) = (self.classes.len(), &self.members, &self.tasks);
-        check_members(members, n_classes)?;
-        expect(!tasks.is_empty(), "number of tasks")?;
-        distinct(&self.classes).map_err(|twice| twice.to_string())?;
-        if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
-            return Err(format!("task {:?} twice", tasks[k]));
-        }
-        let known = |member: &TaskMember| member.scale.index() < self.units.len();
-        let own_scale = |member: &TaskMember| member.scale == FeatureScale::Standardised;
-        expect(
-            members.iter().all(known) && members.iter().any(own_scale),
-            "scales",
-        )?;
-        expect(
-            members[0].stacking_weight > 0.0,
-            "weight of the first member",
-        )?;
-        let truncations = [self.config.single.truncation, self.config.atoms];
-        let (p, n_utilities) = (self.units[0].active.len(), n_classes.saturating_sub(1));
-        let mut each = members.iter();
-        each.try_for_each(|run| run.state.check(p, tasks.len(), n_utilities, truncations))
-    }
 }
 
 /// One draw of the weights by which a class probability of task `j` weighs the atoms.

@@ -1,4 +1,4 @@
-//! A new task for a fit that stands.
+//! A new task for a fit that has been made.
 
 use npb_priors::dp::Sticks;
 
@@ -10,7 +10,7 @@ use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::predict::Gate;
 use crate::{IqgmeData, IqgmeError};
 
-/// The state with the one task of `data` at the end; what is of all tasks stays as it is.
+/// The state with the one task of `data` at the end; what is of all tasks stays as it is. Equations: `docs/iqgme-updates.md#a-new-task`.
 pub(super) fn add_task(
     data: &MultiTaskData,
     config: &TasksConfig,

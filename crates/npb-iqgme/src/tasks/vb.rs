@@ -266,6 +266,7 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no E-step over the rows.
+    /// Equations: `docs/iqgme-updates.md#bound-of-many-tasks`.
     pub fn bound(&self) -> Result<Bound, IqgmeError> {
         self.bound_with(&self.state, &self.expected, &self.stats)
     }
@@ -400,6 +401,7 @@ impl<'d> MultiTaskVb<'d> {
         self.store_rows();
     }
 
+    /// Equations: `docs/iqgme-updates.md#many-tasks`.
     fn update_local_sticks(&mut self) {
         let alpha = self.state.alpha.mean();
         for (part, rows) in self.state.tasks.iter_mut().zip(&self.rows) {
@@ -409,6 +411,7 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     /// `sigma_jhs` proportional to `<eta_s>`'s geometric mean times what atom `s` makes of the rows of the local component.
+    /// Equations: `docs/iqgme-updates.md#many-tasks`.
     fn update_indicators(&mut self) -> Result<(), IqgmeError> {
         let mut ln_eta = vec![0.0; self.config.atoms];
         self.state.global_sticks.expected_ln_weights(&mut ln_eta);
@@ -477,11 +480,13 @@ impl<'d> MultiTaskVb<'d> {
         self.update_global_sticks();
     }
 
+    /// Equations: `docs/iqgme-updates.md#many-tasks`.
     fn update_global_sticks(&mut self) {
         let masses = padded(&self.state.atom_masses(), self.config.atoms);
         self.state.global_sticks.update_sticks(&masses);
     }
 
+    /// Equations: `docs/iqgme-updates.md#many-tasks`.
     fn update_components(&mut self) -> Result<(), IqgmeError> {
         if self.state.gaussians == Gaussians::Shared {
             return self.update_common_component();
@@ -494,7 +499,7 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
-    /// The Gaussian that all atoms have, from the rows of all.
+    /// The Gaussian that all atoms have, from the rows of all. Equations: `docs/iqgme-updates.md#one-gaussian-for-all`.
     fn update_common_component(&mut self) -> Result<(), IqgmeError> {
         let n_atoms = self.state.components.len();
         let p = self.data.pooled.rows.n_features;
@@ -509,6 +514,7 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
+    /// Equations: `docs/iqgme-updates.md#many-tasks`.
     fn update_experts(&mut self) -> Result<(), IqgmeError> {
         let experts = Expert::all_given(&self.state.expert_prior, &self.stats);
         self.state.experts =
@@ -516,6 +522,7 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
+    /// Equations: `docs/iqgme.md#parameters`.
     fn update_expert_prior(&mut self) {
         if self.state.experts.is_empty() {
             return;
@@ -524,6 +531,7 @@ impl<'d> MultiTaskVb<'d> {
         self.state.expert_prior = self.prior.expert.fitted(experts, self.data.n_utilities());
     }
 
+    /// Equations: `docs/iqgme-updates.md#many-tasks`.
     fn update_concentrations(&mut self) {
         let state = &mut self.state;
         let n_tasks = state.tasks.len();

@@ -2,60 +2,53 @@
 
 use std::path::Path;
 
-use npb_infer::Saved;
-use npb_infer::storage;
+use npb_infer::{Saved, storage};
 use serde::{Deserialize, Serialize};
 
-use super::kept::TrainingRows;
-use super::{IqgmeFit, Stored};
+use super::questions::{Fit, Stored, Variant};
 use crate::IqgmeError;
 
-/// Layouts of a file, the stored part and the rows of training: the first one knows no rows.
+/// Layouts of a file: what is stored and, in the second, the rows of training that are kept.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Layout<S, R> {
+pub(crate) enum Layout<S, R> {
     V1(S),
     V2(S, R),
 }
 
-impl IqgmeFit {
-    fn layout(&self) -> Layout<&Stored, &Option<TrainingRows>> {
-        Layout::V2(&self.stored, &self.rows)
+impl<V: Variant> Fit<V> {
+    fn layout(&self) -> Layout<&Stored<V>, &V::Rows> {
+        match V::KEEPS_ROWS {
+            true => Layout::V2(&self.stored, &self.rows),
+            false => Layout::V1(&self.stored),
+        }
     }
 
-    fn read(layout: Layout<Stored, Option<TrainingRows>>) -> Result<Self, IqgmeError> {
+    fn read(layout: Layout<Stored<V>, V::Rows>) -> Result<Self, IqgmeError> {
         let (stored, rows) = match layout {
-            Layout::V1(stored) => (stored, None),
+            Layout::V1(stored) => (stored, V::Rows::default()),
             Layout::V2(stored, rows) => (stored, rows),
         };
         let fit = Self::from_content(stored)?;
-        if let Some(rows) = &rows {
-            let Stored {
-                units,
-                classes,
-                training,
-                ..
-            } = &fit.stored;
-            rows.check(&units[0], classes, *training)?;
-        }
+        V::check_rows(&fit.stored, &rows)?;
         Ok(Self { rows, ..fit })
     }
 }
 
-/// A fit in a file of the first layout answers what it answered, and draws come from `q`.
-impl Saved for IqgmeFit {
-    const MODEL: &'static str = "npb-iqgme/fit/2";
+/// A fit in a file of the first layout answers what it answered.
+impl<V: Variant> Saved for Fit<V> {
+    const MODEL: &'static str = V::MODEL;
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Stored;
+    type Content = Stored<V>;
     type Error = IqgmeError;
 
-    fn content(&self) -> &Stored {
+    fn content(&self) -> &Stored<V> {
         &self.stored
     }
 
-    fn from_content(stored: Stored) -> Result<Self, IqgmeError> {
-        stored.config.validate()?;
+    fn from_content(stored: Stored<V>) -> Result<Self, IqgmeError> {
+        V::validate(&stored.config)?;
         stored.check().map_err(IqgmeError::saved)?;
-        Self::from_stored(stored)
+        Self::new(stored, V::Rows::default())
     }
 
     fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {

@@ -1,0 +1,193 @@
+//! The one way in which a fit with members is made: they are trained from each start, trained again without each fold, and weighed by what they say of it.
+
+use npb_data::{Labels, Table};
+use npb_infer::{Stop, VbOutcome, VbReport, Watch};
+
+use super::crossval::{self, HeldOut, Side, held_out};
+use super::member::Member;
+use super::questions::{Fit, Kept};
+use super::stacking::{Without, weighed};
+use super::train::{Model, Planned, Watched, limited, planned};
+use crate::IqgmeError;
+use crate::data::Task;
+use crate::rows::Rows;
+use crate::units::Units;
+
+/// Settings of a fit with members.
+pub struct Plan<'a, I> {
+    pub(crate) starts: &'a [I],
+    pub(crate) restarts: usize,
+    pub(crate) folds: usize,
+    pub(crate) seed: u64,
+    pub(crate) elbo_temperature: f64,
+}
+
+/// A kind of fit that has members.
+pub trait Ensemble: Model {
+    /// What follows from a member's posterior and the rows of training.
+    type More: Kept;
+    /// Rows that a fold leaves out, as members see them.
+    type LeftOut: Sync;
+    /// What members weigh where labels say nothing.
+    const WITHOUT: Without;
+
+    fn members(trained: &Self::Trained) -> &[MemberOf<Self>];
+
+    /// Of members in their order.
+    fn best(members: &[MemberOf<Self>]) -> &MemberOf<Self> {
+        &members[0]
+    }
+
+    /// Training data by scale: one of tables alone, or on normal scores, too; by the data where nothing is said.
+    fn data(
+        tables: &[Task<'_>],
+        config: &Self::Config,
+        scored: Option<bool>,
+    ) -> Result<Vec<Self::Data>, IqgmeError>;
+
+    fn plan<'c>(config: &'c Self::Config, data: &Self::Data) -> Plan<'c, Self::Init>;
+
+    /// A number that is, but for chance, another one for other rows or labels.
+    fn fingerprint(data: &Self::Data) -> Result<u64, IqgmeError>;
+
+    /// Number of observed cells in the model's columns.
+    fn n_observed(data: &Self::Data) -> usize;
+
+    fn class_names(data: &Self::Data) -> &[String];
+
+    /// A member by its run, when that has ended.
+    fn ended(
+        planned: Planned<Self::Init>,
+        outcome: VbOutcome,
+        vb: Self::Vb<'_>,
+    ) -> Result<MemberOf<Self>, IqgmeError>;
+
+    fn left_out(data: &[Self::Data], tables: &[Table]) -> Result<Self::LeftOut, IqgmeError>;
+
+    /// Probabilities of the classes of the rows that were left out, row by row, by a run that was told neither row nor class.
+    fn predict_left_out(
+        planned: Planned<Self::Init>,
+        outcome: VbOutcome,
+        vb: Self::Vb<'_>,
+        rows: &Self::LeftOut,
+    ) -> Result<Vec<f64>, IqgmeError>;
+}
+
+/// A member of such a fit.
+pub(crate) type MemberOf<V> =
+    Member<<V as Model>::Init, <V as Model>::State, <V as Ensemble>::More>;
+
+/// What a fit is made of.
+pub(crate) struct Made<V: Ensemble> {
+    /// By scale.
+    pub(crate) data: Vec<V::Data>,
+    /// Weighed and calibrated.
+    pub(crate) members: Vec<MemberOf<V>>,
+}
+
+/// Trains members, holds out and weighs; of a fit that was stopped before all folds were there, weighed by their bounds.
+pub(crate) fn trained<V: Ensemble>(
+    tables: &[Task<'_>],
+    config: &V::Config,
+    watch: &Watch<'_>,
+) -> Result<Made<V>, IqgmeError> {
+    let data = V::data(tables, config, None)?;
+    let settings = V::plan(config, &data[0]);
+    let plan = (&planned(settings.starts, data.len())[..], settings.restarts);
+    let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
+    let folds = crossval::sides(&labels, settings.folds, settings.seed);
+    let print = V::fingerprint(&data[0])?;
+    let watched = Watched::<V>::new(watch, config, print, plan, folds.len())?;
+    let members = watched.train(&data, plan, config, V::ended)?;
+    let held_out = match watched.is_stopped() {
+        true => None,
+        false => without_folds(tables, config, &data, plan, &folds, &watched)?,
+    };
+    let by_bounds = (settings.elbo_temperature, V::n_observed(&data[0]));
+    let members = weighed(members, data.len(), held_out, V::WITHOUT, by_bounds);
+    Ok(Made { data, members })
+}
+
+/// What members say of the labels of folds that they were trained without.
+fn without_folds<V: Ensemble>(
+    tables: &[Task<'_>],
+    config: &V::Config,
+    data: &[V::Data],
+    plan: (&[Planned<V::Init>], usize),
+    folds: &[Vec<Side>],
+    watched: &Watched<'_, '_, V>,
+) -> Result<Option<HeldOut>, IqgmeError> {
+    let config = limited::<V>(config);
+    let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
+    let n_members = plan.0.len() * plan.1;
+    let classes = V::class_names(&data[0]);
+    held_out(
+        &labels,
+        classes,
+        folds,
+        n_members,
+        watched,
+        |fold, sides| {
+            let each = || tables.iter().zip(sides);
+            let kept: Vec<(Table, Labels)> = each()
+                .map(|(all, side)| {
+                    let rows = &side.kept;
+                    (all.table.select_rows(rows), all.labels.select_rows(rows))
+                })
+                .collect();
+            let named = tables.iter().zip(&kept);
+            let kept: Vec<Task<'_>> = named
+                .map(|(all, (table, labels))| Task {
+                    name: all.name,
+                    table,
+                    labels,
+                })
+                .collect();
+            let kept = V::data(&kept, &config, Some(data.len() > 1))?;
+            let left_out: Vec<Table> = each()
+                .map(|(all, side)| all.table.select_rows(&side.left_out))
+                .collect();
+            let left_out = V::left_out(&kept, &left_out)?;
+            watched.train_without(fold, &kept, plan, &config, |planned, outcome, vb| {
+                V::predict_left_out(planned, outcome, vb, &left_out)
+            })
+        },
+    )
+}
+
+/// Rows left out of a fold, by table and scale.
+pub(crate) fn rows_left_out<'u>(
+    units: impl Iterator<Item = &'u Units> + Clone,
+    tables: &[Table],
+) -> Result<Vec<Vec<Rows>>, IqgmeError> {
+    let of_table = |table| units.clone().map(|u| u.rows_left_out(table)).collect();
+    tables.iter().map(of_table).collect()
+}
+
+/// What a fit with members says of them.
+impl<V: Ensemble> Fit<V> {
+    /// All members, in the order of the type.
+    pub fn members(&self) -> &[MemberOf<V>] {
+        V::members(&self.stored.trained)
+    }
+
+    /// The member that says what is told of one alone: see the type.
+    pub fn best(&self) -> &MemberOf<V> {
+        V::best(self.members())
+    }
+
+    /// The variational posterior of the [best](Self::best) member, in standardised units.
+    pub fn state(&self) -> &V::State {
+        &self.best().state
+    }
+
+    /// Bound and relative change of the [best](Self::best) member, iteration by iteration.
+    pub fn trace(&self) -> &[VbReport] {
+        &self.best().trace
+    }
+
+    /// Why the [best](Self::best) member ended.
+    pub fn stop(&self) -> &Stop {
+        &self.best().stop
+    }
+}
