@@ -8,7 +8,7 @@
 //! do no harm.
 //!
 //! A number that is not defined is `None`: fewer than 4 draws per chain, draws that are not finite,
-//! all draws equal.
+//! all draws equal; and a standard deviation that is larger than any `f64`.
 //!
 //! Rules of thumb of the paper: R-hat below 1.01, bulk and tail effective sample size above 100 per
 //! chain.
@@ -50,7 +50,7 @@ impl ChainDiagnostics {
         let (mean, sd) = mean_and_sd(chains).unzip();
         Self {
             mean,
-            sd,
+            sd: sd.filter(|sd| sd.is_finite()),
             mcse_mean: mcse_mean(chains),
             rhat: rhat(chains),
             ess_bulk: ess_bulk(chains),
@@ -160,7 +160,8 @@ pub fn ess_mean<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
 /// Monte Carlo standard error of the mean: the standard deviation of the draws over the root of
 /// [`ess_mean`].
 pub fn mcse_mean<C: AsRef<[f64]>>(chains: &[C]) -> Option<f64> {
-    Some(mean_and_sd(chains)?.1 / ess_mean(chains)?.sqrt())
+    let error = mean_and_sd(chains)?.1 / ess_mean(chains)?.sqrt();
+    error.is_finite().then_some(error)
 }
 
 /// Quantile of values in rising order, linear between order statistics: the first at probability 0 and below, the last at 1
@@ -184,18 +185,27 @@ pub fn quantile(sorted: &[f64], probability: f64) -> f64 {
         .min(above)
 }
 
-/// Half chains of equal length; `None` unless the draws are at least 4 per chain, finite and not
-/// all equal.
+/// The power of two that brings the largest of finite draws near 1: what is squared then is a number, and what does not
+/// depend on units has the same bits.
+fn power_of_two(draws: impl Iterator<Item = f64>) -> f64 {
+    let largest = draws.fold(0.0, |largest: f64, x| largest.max(x.abs()));
+    // Powers beyond have no inverse among normal numbers.
+    2_f64.powi(largest.log2().ceil().clamp(-1020.0, 1020.0) as i32)
+}
+
+/// Half chains of equal length, in units of a power of two; `None` unless the draws are at least 4 per chain, finite and
+/// not all equal.
 fn split<C: AsRef<[f64]>>(chains: &[C]) -> Option<Vec<Vec<f64>>> {
     let n = shortest(chains)?;
     let half = n / 2;
+    let draws = || chains.iter().flat_map(|c| &c.as_ref()[..n]).copied();
+    let finite = draws().all(f64::is_finite);
+    let unit = power_of_two(draws());
+    let scaled = |draws: &[f64]| draws.iter().map(|x| x / unit).collect();
     let halves = |chain: &C| {
         let draws = &chain.as_ref()[..n];
-        [draws[..half].to_vec(), draws[n - half..].to_vec()]
+        [scaled(&draws[..half]), scaled(&draws[n - half..])]
     };
-    let finite = chains
-        .iter()
-        .all(|c| c.as_ref()[..n].iter().all(|x| x.is_finite()));
     let split: Vec<Vec<f64>> = chains.iter().flat_map(halves).collect();
     let first = *split.first()?.first()?;
     let usable = half >= 2 && finite && all(&split).any(|x| x != first);
@@ -253,13 +263,15 @@ fn variance(x: &[f64]) -> f64 {
 
 fn mean_and_sd<C: AsRef<[f64]>>(chains: &[C]) -> Option<(f64, f64)> {
     let n = shortest(chains)?;
-    let draws: Vec<f64> = chains
+    let mut draws: Vec<f64> = chains
         .iter()
         .flat_map(|c| &c.as_ref()[..n])
         .copied()
         .collect();
     let usable = draws.len() >= 2 && draws.iter().all(|x| x.is_finite());
-    usable.then(|| (mean(&draws), variance(&draws).sqrt()))
+    let unit = power_of_two(draws.iter().copied());
+    draws.iter_mut().for_each(|x| *x /= unit);
+    usable.then(|| (unit * mean(&draws), unit * variance(&draws).sqrt()))
 }
 
 /// Within-chain variance W and the pooled estimate of the posterior variance, (N - 1)/N W + B/N.

@@ -218,6 +218,43 @@ fn what_is_not_defined_is_none() {
     assert_eq!(ChainDiagnostics::new(&[vec![f64::NAN; 9]]).mean, None);
 }
 
+/// Multiplied by a power of two, draws have the same R-hat and sizes to the last bit, and mean and deviation times as much: where their squares are no
+/// numbers as well.
+#[test]
+fn units_do_not_matter_however_large() {
+    let chains = portable(&[0.5, 0.2], 60, 0.3);
+    let plain = ChainDiagnostics::new(&chains);
+    for power in [-900, -3, 40, 1010] {
+        let unit = 2_f64.powi(power);
+        let times: Vec<Vec<f64>> = chains
+            .iter()
+            .map(|chain| chain.iter().map(|x| x * unit).collect())
+            .collect();
+        let by_unit = |x: Option<f64>| x.map(|x| x * unit);
+        let expected = ChainDiagnostics {
+            mean: by_unit(plain.mean),
+            sd: by_unit(plain.sd),
+            mcse_mean: by_unit(plain.mcse_mean),
+            ..plain
+        };
+        assert_eq!(ChainDiagnostics::new(&times), expected, "2^{power}");
+    }
+    let mut forged = chains;
+    forged[0][7] = -1e308;
+    let d = ChainDiagnostics::new(&forged);
+    let n = forged.iter().flatten().count() as f64;
+    // One draw is all of the mean and of the deviation.
+    let close = |found: Option<f64>, x: f64| (found.unwrap() / x - 1.0).abs() < 1e-12;
+    assert!(close(d.mean, -1e308 / n) && close(d.sd, 1e308 / n.sqrt()));
+    assert!(
+        [d.mcse_mean, d.rhat, d.ess_bulk, d.ess_tail]
+            .iter()
+            .all(|x| x.unwrap().is_finite())
+    );
+    let d = ChainDiagnostics::new(&[[f64::MAX, -f64::MAX, f64::MAX, -f64::MAX]; 2]);
+    assert!(d.mean == Some(0.0) && d.sd.is_none() && d.rhat.unwrap().is_finite());
+}
+
 #[test]
 fn chains_stuck_at_different_values_never_agree() {
     let stuck = [vec![1.0; 50], vec![2.0; 50]];
