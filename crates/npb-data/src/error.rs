@@ -123,7 +123,9 @@ pub enum DataError {
         value: f64,
     },
     /// Two columns have the same name.
-    #[error("columns {first} and {second} have the same name {name:?}; names must differ")]
+    #[error(
+        "{name:?} is the name of two columns, at positions {first} and {second} (from 0); names must differ"
+    )]
     DuplicateColumn {
         /// The name.
         name: String,

@@ -2,11 +2,8 @@
 
 pub(crate) mod guess;
 
-pub use guess::FieldGuess;
-
 use crate::names::check_distinct;
 use crate::{DataError, Measure, MixedColumn, MixedTable};
-use guess::guess;
 use serde::{Deserialize, Serialize};
 
 /// One or several columns of a [`MixedTable`] that are modelled together.
@@ -72,19 +69,6 @@ impl Field {
             measure,
             columns,
         }
-    }
-
-    /// One field per column, with the measure its kind and values suggest, and why.
-    pub fn guess_all(table: &MixedTable) -> (Vec<Field>, Vec<FieldGuess>) {
-        let guesses: Vec<FieldGuess> = table
-            .column_names()
-            .iter()
-            .zip(table.columns())
-            .map(|(name, column)| guess(name, column))
-            .collect();
-        let fields = guesses.iter().enumerate();
-        let fields = fields.map(|(j, g)| Field::new(&g.column, g.measure, vec![j]));
-        (fields.collect(), guesses)
     }
 
     /// Checks fields against the table they describe. Columns may be left out; none may be used twice.

@@ -68,7 +68,7 @@ pub mod splits;
 pub use error::DataError;
 pub use exposure::Exposure;
 pub use features::Features;
-pub use fields::{Field, FieldGuess};
+pub use fields::Field;
 pub use image::Image;
 pub use labels::Labels;
 pub use mask::Mask;

@@ -31,7 +31,7 @@ impl fmt::Display for ColumnKind {
 
 /// What one field of a row measures.
 ///
-/// The first five can be guessed from values ([`Field::guess_all`](crate::Field::guess_all)); the others are known to the owner of the data only.
+/// Those of one column but angles are guessed from values ([`Schema::guess`](crate::schema::Schema::guess)); the others are known to the owner of the data only.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {

@@ -100,6 +100,15 @@ impl MixedColumn {
         }
     }
 
+    /// The texts of the levels, `None` for numbers.
+    pub fn levels(&self) -> Option<&[String]> {
+        match self {
+            MixedColumn::Categorical { levels, .. } => Some(levels),
+            MixedColumn::Binary { levels, .. } => Some(levels),
+            MixedColumn::Real(_) | MixedColumn::Count(_) => None,
+        }
+    }
+
     /// Number of missing cells.
     pub fn n_missing(&self) -> usize {
         (0..self.len()).filter(|&i| !self.is_observed(i)).count()

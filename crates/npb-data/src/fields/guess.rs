@@ -1,26 +1,22 @@
 //! What the values of a column suggest that it measures.
 
-use crate::{Measure, MixedColumn};
-use serde::{Deserialize, Serialize};
+use crate::Measure;
 use std::f64::consts::TAU;
 
 /// What a column was taken for, why, and what else it could be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FieldGuess {
-    /// Name of the column.
-    pub column: String,
+pub(crate) struct FieldGuess {
     /// The measure that its values suggest.
-    pub measure: Measure,
+    pub(crate) measure: Measure,
     /// What in the values suggests it.
-    pub why: String,
+    pub(crate) why: String,
     /// Measures that fit the values as well and that only the owner of the data can tell from the guess.
-    pub others: Vec<Measure>,
-    /// The column seems to number or name the rows: consider leaving it out.
-    pub identifier: bool,
+    pub(crate) others: Vec<Measure>,
+    /// The column seems to number or name the rows.
+    pub(crate) identifier: bool,
     /// Number of observed cells.
-    pub n_observed: usize,
+    pub(crate) n_observed: usize,
     /// Number of distinct values among them.
-    pub n_distinct: usize,
+    pub(crate) n_distinct: usize,
 }
 
 /// Fewer rows than this say nothing about identifiers and codes.
@@ -36,25 +32,6 @@ const MANY_TEXTS: usize = 50;
 /// Above this skewness a logarithm is tried.
 const SKEWED: f64 = 1.0;
 
-/// The guess for one column.
-pub(crate) fn guess(name: &str, column: &MixedColumn) -> FieldGuess {
-    let found = match column {
-        MixedColumn::Real(values) => of_reals(&observed(values)),
-        MixedColumn::Count(values) => of_counts(&observed(values), name),
-        MixedColumn::Categorical { levels, codes } => of_levels(levels.len(), sizes(codes)),
-        MixedColumn::Binary { levels, values } => of_pair(levels.each_ref(), sizes(values)),
-    };
-    FieldGuess {
-        column: name.to_owned(),
-        ..found
-    }
-}
-
-fn observed<T: Copy>(cells: &[Option<T>]) -> Vec<T> {
-    cells.iter().flatten().copied().collect()
-}
-
-/// A guess that still lacks the name of its column.
 fn found(
     measure: Measure,
     why: String,
@@ -62,7 +39,6 @@ fn found(
     (n_observed, n_distinct): (usize, usize),
 ) -> FieldGuess {
     FieldGuess {
-        column: String::new(),
         measure,
         why,
         others: others.to_vec(),
@@ -70,15 +46,6 @@ fn found(
         n_observed,
         n_distinct,
     }
-}
-
-/// Number of observed cells, and of distinct values among them.
-fn sizes<T: Copy + Ord>(cells: &[Option<T>]) -> (usize, usize) {
-    let mut seen = observed(cells);
-    let n_observed = seen.len();
-    seen.sort_unstable();
-    seen.dedup();
-    (n_observed, seen.len())
 }
 
 /// The guess for a column of two texts; `sizes` as in [`FieldGuess`].
@@ -106,7 +73,7 @@ pub(crate) fn of_levels(n_levels: usize, sizes: (usize, usize)) -> FieldGuess {
     guess
 }
 
-/// The guess for a column of whole numbers.
+/// The guess for a column of whole numbers, in the order of the rows.
 pub(crate) fn of_counts(values: &[u64], name: &str) -> FieldGuess {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -121,11 +88,7 @@ pub(crate) fn of_counts(values: &[u64], name: &str) -> FieldGuess {
         _ => format!("{n_distinct} distinct whole numbers from {min} to {max}"),
     };
     let sizes = (n, n_distinct);
-    if n >= FEW_ROWS && n_distinct == n && (max - min == n as u64 - 1 || names_rows(name)) {
-        let how = match max - min == n as u64 - 1 {
-            true => "consecutive and",
-            false => "by its name an identifier,",
-        };
+    if let Some(how) = numbering(values, max - min, name).filter(|_| n_distinct == n) {
         let why = format!("{range}, {how} a different one in every row");
         let mut guess = found(Measure::Count, why, &[Measure::Real], sizes);
         guess.identifier = true;
@@ -158,6 +121,18 @@ pub(crate) fn of_counts(values: &[u64], name: &str) -> FieldGuess {
         others.extend([Measure::Ordinal, Measure::Categorical]);
     }
     found(Measure::Count, range, &others, sizes)
+}
+
+/// How whole numbers, all different, number the rows, if they do.
+fn numbering(values: &[u64], range: u64, name: &str) -> Option<&'static str> {
+    let n = values.len() as u64;
+    let filtered = || range < 2 * n && values.is_sorted();
+    match values.len() >= FEW_ROWS {
+        true if range == n - 1 => Some("consecutive and"),
+        true if names_rows(name) => Some("by its name an identifier,"),
+        true if filtered() => Some("rising from row to row, as where rows were taken out,"),
+        _ => None,
+    }
 }
 
 /// The guess for a column of numbers.

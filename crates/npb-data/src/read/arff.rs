@@ -37,7 +37,10 @@ impl Arff {
     /// ```
     pub fn into_raw(self, file: &str) -> (RawTable, SchemaGuess) {
         let (names, columns) = self.table.into_parts();
-        let declared: Vec<Option<Vec<String>>> = columns.iter().map(levels_of).collect();
+        let declared: Vec<Option<Vec<String>>> = columns
+            .iter()
+            .map(|column| column.levels().map(<[String]>::to_vec))
+            .collect();
         let columns = columns.into_iter().map(raw).collect();
         // A table made of another cannot be uneven.
         let table = RawTable::new(names, columns).unwrap_or_default();
@@ -58,14 +61,6 @@ impl Arff {
             guess.others.clear();
         }
         (table, guess)
-    }
-}
-
-fn levels_of(column: &MixedColumn) -> Option<Vec<String>> {
-    match column {
-        MixedColumn::Categorical { levels, .. } => Some(levels.clone()),
-        MixedColumn::Binary { levels, .. } => Some(levels.to_vec()),
-        MixedColumn::Real(_) | MixedColumn::Count(_) => None,
     }
 }
 

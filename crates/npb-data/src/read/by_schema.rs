@@ -6,7 +6,7 @@ use super::rules::{MissingColumns, ReadingReport, ReadingRules};
 use super::text::Text;
 use super::{ReadError, ReadProblem};
 use crate::schema::{ColumnSchema, Role, Schema, SchemaData};
-use crate::{Field, MixedColumn, MixedTable, RawTable};
+use crate::{Field, MixedTable, RawTable};
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
@@ -132,7 +132,7 @@ fn sorted_by_role(
             (Role::Group, Cells::Texts(texts)) => groups = Some(texts),
             (Role::Weight, Cells::Column(cells)) => weights = Some(cells),
             (Role::Feature | Role::Label, Cells::Column(cells)) => {
-                column.levels = levels_of(&cells);
+                column.levels = cells.levels().map(<[String]>::to_vec);
                 let feature = column.role == Role::Feature;
                 let (names, columns) = if feature { &mut features } else { &mut labels };
                 names.push(column.name.clone());
@@ -164,14 +164,6 @@ fn sorted_by_role(
         weights,
         schema,
     })
-}
-
-fn levels_of(column: &MixedColumn) -> Option<Vec<String>> {
-    match column {
-        MixedColumn::Categorical { levels, .. } => Some(levels.clone()),
-        MixedColumn::Binary { levels, .. } => Some(levels.to_vec()),
-        MixedColumn::Real(_) | MixedColumn::Count(_) => None,
-    }
 }
 
 /// Fields of single features and of blocks, in the order of their first columns.

@@ -326,7 +326,7 @@ impl Survey {
     /// What the column measures.
     fn guess(&self, name: &str) -> FieldGuess {
         let n_observed = self.n_observed;
-        let found = match (&self.numbers, self.levels().as_slice()) {
+        match (&self.numbers, self.levels().as_slice()) {
             (Some(numbers), _) if numbers.is_empty() => of_reals(&[]),
             (numbers, [low, high]) if !self.many && self.is_pair(numbers.is_some()) => {
                 of_pair([low, high], (n_observed, 2))
@@ -336,10 +336,6 @@ impl Survey {
             }
             (Some(numbers), _) => of_reals(numbers),
             (None, levels) => of_levels(levels.len(), (n_observed, levels.len())),
-        };
-        FieldGuess {
-            column: name.to_owned(),
-            ..found
         }
     }
 
@@ -514,6 +510,7 @@ impl Survey {
                 others,
                 n_observed,
                 n_distinct,
+                n_marks: self.stray.values().sum(),
                 examples,
                 notable,
             },

@@ -30,6 +30,8 @@ pub struct ColumnGuess {
     pub n_observed: usize,
     /// Number of distinct values among them.
     pub n_distinct: usize,
+    /// Number of cells that are missing by a mark that stands among numbers or dates; the reason counts them.
+    pub n_marks: usize,
     /// The first different values, a few of them, as they are written.
     pub examples: Vec<String>,
     /// Something that a person should hear of: the column is left out, or some of its cells are.
@@ -125,11 +127,11 @@ impl ColumnGuess {
             .map(|other| settings(other).join(", "))
             .collect();
         let or = if others.is_empty() { "" } else { "; or " };
-        let missing = n_rows - self.n_observed.min(n_rows);
-        let missing = match missing {
+        let more = if self.n_marks > 0 { " more" } else { "" };
+        let missing = match n_rows.saturating_sub(self.n_observed + self.n_marks) {
             0 => String::new(),
-            1 => "; 1 cell missing".to_owned(),
-            n => format!("; {n} cells missing"),
+            1 => format!("; 1{more} cell missing"),
+            n => format!("; {n}{more} cells missing"),
         };
         let examples: Vec<String> = self.examples.iter().map(|text| shortened(text)).collect();
         let examples = match examples.is_empty() {

@@ -109,7 +109,7 @@ fn errors_name_file_line_and_column() {
         ),
         (
             "a,a\n1,2\n",
-            "f.csv:1: column 2: columns 0 and 1 have the same name \"a\"",
+            "f.csv:1: column 2: \"a\" is the name of two columns, at positions 0 and 1 (from 0)",
         ),
         (
             "a,b\n1,\"2\n3,4\n",

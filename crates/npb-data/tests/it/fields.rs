@@ -1,18 +1,39 @@
 //! What columns measure: guesses from values, checks.
 
-use npb_data::{DataError, Field, FieldGuess, Measure, MixedColumn, MixedTable};
+use npb_data::schema::{Kind, Schema};
+use npb_data::{DataError, Field, Measure, MixedColumn, MixedTable, RawColumn, RawTable};
 
-fn guess(column: MixedColumn) -> FieldGuess {
-    let table = MixedTable::new(vec!["x".into()], vec![column]).expect("valid");
-    Field::guess_all(&table).1.remove(0)
+/// What a column is taken for.
+struct Found {
+    measure: Measure,
+    others: Vec<Measure>,
+    identifier: bool,
+    why: String,
+    n_observed: usize,
+    n_distinct: usize,
 }
 
-fn counts(values: impl IntoIterator<Item = u64>) -> MixedColumn {
-    MixedColumn::Count(values.into_iter().map(Some).collect())
+fn guess(cells: RawColumn) -> Found {
+    let table = RawTable::new(vec!["x".into()], vec![cells]).expect("valid");
+    let mut all = Schema::guess_raw("t", &table);
+    let (column, guess) = (&all.schema.columns[0], all.guesses.remove(0));
+    let others = guess.others.iter().map(|other| other.measure());
+    Found {
+        measure: column.measure(),
+        others: others.collect(),
+        identifier: column.kind == Kind::Identifier,
+        why: guess.why,
+        n_observed: guess.n_observed,
+        n_distinct: guess.n_distinct,
+    }
 }
 
-fn reals(values: impl IntoIterator<Item = f64>) -> MixedColumn {
-    MixedColumn::Real(values.into_iter().map(Some).collect())
+fn counts(values: impl IntoIterator<Item = i64>) -> RawColumn {
+    RawColumn::Whole(values.into_iter().map(Some).collect())
+}
+
+fn reals(values: impl IntoIterator<Item = f64>) -> RawColumn {
+    RawColumn::Numbers(values.into_iter().map(Some).collect())
 }
 
 #[test]
@@ -32,7 +53,7 @@ fn whole_numbers_are_counts_codes_amounts_or_identifiers() {
     let amounts = guess(counts((0..100).map(|i| 1000 + 37 * i)));
     assert_eq!(amounts.measure, Measure::Real, "{}", amounts.why);
     assert_eq!(amounts.others, [Measure::Positive, Measure::Count]);
-    let skewed = guess(counts((0..100).map(|i| 100 + (1_u64 << (i % 20)))));
+    let skewed = guess(counts((0..100).map(|i| 100 + (1_i64 << (i % 20)))));
     assert_eq!(skewed.measure, Measure::Positive, "{}", skewed.why);
     let with_zero = guess(counts(
         (0..100).map(|i| if i % 2 == 0 { 0 } else { 1000 + 37 * i }),
@@ -44,13 +65,25 @@ fn whole_numbers_are_counts_codes_amounts_or_identifiers() {
     let numbering = guess(counts(1..=50));
     assert!(numbering.identifier && numbering.why.contains("consecutive"));
     assert!(!guess(counts(1..=10)).identifier, "ten rows say nothing");
+    // Of 80 rows every fourth is taken out.
+    let kept: Vec<i64> = (1..=80).filter(|i| i % 4 != 0).collect();
+    let filtered = guess(counts(kept.iter().copied()));
+    assert!(
+        filtered.identifier && filtered.why.contains("rising"),
+        "{}",
+        filtered.why
+    );
+    // Shuffled, or with more gaps than numbers, they may be measurements.
+    let shuffled = kept.iter().map(|i| i * 7 % 81);
+    assert!(!guess(counts(shuffled)).identifier);
+    assert!(!guess(counts((1..=50).map(|i| 3 * i))).identifier);
 }
 
 /// Marks with standard deviation 1.4 are grades; a table of counts with Poisson's variance, gaps, many values or few rows stay counts.
 #[test]
 fn whole_numbers_that_vary_less_than_chance_are_grades() {
     // 5 + three differences of ±1 or 0: 2 to 8.
-    let marks = |n: u64| (0..n).map(|i| 2 + i % 3 + i / 3 % 3 + i / 9 % 3);
+    let marks = |n: i64| (0..n).map(|i| 2 + i % 3 + i / 3 % 3 + i / 9 % 3);
     let grades = guess(counts(marks(81)));
     assert_eq!(grades.measure, Measure::Ordinal, "{}", grades.why);
     assert_eq!(
@@ -71,7 +104,6 @@ fn whole_numbers_that_vary_less_than_chance_are_grades() {
         guess(counts(marks(15))),
         // Mean 1.5, variance 1.25: children.
         guess(counts((0..120).map(|i| i % 4))),
-        guess(counts((0..40).map(|i| 5 + i % 2))),
     ] {
         assert_eq!(other.measure, Measure::Count, "{}", other.why);
     }
@@ -97,10 +129,10 @@ fn reals_are_positive_when_their_logarithm_is_less_skewed() {
         [Measure::Angle { period: 360.0 }],
         "0 is not above 0"
     );
-    let none = guess(MixedColumn::Real(vec![None; 3]));
+    let none = guess(RawColumn::Numbers(vec![None; 3]));
     assert_eq!(
         (none.measure, none.why.as_str()),
-        (Measure::Real, "nothing observed")
+        (Measure::Real, "nothing observed: left out")
     );
     for extreme in [1e300, 1e-300] {
         let guess = guess(reals([extreme, 2.0 * extreme, 1e3 * extreme, -extreme]));
@@ -110,19 +142,20 @@ fn reals_are_positive_when_their_logarithm_is_less_skewed() {
 
 #[test]
 fn text_is_categorical_and_may_name_rows() {
-    let levels: Vec<String> = (0..30).map(|k| format!("n{k}")).collect();
-    let codes = (0..30).map(Some).collect();
-    let names = guess(MixedColumn::Categorical { levels, codes });
-    assert!(names.identifier && names.measure == Measure::Categorical);
-    let levels = ["no".to_owned(), "yes".to_owned()];
-    let values = vec![Some(true), None];
-    let pair = guess(MixedColumn::Binary { levels, values });
-    assert_eq!((pair.measure, pair.n_distinct), (Measure::Binary, 1));
+    let names = guess(RawColumn::texts(
+        (0..30).map(|k| Some(format!("n{k}"))).collect::<Vec<_>>(),
+    ));
+    assert!(names.identifier, "{}", names.why);
+    let pair = guess(RawColumn::texts([Some("no"), None, Some("yes")]));
+    assert_eq!((pair.measure, pair.n_distinct), (Measure::Binary, 2));
 }
 
 #[test]
 fn fields_are_checked_against_their_table() {
-    let columns = vec![reals([1.0, 0.0]), counts([1, 2])];
+    let columns = vec![
+        MixedColumn::Real(vec![Some(1.0), Some(0.0)]),
+        MixedColumn::Count(vec![Some(1), Some(2)]),
+    ];
     let table = MixedTable::new(vec!["a".into(), "b".into()], columns).expect("valid");
     let check = |field: Field| Field::check_all(&[field], &table);
     assert_eq!(check(Field::new("f", Measure::Positive, vec![1])), Ok(()));

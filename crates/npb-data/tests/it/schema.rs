@@ -847,3 +847,15 @@ fn long_numbers_are_names_and_values_are_shown() {
     );
     assert_eq!(Schema::from_toml(&guess.to_toml()).unwrap(), guess.schema);
 }
+
+/// Of six rows two cells have a dot and one is empty: each is counted once.
+#[test]
+fn marks_are_counted_once() {
+    let text = "a,b\n1.5,1\n.,2\n.,3\n,4\n5.5,5\n6.5,6\n";
+    let guess = Schema::guess("t.csv", text.as_bytes(), &Default::default()).expect("valid");
+    let toml = guess.to_toml();
+    assert!(
+        toml.contains("but for \".\", 2 cells: missing; 1 more cell missing"),
+        "{toml}"
+    );
+}
