@@ -11,7 +11,7 @@ use crate::gibbs::shuffle;
 use crate::kernel::Part;
 use crate::kernels::Cells;
 use crate::numeric::pick;
-use crate::predict::{Ahead, RowInDraw, draw_weights, in_levels_of_training};
+use crate::predict::{RowInDraw, RowLikelihoods, draw_weights, in_levels_of_training};
 use crate::{ItfError, ItfFit, ItfRows};
 
 /// Keys of the random streams of questions to a fit.
@@ -160,13 +160,13 @@ impl ItfFit {
                 rule: "between 0 and 1",
             });
         }
-        let row = |row, ahead: &Ahead| {
+        let row = |row, likelihoods: &RowLikelihoods| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
                 return Vec::new();
             }
             let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, ahead).collect();
+            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, likelihoods).collect();
             let weights = draw_weights(asked.iter(), rows.training);
             // The same random numbers for every row: an interval depends on the row's own cells, not on where it stands in the question.
             let mut rng = self.question_stream(INTERVAL, 0);
@@ -215,7 +215,7 @@ impl ItfFit {
         let cells = self.by_blocks(rows, row);
         let mut cells: Vec<ImputedCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
-        for twin in self.twins(rows, places) {
+        for twin in self.shared_parts(rows, places) {
             let n = self.numbers_for_a_part(cells[twin.cell].column);
             let first = cells[twin.first].clone();
             let cell = &mut cells[twin.cell];
@@ -273,7 +273,7 @@ impl ItfFit {
         let of_table = |table: usize| order[table % order.len()] as usize;
         let mut used = vec![!rows.training; order.len()];
         (0..n.min(order.len())).for_each(|table| used[of_table(table)] = true);
-        let row = |row, ahead: &Ahead| {
+        let row = |row, likelihoods: &RowLikelihoods| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
                 return Vec::new();
@@ -296,8 +296,9 @@ impl ItfFit {
             let cells = targets.into_iter().enumerate().flat_map(cells);
             let mut cells: Vec<(usize, Range<usize>, DrawnCell)> = cells.collect();
             let mut rng = self.question_stream(ROWS, row);
-            let ask =
-                |draw: usize| used[draw].then(|| self.ask_one(draw, rows, row, |_| true, ahead));
+            let ask = |draw: usize| {
+                used[draw].then(|| self.ask_one(draw, rows, row, |_| true, likelihoods))
+            };
             let asked: Vec<Option<RowInDraw>> = (0..order.len()).map(ask).collect();
             let weights = match rows.training {
                 true => Vec::new(),
@@ -320,7 +321,7 @@ impl ItfFit {
         let cells = self.by_blocks_in(|draw| used[draw], rows, row);
         let mut cells: Vec<DrawnCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
-        for twin in self.twins(rows, places) {
+        for twin in self.shared_parts(rows, places) {
             for draw in 0..n {
                 let value = cells[twin.first].draws[draw][twin.part_of_first];
                 cells[twin.cell].draws[draw][twin.part] = value;
@@ -452,13 +453,13 @@ impl ItfFit {
     }
 
     /// The parts of cells, given by row, column and missing parts in order, that are the same as parts of cells before them.
-    fn twins<'a>(
+    fn shared_parts<'a>(
         &self,
         rows: &ItfRows,
         cells: impl Iterator<Item = (usize, usize, &'a [usize])>,
-    ) -> Vec<Twin> {
+    ) -> Vec<SharedPart> {
         let cells: Vec<(usize, usize, &[usize])> = cells.collect();
-        let mut twins = Vec::new();
+        let mut shared_parts = Vec::new();
         for (cell, &(row, column, missing)) in cells.iter().enumerate() {
             for &part in missing {
                 let known = match self.places()[column].part {
@@ -471,7 +472,7 @@ impl ItfFit {
                     continue;
                 };
                 let place = cells.binary_search_by_key(&(row, column), |c| (c.0, c.1));
-                twins.extend(place.map(|at| Twin {
+                shared_parts.extend(place.map(|at| SharedPart {
                     cell,
                     part,
                     first: at,
@@ -479,7 +480,7 @@ impl ItfFit {
                 }));
             }
         }
-        twins
+        shared_parts
     }
 
     /// The columns of a table, with the levels of training, and with what kernels know of cells that are missing there.
@@ -537,7 +538,7 @@ impl ItfFit {
 }
 
 /// A part of a cell that is one number with a part of a cell before it.
-struct Twin {
+struct SharedPart {
     cell: usize,
     part: usize,
     first: usize,

@@ -49,14 +49,14 @@ const NEGLIGIBLE: f64 = 1e-12;
 
 /// Log likelihoods of the cells of some rows in columns whose kernels have many numbers for every cluster: draw by draw, so that these numbers
 /// are read once for all these rows.
-pub(crate) struct Ahead {
+pub(crate) struct RowLikelihoods {
     /// The first of these rows in every column.
     firsts: Vec<usize>,
     /// Draw by draw, column by column, row by row; empty for other columns.
     ln_likelihoods: Vec<Vec<Vec<f64>>>,
 }
 
-impl Ahead {
+impl RowLikelihoods {
     /// `rows(j)`: the rows in column j; `asked`: whether a draw will be.
     fn new(
         draws: &[Draw],
@@ -98,8 +98,8 @@ impl Ahead {
 
 /// What one draw says about one row.
 pub(crate) struct RowInDraw {
-    /// Log likelihoods that were computed ahead, column by column; empty for other columns.
-    ahead: Vec<Vec<f64>>,
+    /// Log likelihoods that were computed before, column by column; empty for other columns.
+    likelihoods: Vec<Vec<f64>>,
     ln_density: f64,
     /// Probabilities of the top-level clusters given the observed cells, block by block.
     top: Vec<Vec<f64>>,
@@ -107,18 +107,18 @@ pub(crate) struct RowInDraw {
     ln_top: Vec<Vec<f64>>,
 }
 
-/// A cell, and its log likelihoods in a draw when they were computed ahead.
+/// A cell, and its log likelihoods in a draw when they were computed before.
 #[derive(Clone, Copy)]
 struct Cell<'a> {
     cells: &'a Cells,
     row: usize,
-    ahead: Option<&'a [f64]>,
+    likelihoods: Option<&'a [f64]>,
 }
 
 impl RowInDraw {
-    /// Log likelihoods of the cell in a column, if they were computed ahead.
-    fn ahead(&self, column: usize) -> Option<&[f64]> {
-        self.ahead.get(column).map(Vec::as_slice)
+    /// Log likelihoods of the cell in a column, if they were computed before.
+    fn likelihoods(&self, column: usize) -> Option<&[f64]> {
+        self.likelihoods.get(column).map(Vec::as_slice)
     }
 }
 
@@ -364,9 +364,12 @@ impl ItfFit {
             self.with_one_part(shown, whole, column, &asked)
         };
         let joined: Vec<Cells> = self.members().iter().enumerate().map(joined).collect();
-        let row = |places: &[usize], ahead: &Ahead, of_joined: &Ahead| -> Vec<(usize, f64)> {
+        let row = |places: &[usize],
+                   likelihoods: &RowLikelihoods,
+                   of_joined: &RowLikelihoods|
+         -> Vec<(usize, f64)> {
             let row = cells[places[0]].0;
-            let asked: Vec<RowInDraw> = self.ask(shown, row, |_| true, ahead).collect();
+            let asked: Vec<RowInDraw> = self.ask(shown, row, |_| true, likelihoods).collect();
             let logs: Vec<f64> = match shown.training {
                 true => vec![0.0; asked.len()],
                 false => asked.iter().map(|r| r.ln_density).collect(),
@@ -387,12 +390,12 @@ impl ItfFit {
                     let whole = Cell {
                         cells: &joined[column],
                         row: at,
-                        ahead: of_joined.of(number, own, column, at),
+                        likelihoods: of_joined.of(number, own, column, at),
                     };
                     let seen = seen.map(|cells| Cell {
                         cells,
                         row,
-                        ahead: asked.ahead(column),
+                        likelihoods: asked.likelihoods(column),
                     });
                     ln_weight + ln_cell(draw, column, asked, whole, seen)
                 });
@@ -415,16 +418,17 @@ impl ItfFit {
                 true => first..last + 1,
                 false => 0..0,
             };
-            let ahead = Ahead::new(self.draws(), &shown.cells, |_| span.clone(), |_| true);
+            let likelihoods =
+                RowLikelihoods::new(self.draws(), &shown.cells, |_| span.clone(), |_| true);
             let of_joined = |column: usize| match (self.groups_at(column), ends(column)) {
                 (true, Some((first, last))) => target[first]..target[last] + 1,
                 (false, _) if self.draws()[0].columns[column].law.is_costly() => span.clone(),
                 _ => 0..0,
             };
-            let of_joined = Ahead::new(self.draws(), &joined, of_joined, |_| true);
+            let of_joined = RowLikelihoods::new(self.draws(), &joined, of_joined, |_| true);
             let rows = rows
                 .iter()
-                .flat_map(|places| row(places, &ahead, &of_joined));
+                .flat_map(|places| row(places, &likelihoods, &of_joined));
             rows.collect::<Vec<_>>()
         };
         let found: Vec<Vec<(usize, f64)>> = parallel::map(rows.chunks(BLOCK), block);
@@ -441,8 +445,8 @@ impl ItfFit {
         rows: &ItfRows,
         use_column: impl Fn(usize) -> bool + Sync,
     ) -> Vec<Vec<f64>> {
-        let row = |row, ahead: &Ahead| {
-            let asked = self.ask(rows, row, &use_column, ahead);
+        let row = |row, likelihoods: &RowLikelihoods| {
+            let asked = self.ask(rows, row, &use_column, likelihoods);
             asked.map(|r| r.ln_density).collect()
         };
         self.by_blocks(rows, row)
@@ -452,7 +456,7 @@ impl ItfFit {
     pub(crate) fn by_blocks<T: Send>(
         &self,
         rows: &ItfRows,
-        row: impl Fn(usize, &Ahead) -> T + Sync,
+        row: impl Fn(usize, &RowLikelihoods) -> T + Sync,
     ) -> Vec<T> {
         self.by_blocks_in(|_| true, rows, row)
     }
@@ -462,12 +466,13 @@ impl ItfFit {
         &self,
         asked: impl Fn(usize) -> bool + Sync,
         rows: &ItfRows,
-        row: impl Fn(usize, &Ahead) -> T + Sync,
+        row: impl Fn(usize, &RowLikelihoods) -> T + Sync,
     ) -> Vec<T> {
         let block = |b: usize| {
             let range = b * BLOCK..((b + 1) * BLOCK).min(rows.n_rows);
-            let ahead = Ahead::new(self.draws(), &rows.cells, |_| range.clone(), &asked);
-            range.map(|i| row(i, &ahead)).collect::<Vec<T>>()
+            let likelihoods =
+                RowLikelihoods::new(self.draws(), &rows.cells, |_| range.clone(), &asked);
+            range.map(|i| row(i, &likelihoods)).collect::<Vec<T>>()
         };
         let blocks: Vec<Vec<T>> = parallel::map(0..rows.n_rows.div_ceil(BLOCK), block);
         blocks.into_iter().flatten().collect()
@@ -489,8 +494,8 @@ impl ItfFit {
         }
         let Place { column, part } = self.places()[target];
         let (hidden, alone) = self.without(rows, &[target]);
-        let row = |row, ahead: &Ahead| {
-            let asked = self.ask(&hidden, row, |j| !alone.contains(&j), ahead);
+        let row = |row, likelihoods: &RowLikelihoods| {
+            let asked = self.ask(&hidden, row, |j| !alone.contains(&j), likelihoods);
             let asked: Vec<RowInDraw> = asked.collect();
             let weights = draw_weights(asked.iter(), rows.training);
             let expected = self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
@@ -530,10 +535,10 @@ impl ItfFit {
         rows: &'a ItfRows,
         row: usize,
         use_column: impl Fn(usize) -> bool + 'a,
-        ahead: &'a Ahead,
+        likelihoods: &'a RowLikelihoods,
     ) -> impl Iterator<Item = RowInDraw> + 'a {
         let draws = 0..self.draws().len();
-        draws.map(move |number| self.ask_one(number, rows, row, &use_column, ahead))
+        draws.map(move |number| self.ask_one(number, rows, row, &use_column, likelihoods))
     }
 
     /// The view of one draw.
@@ -543,15 +548,15 @@ impl ItfFit {
         rows: &ItfRows,
         row: usize,
         use_column: impl Fn(usize) -> bool,
-        ahead: &Ahead,
+        likelihoods: &RowLikelihoods,
     ) -> RowInDraw {
         let draw = &self.draws()[number];
         let mut likelihoods = Vec::new();
         let of_column = |(j, column): (usize, &ColumnDraw)| {
-            let ln = ahead.of(number, column, j, row);
+            let ln = likelihoods.of(number, column, j, row);
             ln.map_or(Vec::new(), <[f64]>::to_vec)
         };
-        let of_columns: Vec<Vec<f64>> = match ahead.ln_likelihoods.is_empty() {
+        let of_columns: Vec<Vec<f64>> = match likelihoods.ln_likelihoods.is_empty() {
             true => Vec::new(),
             false => draw.columns.iter().enumerate().map(of_column).collect(),
         };
@@ -564,7 +569,7 @@ impl ItfFit {
                     let cell = Cell {
                         cells: &rows.cells[j],
                         row,
-                        ahead: of_columns.get(j).map(Vec::as_slice),
+                        likelihoods: of_columns.get(j).map(Vec::as_slice),
                     };
                     let ln_factor = column.likelihoods(cell, draw, j, &mut likelihoods);
                     ln_density += ln_factor;
@@ -591,7 +596,7 @@ impl ItfFit {
         };
         let top = draw.blocks.iter().enumerate().map(block).collect();
         RowInDraw {
-            ahead: of_columns,
+            likelihoods: of_columns,
             ln_density,
             top,
             ln_top,
@@ -681,7 +686,7 @@ impl ItfFit {
                 let cell = Cell {
                     cells,
                     row,
-                    ahead: asked.ahead(j),
+                    likelihoods: asked.likelihoods(j),
                 };
                 own.likelihoods(cell, draw, j, &mut likelihoods);
                 let ln = || own.ln_likelihoods(cell, draw, j);
@@ -718,7 +723,7 @@ impl ColumnDraw {
     /// Writes the likelihoods of a cell up to a factor and returns the factor's logarithm.
     fn likelihoods(&self, cell: Cell<'_>, draw: &Draw, column: usize, out: &mut Vec<f64>) -> f64 {
         out.clear();
-        if let Some(ln) = cell.ahead.filter(|ln| !ln.is_empty()) {
+        if let Some(ln) = cell.likelihoods.filter(|ln| !ln.is_empty()) {
             out.extend_from_slice(ln);
             return crate::numeric::exp_rows(out, self.n_clusters);
         }
@@ -732,7 +737,7 @@ impl ColumnDraw {
 
     /// Logarithms of the likelihoods of a cell.
     fn ln_likelihoods(&self, cell: Cell<'_>, draw: &Draw, column: usize) -> Vec<f64> {
-        if let Some(ln) = cell.ahead.filter(|ln| !ln.is_empty()) {
+        if let Some(ln) = cell.likelihoods.filter(|ln| !ln.is_empty()) {
             return ln.to_vec();
         }
         let Cell { cells, row, .. } = cell;
@@ -827,7 +832,7 @@ fn cluster_weights(
     let cell = Cell {
         cells,
         row,
-        ahead: asked.ahead(column),
+        likelihoods: asked.likelihoods(column),
     };
     if own.weights.is_empty() {
         return top.clone();

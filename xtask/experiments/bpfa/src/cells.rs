@@ -123,13 +123,13 @@ pub(super) enum Method {
     Ksvd(f64),
     /// Linear interpolation.
     Linear,
-    /// Linear interpolation, then non-local means told the noise.
+    /// Linear interpolation, then non-local means given the noise level.
     LinearThenMeans,
     /// 3 x 3 median.
     Median,
-    /// 3 x 3 median, then non-local means told the noise.
+    /// 3 x 3 median, then non-local means given the noise level.
     MedianThenMeans,
-    /// Non-local means told the noise.
+    /// Non-local means given the noise level.
     Means,
 }
 

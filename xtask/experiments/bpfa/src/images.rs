@@ -38,7 +38,7 @@ const PROTOCOLS: &str = "Protocol float: 8-bit image plus Gaussian noise, as the
 
 pub(super) const DENOISE: Experiment = Experiment {
     id: "bpfa/denoise",
-    what: "grey images with Gaussian noise of unknown size: PSNR, inferred noise, coverage of 90% intervals; beside K-SVD and non-local means told the noise",
+    what: "grey images with Gaussian noise of unknown size: PSNR, inferred noise, coverage of 90% intervals; beside K-SVD and non-local means given the noise level",
     paper: "28 cells of PSNR, K-SVD told sigma and beta process told nothing; inferred noise of lena",
     data: &[GREY],
     run: denoise,
@@ -62,7 +62,7 @@ pub(super) const INPAINT: Experiment = Experiment {
 
 pub(super) const NOISE_AND_MISSING: Experiment = Experiment {
     id: "bpfa/noise-and-missing",
-    what: "house and castle with noise and missing pixels together, neither told; beside interpolation followed by a denoiser told the noise",
+    what: "house and castle with noise and missing pixels together, neither told; beside interpolation followed by a denoiser given the noise level",
     paper: "figures: recovers where two stages fail",
     data: &[GREY, COLOUR],
     run: noise_and_missing,
@@ -535,7 +535,7 @@ fn lasso(context: &Context<'_>) -> Result<Report> {
 
 pub(super) const SPIKES: Experiment = Experiment {
     id: "bpfa/spikes",
-    what: "white noise (sigma 10) and spikes N(0, 100^2) on 2, 5 and 10% of the pixels, neither told; beside 3 x 3 median, then non-local means told the noise",
+    what: "white noise (sigma 10) and spikes N(0, 100^2) on 2, 5 and 10% of the pixels, neither told; beside 3 x 3 median, then non-local means given the noise level",
     paper: "covariate-dependent usage is better with spikes (figures)",
     data: &[GREY],
     run: spikes,
