@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::config::Units;
 use crate::features::SideInformation;
 use crate::likelihood::Likelihood;
-use crate::side::Side;
 use crate::{BsvdConfig, BsvdError};
 use npb_data::{Exposure, Features, Ratings};
 
@@ -107,15 +106,6 @@ impl BsvdData {
             self.scale,
             self.columns.len(),
         )
-    }
-
-    /// Square roots of the weights of the entries in the order of a side; none when all are 1.
-    pub(crate) fn roots_of(&self, side: Side) -> Option<&[f32]> {
-        let roots = match side {
-            Side::Rows => &self.roots.0,
-            Side::Columns => &self.roots.1,
-        };
-        (!roots.is_empty()).then_some(&roots[..])
     }
 }
 

@@ -450,7 +450,7 @@ impl<'d> BsvdSampler<'d> {
             arch: memory.arch,
             cells,
             values,
-            roots: data.roots_of(side),
+            roots: roots(data, side),
             regressors,
             design: &memory.design,
             other,
@@ -529,6 +529,15 @@ fn regressors(rank: usize, own: &SideState, other_features: Option<&Features>) -
         intercept: !own.intercepts.is_empty(),
         features: other_features.map_or(0, Features::n_features),
     }
+}
+
+/// Square roots of the weights of the entries in the order of a side; none when all are 1.
+fn roots(data: &BsvdData, side: Side) -> Option<&[f32]> {
+    let roots = match side {
+        Side::Rows => &data.roots.0,
+        Side::Columns => &data.roots.1,
+    };
+    (!roots.is_empty()).then_some(&roots[..])
 }
 
 fn clear(sums: &mut Vec<ResidualSums>, n_blocks: usize) {

@@ -15,7 +15,7 @@ use crate::config::FeatureScale;
 use crate::normal_scores::NormalScores;
 use crate::predict::CellTerm;
 use crate::rows::Rows;
-use crate::state::{Component, Expert};
+use crate::state::{Component, Expert, expect};
 
 /// What turns rows of a table into the model's: learned from training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,6 +28,52 @@ pub struct Units {
     pub(crate) active: Vec<usize>,
     /// Those with a single observed cell in training.
     pub(crate) seen_once: Vec<usize>,
+}
+
+/// Units of the features' own scale, or by scale.
+pub trait UnitsByScale {
+    /// Of the features' own scale.
+    fn own(&self) -> &Units;
+
+    /// Checks what comes from a file.
+    fn check(&self) -> Result<(), String>;
+}
+
+impl UnitsByScale for Units {
+    fn own(&self) -> &Units {
+        self
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.check_columns()
+    }
+}
+
+/// Of the same columns, the second of normal scores.
+impl UnitsByScale for Vec<Units> {
+    fn own(&self) -> &Units {
+        &self[0]
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Some((own, scores)) = self.split_first() else {
+            return Err("units: none".to_owned());
+        };
+        own.check()?;
+        let n = own.column_names().len();
+        let same = |other: &Units| other.active == own.active && other.scores.is_some();
+        expect(
+            own.scores.is_none() && scores.len() <= 1 && scores.iter().all(same),
+            "scales of the columns",
+        )?;
+        scores.iter().try_for_each(|scores| {
+            scores.check()?;
+            expect(
+                scores.column_names().len() == n,
+                "normal scores of the columns",
+            )
+        })
+    }
 }
 
 impl Units {

@@ -1,4 +1,4 @@
-//! One sweep: moves on labels, concentrations, blocks and parameters (`docs/itf.md#state-and-moves`).
+//! One sweep: moves on labels, concentrations, blocks and parameters (`docs/itf.md#updates`).
 
 mod clusters;
 mod columns;

@@ -548,15 +548,15 @@ impl ItfFit {
         rows: &ItfRows,
         row: usize,
         use_column: impl Fn(usize) -> bool,
-        likelihoods: &RowLikelihoods,
+        known: &RowLikelihoods,
     ) -> RowInDraw {
         let draw = &self.draws()[number];
         let mut likelihoods = Vec::new();
         let of_column = |(j, column): (usize, &ColumnDraw)| {
-            let ln = likelihoods.of(number, column, j, row);
+            let ln = known.of(number, column, j, row);
             ln.map_or(Vec::new(), <[f64]>::to_vec)
         };
-        let of_columns: Vec<Vec<f64>> = match likelihoods.ln_likelihoods.is_empty() {
+        let of_columns: Vec<Vec<f64>> = match known.ln_likelihoods.is_empty() {
             true => Vec::new(),
             false => draw.columns.iter().enumerate().map(of_column).collect(),
         };

@@ -7,6 +7,7 @@ use rand::RngExt;
 
 use super::{
     BIRTHS, BsvdSampler, COLUMNS_AFTER, Play, ROWS_AFTER, clear, fill_design, prior_of, regressors,
+    roots,
 };
 use crate::links;
 use crate::reduced::Board;
@@ -165,7 +166,7 @@ impl BsvdSampler<'_> {
             arch: memory.arch,
             cells,
             values,
-            roots: data.roots_of(side),
+            roots: roots(data, side),
             regressors,
             design: &memory.design,
             other,

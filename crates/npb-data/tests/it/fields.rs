@@ -117,7 +117,7 @@ fn reals_are_positive_when_their_logarithm_is_less_skewed() {
         (Measure::Positive, &[Measure::Real][..])
     );
     assert!(skewed.why.contains("skewness"));
-    let even = guess(reals((1..200).map(f64::from)));
+    let even = guess(reals((1..200).map(|i| f64::from(i) + 0.5)));
     assert_eq!(even.measure, Measure::Real);
     assert_eq!(
         even.others,
@@ -135,7 +135,7 @@ fn reals_are_positive_when_their_logarithm_is_less_skewed() {
         (Measure::Real, "nothing observed: left out")
     );
     for extreme in [1e300, 1e-300] {
-        let guess = guess(reals([extreme, 2.0 * extreme, 1e3 * extreme, -extreme]));
+        let guess = guess(reals([-extreme, extreme, 2.0 * extreme, 1e3 * extreme]));
         assert_eq!(guess.measure, Measure::Real);
     }
 }

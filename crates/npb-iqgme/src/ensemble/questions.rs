@@ -14,7 +14,6 @@ use npb_priors::special::ln_add_exp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::scales::UnitsByScale;
 use crate::IqgmeError;
 use crate::answers::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
@@ -24,7 +23,7 @@ use crate::data::{class_of_rows, distinct, two_classes};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::expect;
-use crate::units::Units;
+use crate::units::{Units, UnitsByScale};
 
 /// What a file can hold.
 pub trait Kept: Clone + Debug + Serialize + DeserializeOwned + Send + Sync {}

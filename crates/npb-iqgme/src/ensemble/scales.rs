@@ -13,54 +13,7 @@ use crate::IqgmeError;
 use crate::config::IqgmeConfig;
 use crate::data::Task;
 use crate::rows::Rows;
-use crate::state::expect;
 use crate::units::Units;
-
-/// Units of the features' own scale, or by scale.
-pub trait UnitsByScale {
-    /// Of the features' own scale.
-    fn own(&self) -> &Units;
-
-    /// Checks what comes from a file.
-    fn check(&self) -> Result<(), String>;
-}
-
-impl UnitsByScale for Units {
-    fn own(&self) -> &Units {
-        self
-    }
-
-    fn check(&self) -> Result<(), String> {
-        self.check_columns()
-    }
-}
-
-/// Of the same columns, the second of normal scores.
-impl UnitsByScale for Vec<Units> {
-    fn own(&self) -> &Units {
-        &self[0]
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let Some((own, scores)) = self.split_first() else {
-            return Err("units: none".to_owned());
-        };
-        own.check()?;
-        let n = own.column_names().len();
-        let same = |other: &Units| other.active == own.active && other.scores.is_some();
-        expect(
-            own.scores.is_none() && scores.len() <= 1 && scores.iter().all(same),
-            "scales of the columns",
-        )?;
-        scores.iter().try_for_each(|scores| {
-            scores.check()?;
-            expect(
-                scores.column_names().len() == n,
-                "normal scores of the columns",
-            )
-        })
-    }
-}
 
 /// Whether members on scores are to be trained: the configuration wants them, labels say which scale is better, and scores are more than other units, as they are of a
 /// column with three values or more.

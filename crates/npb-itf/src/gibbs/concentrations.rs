@@ -1,4 +1,4 @@
-//! Concentrations given labels, sticks integrated out (steps 1(a) and 3(a) of the paper, corrected, `docs/itf.md#state-and-moves`).
+//! Concentrations given labels, sticks integrated out (steps 1(a) and 3(a) of the paper, corrected, `docs/itf.md#updates`).
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dp::{draw_concentration_given_labels, draw_concentration_given_partitions};

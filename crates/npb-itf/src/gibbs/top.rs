@@ -1,4 +1,4 @@
-//! Top-level labels one by one, lower sticks integrated out (step 2 of the paper, partially collapsed, `docs/itf.md#state-and-moves`).
+//! Top-level labels one by one, lower sticks integrated out (step 2 of the paper, partially collapsed, `docs/itf.md#updates`).
 
 use npb_infer::Xoshiro256PlusPlus;
 use rand::RngExt;

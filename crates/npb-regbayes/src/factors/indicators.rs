@@ -1,4 +1,4 @@
-//! `q(Z)`: R (27), (33), corrected (`docs/regbayes.md#updates`).
+//! `q(Z)`: R (27), (33), corrected (`docs/regbayes.md#indicators`).
 
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;

@@ -1,4 +1,4 @@
-//! `q(W)`: R (25), (31), corrected (`docs/regbayes.md#updates`).
+//! `q(W)`: R (25), (31), corrected (`docs/regbayes.md#loadings`).
 
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;

@@ -2,13 +2,10 @@
 
 mod players;
 
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use npb_baselines::{HitRates, PairCount};
-use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdFit, BsvdSampler, Cells, Likelihood, Record as Followed,
-    SideInformation,
-};
+use npb_bsvd::{BsvdConfig, BsvdFit, Cells, Likelihood, SideInformation, Successes};
 use npb_data::{Rating, Ratings};
 
 use super::counts::{FOLDER, Seasons, Window};
@@ -111,14 +108,12 @@ fn fit(
         Ratings::new(window.batters.len(), window.pitchers.len(), &entries)
     };
     let (hits, trials) = (ratings(|c| c.hits)?, ratings(|c| c.trials)?);
-    let data = BsvdData::binomial(&hits, &trials, SideInformation::default(), config)?;
-    let mut sampler = BsvdSampler::new(&data, config.clone())?;
-    let mut followed = Followed::new(&data, config, cells)?;
-    let outcome = sampler.run(|report, sampler| {
-        followed.watch(report, sampler);
-        ControlFlow::Continue(())
-    })?;
-    Ok(followed.finish(sampler, outcome.stop))
+    let counts = Successes {
+        successes: &hits,
+        trials: &trials,
+    };
+    let none = SideInformation::default();
+    Ok(npb_bsvd::fit(&counts, none, &cells, config)?)
 }
 
 fn cells_of(counts: &[PairCount]) -> Cells {

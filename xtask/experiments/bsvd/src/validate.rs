@@ -296,7 +296,7 @@ impl Model {
         for _ in 0..period {
             sampler.sweep()?;
         }
-        Ok(sampler.into_parts().0)
+        Ok(sampler.into_state())
     }
 }
 
