@@ -266,7 +266,7 @@ pub(crate) struct Run {
 /// How progress is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tell {
-    /// A line that changes, on a terminal only.
+    /// A line that changes on a terminal, a new one every ten seconds in a file.
     #[default]
     Auto,
     /// A line of JSON for each step.

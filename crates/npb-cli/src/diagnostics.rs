@@ -33,8 +33,10 @@ pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Sheet> {
     };
     let mut sheet = Sheet::new(&["iteration", "elbo", "relative_change"]);
     for report in &trace {
-        let numbers = [report.iteration as f64, report.elbo, report.rel_change];
-        sheet.push_row(numbers.map(Cell::Number));
+        // Before the first iteration there is nothing to compare with.
+        let change = Some(report.rel_change).filter(|change| change.is_finite());
+        let numbers = [Some(report.iteration as f64), Some(report.elbo), change];
+        sheet.push_row(numbers.map(Cell::from));
     }
     Ok(sheet)
 }

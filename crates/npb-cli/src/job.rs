@@ -78,7 +78,9 @@ impl<'a> Job<'a> {
             }
             std::thread::spawn(move || {
                 std::thread::sleep(PATIENCE);
-                note(quiet, format_args!("{}", long_step(begun)));
+                let of = |time: &AtomicU64| time.load(Ordering::Relaxed) as f64 / 1000.0;
+                let spent = begun.elapsed().as_secs_f64() - of(&STEP_BEGAN);
+                note(quiet, long_step(spent, of(&LAST_STEP)));
             });
         })
         .map_err(Failure::failed)
@@ -136,16 +138,24 @@ impl<'a> Job<'a> {
 
     /// A line that changes on a terminal, now and then a new one elsewhere.
     fn show(&self, part: &str, step: u64, share: f64) {
-        let now = Instant::now();
-        let Ok(mut shown) = self.shown.lock() else {
+        let Some(line) = self.line(part, step, share, Instant::now()) else {
             return;
         };
+        let _ = match self.terminal {
+            true => write!(io::stderr(), "\r{line}    \x1b[K"),
+            false => writeln!(io::stderr(), "npb: {}", line.trim_start()),
+        };
+    }
+
+    /// What is to be told of progress now, unless it is too soon.
+    fn line(&self, part: &str, step: u64, share: f64, now: Instant) -> Option<String> {
+        let mut shown = self.shown.lock().ok()?;
         let (last, pause) = match self.terminal {
             true => (*shown, PAUSE),
             false => (Some(shown.unwrap_or(self.begun)), LONG_PAUSE),
         };
         if last.is_some_and(|last| now - last < pause) && !(self.terminal && share >= 1.0) {
-            return;
+            return None;
         }
         *shown = Some(now);
         let spent = now.duration_since(self.begun).as_secs_f64();
@@ -153,11 +163,10 @@ impl<'a> Job<'a> {
             true => format!(", {} left", seconds(spent * (1.0 - share) / share)),
             false => String::new(),
         };
-        let line = format!("{:3.0} %  {part}, step {step}{left}", 100.0 * share);
-        let _ = match self.terminal {
-            true => write!(io::stderr(), "\r{line}    \x1b[K"),
-            false => writeln!(io::stderr(), "npb: {}", line.trim_start()),
-        };
+        Some(format!(
+            "{:3.0} %  {part}, step {step}{left}",
+            100.0 * share
+        ))
     }
 
     /// The line of progress is over.
@@ -174,7 +183,13 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         let message = match self.checkpoint() {
-            Some(path) => format!("interrupted; the same command goes on from {}", path.display()),
+            Some(path) if path.exists() => {
+                format!(
+                    "interrupted; the same command goes on from {}",
+                    path.display()
+                )
+            }
+            Some(_) => "interrupted before the first checkpoint, nothing is written".to_owned(),
             None => "interrupted, nothing is written; with --checkpoint FILE the same command would go on".to_owned(),
         };
         Err(Failure::new(INTERRUPTED, message))
@@ -219,11 +234,9 @@ fn milliseconds(begun: Instant) -> u64 {
     begun.elapsed().as_millis() as u64
 }
 
-/// When a fit that was told to end will.
-fn long_step(begun: Instant) -> String {
-    let of = |time: &AtomicU64| time.load(Ordering::Relaxed) as f64 / 1000.0;
-    let spent = begun.elapsed().as_secs_f64() - of(&STEP_BEGAN);
-    let last = match of(&LAST_STEP) {
+/// When a fit that was told to end will: seconds of the present step, and of the one before, 0 where there was none.
+fn long_step(spent: f64, last: f64) -> String {
+    let last = match last {
         0.0 => String::new(),
         last => format!(", the one before took {}", seconds(last)),
     };
@@ -264,6 +277,63 @@ fn duration(text: &str) -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn job(run: &Run, terminal: bool) -> Job<'_> {
+        Job {
+            run,
+            every: Every::time(Duration::ZERO),
+            quiet: false,
+            terminal,
+            begun: Instant::now(),
+            shown: Mutex::new(None),
+        }
+    }
+
+    /// The lines at these milliseconds after the start, each at half of the work and the last at its end.
+    fn lines(terminal: bool, moments: &[u64]) -> Vec<Option<String>> {
+        let run = Run {
+            out: "m.npb".into(),
+            checkpoint: None,
+            every: "1m".to_owned(),
+            require_converged: false,
+            record: None,
+            progress: Tell::Auto,
+        };
+        let job = job(&run, terminal);
+        let line = |(k, moment): (usize, &u64)| {
+            let share = if k + 1 == moments.len() { 1.0 } else { 0.5 };
+            let now = job.begun + Duration::from_millis(*moment);
+            job.line("chain 2", k as u64, share, now)
+        };
+        moments.iter().enumerate().map(line).collect()
+    }
+
+    #[test]
+    fn a_file_hears_of_progress_every_ten_seconds_and_a_terminal_at_once() {
+        let found = lines(false, &[0, 9_999, 10_000, 19_999, 20_000, 20_001]);
+        let at = |k: usize, left: &str| Some(format!(" 50 %  chain 2, step {k}, {left} left"));
+        assert_eq!(
+            found,
+            [None, None, at(2, "10 s"), None, at(4, "20 s"), None]
+        );
+        let found = lines(true, &[0, 199, 200, 300]);
+        let end = Some("100 %  chain 2, step 3, 0.0 s left".to_owned());
+        assert_eq!(found, [at(0, "0.0 s"), None, at(2, "0.2 s"), end]);
+    }
+
+    #[test]
+    fn a_long_step_is_said_with_the_one_before() {
+        let after = "ends after the present step (for";
+        let again = "Ctrl-C again ends at once";
+        assert_eq!(
+            long_step(1.26, 0.0),
+            format!("{after} 1.3 s so far); {again}")
+        );
+        assert_eq!(
+            long_step(-1.0, 150.0),
+            format!("{after} 0.0 s so far, the one before took 2 min); {again}")
+        );
+    }
 
     #[test]
     fn times() {

@@ -846,6 +846,20 @@ mod tests {
         assert_eq!(labels(1), labels(1));
     }
 
+    /// A third of a turn: sine and cosine of 120 and of 240 degrees, with squares that add up to 2 for the first order and to 1 for the second.
+    #[test]
+    fn scores_of_angles_are_sines_and_cosines() {
+        let [of_third, of_none] = of_angles(&[Some(8.0), None], 24.0)[..] else {
+            panic!("two values");
+        };
+        let (half, root) = (0.5, 0.75_f64.sqrt());
+        let expected = [2_f64.sqrt() * root, -(2_f64.sqrt()) * half, -root, -half];
+        for k in 0..OF_VALUE {
+            assert!((of_third[k] - expected[k]).abs() < 1e-12, "{of_third:?}");
+        }
+        assert_eq!(of_none, [0.0, 2_f64.sqrt(), 0.0, 1.0]);
+    }
+
     /// Functions of normal scores are orthogonal, each with half the square of the one before; ties share their middle rank.
     #[test]
     fn scores_of_numbers_are_orthogonal_functions_of_their_ranks() {

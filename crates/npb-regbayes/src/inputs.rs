@@ -127,3 +127,26 @@ impl<'a> Inputs<'a> {
         own + self.ones * self.ones
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_data::Rating;
+
+    use super::*;
+
+    /// 4 + 9/4 of the row, and a quarter of the column of ones; sparse as dense.
+    #[test]
+    fn squared_norms_are_sums_of_squares() {
+        let entry = |column, value| Rating {
+            row: 0,
+            column,
+            value,
+        };
+        let ratings = Ratings::new(1, 3, &[entry(0, 2.0), entry(2, -1.5)]).unwrap();
+        let cells = [2.0, 0.0, -1.5];
+        for inputs in [Inputs::sparse(&ratings), Inputs::dense(&cells, 3).unwrap()] {
+            let norm = inputs.with_ones(0.5).unwrap().squared_norm(0);
+            assert!((norm - 6.5).abs() < 1e-12, "{norm}");
+        }
+    }
+}

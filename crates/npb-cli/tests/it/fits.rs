@@ -1,5 +1,6 @@
 //! Fits and questions to them.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -482,6 +483,55 @@ fn goes_on(folder: &Folder, fit: &str, end: &str) {
     std::fs::remove_file(folder.path(&parts)).expect("a file");
     let is_left = |name: &String| name.starts_with("c.") || name == "c";
     assert!(!folder.files().iter().any(is_left), "{:?}", folder.files());
+}
+
+/// What a fit says that is interrupted once it has told of a first step: its last line.
+fn last_word(folder: &Folder, fit: &str) -> String {
+    let mut child = folder
+        .command(&format!("{fit} --progress json"))
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let is_step = |line: &String| line.starts_with('{');
+    assert!(
+        lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| is_step(&line)),
+        "{fit}"
+    );
+    let id = child.id().to_string();
+    let kill = std::process::Command::new("kill")
+        .args(["-INT", &id])
+        .status();
+    assert!(kill.expect("a program").success());
+    let rest: Vec<String> = lines
+        .map_while(Result::ok)
+        .filter(|line| !is_step(line))
+        .collect();
+    assert_eq!(child.wait().expect("a child").code(), Some(130), "{rest:?}");
+    rest.last().expect("a line").clone()
+}
+
+#[test]
+fn an_interrupted_fit_says_how_it_goes_on() {
+    let folder = Folder::new("last-word");
+    folder.write("r.csv", stars());
+    let fit = format!("{RATINGS} --set sweeps.burn_in=100000 -o r.npb");
+    assert_eq!(
+        last_word(&folder, &fit),
+        "npb: interrupted, nothing is written; with --checkpoint FILE the same command would go on"
+    );
+    // It says what is there.
+    let said = last_word(&folder, &format!("{fit} --checkpoint c"));
+    let expected = match folder.exists("c") {
+        true => "npb: interrupted; the same command goes on from c",
+        false => "npb: interrupted before the first checkpoint, nothing is written",
+    };
+    assert_eq!(said, expected);
+    assert!(!folder.exists("r.npb"));
 }
 
 #[test]

@@ -538,6 +538,9 @@ impl MtIlsvmFit {
         if !(centre.is_finite() && scale.is_finite() && scale > 0.0) {
             return wrong("the units of the targets are not numbers");
         }
+        if !self.trace.iter().all(|report| report.elbo.is_finite()) {
+            return wrong("a bound in the trace is no number");
+        }
         let state = (&self.state, self.state.n_items());
         let width = check_fit(&self.config, &self.columns, state, self.map.as_ref())?;
         for task in &self.tasks {

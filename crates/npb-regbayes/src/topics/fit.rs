@@ -311,6 +311,7 @@ impl MedLdaFit {
         expect(size == (0, 0) || size == (k, k), "covariance")?;
         expect(self.shares.len().is_multiple_of(k), "shares")?;
         expect(self.shares.iter().all(|s| s.is_finite()), "shares")?;
+        expect(self.trace.iter().all(|r| r.elbo.is_finite()), "trace")?;
         expect(self.units.centre.is_finite(), "centre")?;
         expect(
             self.units.scale.is_finite() && self.units.scale > 0.0,
