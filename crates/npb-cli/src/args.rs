@@ -293,7 +293,7 @@ pub(crate) struct Training {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Fit {
-    /// The kind that the table suggests, with the reason: classifier, table or mixture.
+    /// The kind that the table suggests, with the reason: classifier, ratings, table or mixture.
     Auto(ClassifierArgs),
     /// Classes of rows with holes: `npb predict` gives probabilities.
     Classifier(ClassifierArgs),

@@ -200,6 +200,31 @@ impl Given {
         Ok(options)
     }
 
+    /// How a file beside the one that the options are of is laid out: as these say, but for what its first lines show.
+    pub(crate) fn options_beside(&self, layout: &Layout, quiet: bool) -> Result<DelimitedOptions> {
+        let asked = layout.over(&usual(&self.path))?;
+        let Content::Text(text) = &self.content else {
+            return Ok(asked);
+        };
+        let guess = asked.sniffed(text);
+        let (mut options, mut differs) = (guess.options, guess.differs);
+        match guess.first_lines {
+            FirstLines::NoHeader => {
+                options.header = false;
+                differs.push("the first line is like the others, and taken for data".to_owned());
+            }
+            FirstLines::Header => {
+                options.header = true;
+                differs.push("the first line is taken for names".to_owned());
+            }
+            FirstLines::AsExpected | FirstLines::TwoHeaders => {}
+        }
+        if !differs.is_empty() {
+            note(quiet, format_args!("{}: {}", self.name, differs.join(", ")));
+        }
+        Ok(options)
+    }
+
     /// The schema that it suggests.
     pub(crate) fn guess(&self, options: &DelimitedOptions) -> Result<SchemaGuess> {
         match (&self.content, &self.declared) {

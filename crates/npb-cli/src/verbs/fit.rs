@@ -8,7 +8,7 @@ use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
 
 use super::classes::check_classes;
 use super::{grouped, groups, labels, ratings, table, tasks, topics};
-use crate::args::{ClassifierArgs, Fit, MixtureArgs, ModelKind};
+use crate::args::{ClassifierArgs, Duplicates, Fit, MixtureArgs, ModelKind, RatingsArgs, Values};
 use crate::failure::{Failure, Result};
 use crate::input::{self, numbers};
 use crate::job::Job;
@@ -48,6 +48,14 @@ fn auto(args: &ClassifierArgs, quiet: bool) -> Result<()> {
         }
         None => schema.with_role(Role::Label).next(),
     };
+    let training = &args.training;
+    let said = training.schema.is_some() || training.id.is_some() || !training.ignore.is_empty();
+    let plain = label.is_none() && !said;
+    let names = schema.columns.iter().map(|column| column.name.clone());
+    let names: Vec<String> = names.collect();
+    if plain && ratings::are_ratings(file, &names, &args.training.layout) {
+        return auto_ratings(args, names, quiet);
+    }
     let (kind, why) = suggested(label, schema.with_role(Role::Feature));
     let kind_name = kind.name();
     input::note(
@@ -64,6 +72,37 @@ fn auto(args: &ClassifierArgs, quiet: bool) -> Result<()> {
         ModelKind::Mixture => mixture(&other(), quiet),
         _ => table::fit(&other(), quiet),
     }
+}
+
+/// Ratings by the first three columns.
+fn auto_ratings(args: &ClassifierArgs, names: Vec<String>, quiet: bool) -> Result<()> {
+    let mut names = names.into_iter();
+    let (Some(row), Some(column), Some(value)) = (names.next(), names.next(), names.next()) else {
+        return Err(Failure::failed("ratings have three columns"));
+    };
+    let file = &args.training.file;
+    input::note(
+        quiet,
+        format_args!(
+            "{}: ratings, as every line has another pair of {row:?} and {column:?}, each of which occurs again, and {value:?} is a number of few values: npb predict, npb recommend (npb fit table takes them for columns)",
+            file.display()
+        ),
+    );
+    let args = RatingsArgs {
+        file: file.clone(),
+        row,
+        column,
+        value,
+        duplicates: Duplicates::Error,
+        likelihood: Values::Gaussian,
+        row_features: None,
+        column_features: None,
+        chains: None,
+        layout: args.training.layout.clone(),
+        settings: args.settings.clone(),
+        run: args.run.clone(),
+    };
+    ratings::fit(&args, quiet)
 }
 
 fn suggested<'a>(

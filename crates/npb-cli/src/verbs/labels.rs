@@ -86,7 +86,7 @@ fn read_labels(args: &LabelsArgs, data: &SchemaData, quiet: bool) -> Result<Sche
     let path = &args.labels;
     let name = path.display().to_string();
     let given = Given::read(path, quiet)?;
-    let options = given.options(&args.training.layout, None, quiet)?;
+    let options = given.options_beside(&args.training.layout, quiet)?;
     let mut schema = given.guess(&options)?.schema;
     let id = data
         .schema

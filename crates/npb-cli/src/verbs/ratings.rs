@@ -28,6 +28,11 @@ use crate::sheet::{Cell, Sheet};
 /// So many open cells are looked at for the next ones to ask.
 const CANDIDATES: usize = 20_000;
 
+/// Fewer users or items than this are levels of a column.
+const FEW_NAMES: usize = 10;
+/// More different values than this are no ratings.
+const MANY_VALUES: usize = 20;
+
 pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
     let job = Job::new(&args.run, quiet)?;
     let mut config: BsvdConfig = args.settings.read(ModelKind::Ratings)?;
@@ -101,6 +106,27 @@ pub(crate) struct How<'a> {
     pub(crate) of_fit: Option<&'a DelimitedOptions>,
     pub(crate) repeats: Repeats,
     pub(crate) quiet: bool,
+}
+
+/// Whether a file is one of ratings: users, items, few values, perhaps a time; no pair twice, and each user and item three times on average or more.
+pub(crate) fn are_ratings(file: &Path, names: &[String], layout: &Layout) -> bool {
+    if !(3..=4).contains(&names.len()) {
+        return false;
+    }
+    let how = How {
+        layout,
+        of_fit: None,
+        repeats: Repeats::Error,
+        quiet: true,
+    };
+    let Ok((found, _)) = triplets(file, &names[..3], &how) else {
+        return false;
+    };
+    let values: BTreeSet<u64> = found.entries.iter().map(|e| e.value.to_bits()).collect();
+    let (rows, columns) = (found.row_ids.len(), found.column_ids.len());
+    rows.min(columns) >= FEW_NAMES
+        && found.entries.len() >= 3 * rows.max(columns)
+        && (2..=MANY_VALUES).contains(&values.len())
 }
 
 /// Lines of row, column and value.
@@ -177,7 +203,7 @@ pub(crate) fn features(
     let Some(path) = file else { return Ok(None) };
     let name = path.display().to_string();
     let given = Given::read(path, quiet)?;
-    let options = given.options(layout, None, quiet)?;
+    let options = given.options_beside(layout, quiet)?;
     let mut schema = given.guess(&options)?.schema;
     let Some(id) = schema.columns.first().map(|column| column.name.clone()) else {
         return Err(Failure::bad_data(format_args!(
@@ -212,7 +238,11 @@ pub(crate) fn features(
 
 fn load(model: &ModelFile, path: &Path, verb: &str) -> Result<BsvdFit> {
     if model.kind != ModelKind::Ratings.name() {
-        return Err(model.cannot(path, verb, "ratings"));
+        let kinds = match verb {
+            "recommend" => "ratings or groups",
+            _ => "ratings",
+        };
+        return Err(model.cannot(path, verb, kinds));
     }
     model.fit(path)
 }

@@ -234,3 +234,50 @@ fn the_kind_of_a_model_is_suggested() {
             .contains("say the kind")
     );
 }
+
+const FEW_SWEEPS: &str = "--set chains=1 --set sweeps.burn_in=5 --set sweeps.keep=5";
+
+/// Two thirds of the pairs of 12 users and 12 films, with stars from 1 to 5; and how long each film is.
+fn stars(folder: &Folder) -> String {
+    let pairs = (0..144).map(|k| (k / 12, k % 12));
+    let rated = pairs.filter(|(u, f)| (u + f) % 3 > 0);
+    let lines = rated.map(|(u, f)| format!("u{u},f{f},{}\n", 1 + (u * 5 + f * 7) % 5));
+    let header = "who,film,stars\n".to_owned();
+    folder.write("r.csv", header + &lines.collect::<String>());
+    (0..12).map(|f| format!("f{f}|{}.5\n", 80 + f)).collect()
+}
+
+/// Triples of users, items and stars are ratings: the model is that of the verb.
+#[test]
+fn ratings_are_seen_by_their_pairs() {
+    let folder = Folder::new("autoratings");
+    stars(&folder);
+    let words = said(&folder, &format!("fit auto r.csv {FEW_SWEEPS} -o a.npb"));
+    assert!(words.contains("r.csv: ratings, as every line"), "{words}");
+    folder.npb(&format!(
+        "fit ratings r.csv --row who --column film --value stars {FEW_SWEEPS} -o k.npb"
+    ));
+    let [auto, named] = ["a.npb", "k.npb"].map(|m| std::fs::read(folder.path(m)).expect("a file"));
+    assert!(auto == named);
+}
+
+/// A file of features without a header and with other separators stands beside ratings with a header: the fit is that of features written like these.
+#[test]
+fn files_beside_each_other_have_their_own_layouts() {
+    let folder = Folder::new("beside");
+    let bars = stars(&folder);
+    folder.write("like.csv", "film,x1\n".to_owned() + &bars.replace('|', ","));
+    folder.write("bars.txt", bars);
+    let fit = |features: &str| {
+        let words = said(
+            &folder,
+            &format!(
+                "fit ratings r.csv --row who --column film --value stars --column-features {features} {FEW_SWEEPS} -o m.npb"
+            ),
+        );
+        (words, std::fs::read(folder.path("m.npb")).expect("a file"))
+    };
+    let (words, found) = fit("bars.txt");
+    assert!(words.contains("taken for data"), "{words}");
+    assert!(found == fit("like.csv").1);
+}

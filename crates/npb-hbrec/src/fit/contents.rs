@@ -1,5 +1,6 @@
 //! What is stored of a fit, and what is checked when it comes back.
 
+use npb_infer::VbReport;
 use serde::{Deserialize, Serialize};
 
 use crate::em::check_weights;
@@ -38,6 +39,13 @@ impl FittedBase {
                 row.push(scales.constant.sqrt());
                 prior.push(0.0, &row, 0.0)
             }
+        }
+    }
+
+    fn trace(&self) -> &[VbReport] {
+        match self {
+            Self::Learned(base) => &base.trace,
+            Self::Standard { .. } => &[],
         }
     }
 
@@ -104,6 +112,12 @@ impl Contents {
             });
         }
         check_weights(&self.weights)?;
+        let traces = self.weights.trace.iter().chain(self.base.trace());
+        if !traces.into_iter().all(|report| report.elbo.is_finite()) {
+            return Err(HbrecError::State {
+                what: "fit for items: a bound in a trace is no number".to_owned(),
+            });
+        }
         self.atoms.iter().try_for_each(|atom| atom.check(prior))
     }
 

@@ -13,6 +13,8 @@ use crate::{
 
 const SCALARS: [&str; 3] = ["clusters", "concentration", "ln_likelihood"];
 const MODEL: &str = "hbrec/gibbs";
+/// Checkpoints of `hbrec/gibbs` hold draws by another rule.
+const CHECKPOINT: &str = "hbrec/gibbs/2";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A chain: its last draw, those that it stored, and the trace of number of clusters, concentration and log-likelihood.
@@ -74,7 +76,7 @@ pub fn fit_gibbs_watched<U: GibbsModel<Data: Serialize>>(
 ) -> Result<GibbsFit<U::Parameter>, HbrecError> {
     config.validate()?;
     let key = fingerprint(&(config, data, told_apart_by(model, data, config)?))?;
-    let checkpoint = watch.checkpoint(MODEL, VERSION, key, config.chains)?;
+    let checkpoint = watch.checkpoint(CHECKPOINT, VERSION, key, config.chains)?;
     let plan = Chains {
         name: "chain",
         chains: config.chains,
