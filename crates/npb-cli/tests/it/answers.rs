@@ -76,7 +76,12 @@ impl Answer {
     fn has_trace(&self, trace: &[VbReport]) {
         self.has("iteration", trace.iter().map(|r| r.iteration as f64));
         self.has("elbo", trace.iter().map(|r| r.elbo));
-        self.has("relative_change", trace.iter().map(|r| r.rel_change));
+        // Before the first iteration there is no bound to compare with.
+        let change = |r: &VbReport| Some(r.rel_change).filter(|change| change.is_finite());
+        self.has(
+            "relative_change",
+            trace.iter().map(|r| change(r).unwrap_or(f64::NAN)),
+        );
     }
 }
 

@@ -226,7 +226,7 @@ fn stored_tables_are_validated() {
         ),
         ("4.0]", "4.0,5.0]", "values"),
         ("[\"x0\",\"x1\"]", "[\"x0\"]", "column names"),
-        ("[\"x0\",\"x1\"]", "[\"x0\",\"x0\"]", "same name"),
+        ("[\"x0\",\"x1\"]", "[\"x0\",\"x0\"]", "name of two columns"),
         ("\"values\"", "\"other\":1,\"values\"", "unknown field"),
     ];
     for (from, to, message) in altered {
