@@ -156,7 +156,7 @@ impl BsvdFit {
             .collect())
     }
 
-    /// Split R-hat and effective sample sizes of the scalars of [`trace`](crate::BsvdSampler::trace) over the kept draws of all chains, with their names. R-hat
+    /// Split R-hat and effective sample sizes of the scalars of [`scalars`](crate::BsvdSampler::scalars) over the kept draws of all chains, with their names. R-hat
     /// near 1 (below 1.01 to 1.05) means that chains, and the halves of each, cannot be told apart; that of a single chain sees its drift only.
     ///
     /// Of a scalar that is the same number in all draws of all chains R-hat is 1, the effective sample size that of the draws. Predictions are averages over

@@ -18,7 +18,7 @@ const MODEL: &str = "npb-bsvd/chains";
 /// states and stored draws by every chain.
 ///
 /// # Errors
-/// See [`BsvdData::new`]; a configuration out of range; cells that do not exist; numerical trouble.
+/// See [`BsvdData::new`](crate::BsvdData::new); a configuration out of range; cells that do not exist; numerical trouble.
 ///
 /// ```
 /// use npb_bsvd::npb_data::{Rating, Ratings};
