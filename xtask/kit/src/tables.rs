@@ -322,8 +322,8 @@ mod tests {
         records[1].key.dataset = "other".into();
         let results = summarise(&records, |_, _, _, _| None);
         let table = overview("AUC", &results, &["auc"]);
-        assert_eq!(table.rows[1], ["simulated", "", "a", "0.7500"]);
+        assert_eq!(table.rows[0], ["simulated", "", "a", "0.7500"]);
         let table = by_setting("AUC", &results, "auc", |_| String::new());
-        assert_eq!(table.rows[0], ["other", "a", "0.500"]);
+        assert_eq!(table.rows[1], ["other", "a", "0.500"]);
     }
 }
