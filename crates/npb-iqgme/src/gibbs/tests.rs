@@ -536,7 +536,10 @@ fn sticks_go_on_by_the_concentration() {
         let rng = &mut npb_infer::stream(2, [chain, 0, 0, 0]);
         let mut state = model.prior(rng);
         state.parameters.concentration = 2.5;
-        let prepared = model.data(&model.simulate(&state, rng));
+        let data = model.simulate(&state, rng);
+        let prepared = model.data(&data);
+        state.utilities = data.utilities.borrow().clone();
+        state.missing = data.missing.borrow().clone();
         let mut config = model.config.clone();
         config.model.seed = chain;
         let n = state.parameters.ln_rests.len();
