@@ -55,7 +55,7 @@ fn config(rank: usize) -> BsvdConfig {
 }
 
 fn without_switches(mut config: BsvdConfig) -> BsvdConfig {
-    config.schedule.retain(|s| s.step != BsvdMove::Switches);
+    config.moves.retain(|s| s.step != BsvdMove::Switches);
     config
 }
 

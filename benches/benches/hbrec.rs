@@ -58,7 +58,7 @@ fn likes(n: u32) -> Likes {
 
 fn iteration(c: &mut Criterion) {
     let likes = LikeMatrix::new(&ratings(), 1.0).unwrap();
-    let mut em = BaseEm::new(&likes, None, &base()).expect("sound data");
+    let mut em = BaseEm::new(&likes, None, &base(), 0).expect("sound data");
     let mut group = c.benchmark_group("hbrec");
     group
         .sample_size(10)

@@ -7,7 +7,7 @@ use npb_data::{Labels, Table, Targets};
 use npb_infer::{VbLimits, Xoshiro256PlusPlus, stream};
 use npb_regbayes::tasks::TaskData;
 use npb_regbayes::{
-    FactorConfig, IlsvmConfig, Inputs, Machine, MachineLimits, MtIlsvmConfig, Problem, Slack,
+    FeatureConfig, IlsvmConfig, Inputs, Machine, MachineLimits, MtIlsvmConfig, Problem, Slack,
     classes, tasks,
 };
 use rand::RngExt;
@@ -45,8 +45,8 @@ fn rows(n: usize) -> (Table, Vec<usize>) {
     )
 }
 
-fn factors(truncation: usize, factors: FactorConfig) -> FactorConfig {
-    FactorConfig {
+fn factors(truncation: usize, factors: FeatureConfig) -> FeatureConfig {
+    FeatureConfig {
         truncation,
         growth: 0,
         warm_up: 1,

@@ -2,7 +2,7 @@
 
 use npb_bpfa::{BpfaConfig, BpfaFit, ImageConfig, Restored, fit_watched, restore_watched};
 use npb_data::Image;
-use npb_infer::Trace;
+use npb_infer::{Interval, Trace};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -82,9 +82,12 @@ impl Picture {
         py: Python<'py>,
         level: f64,
     ) -> PyResult<(Array<'py, f32>, Array<'py, f32>)> {
-        let (lower, upper) = self.0.interval(level).map_err(error)?;
-        let shape = self.shape()?;
-        Ok((array(py, &shape, lower)?, array(py, &shape, upper)?))
+        let (found, shape) = (self.0.interval(level).map_err(error)?, self.shape()?);
+        let ends = |end: fn(&Interval) -> f64| found.iter().map(|i| end(i) as f32).collect();
+        Ok((
+            array(py, &shape, ends(|i| i.lower))?,
+            array(py, &shape, ends(|i| i.upper))?,
+        ))
     }
 
     fn noise_sd(&self) -> Vec<f64> {

@@ -22,11 +22,11 @@ fn numbers(p: &Prediction) -> [f64; WIDTH] {
     [
         p.mean,
         p.sd,
-        interval.0,
-        interval.1,
+        interval.lower,
+        interval.upper,
         p.predictive_sd,
-        predictive.0,
-        predictive.1,
+        predictive.lower,
+        predictive.upper,
     ]
 }
 

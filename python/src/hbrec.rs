@@ -228,6 +228,7 @@ impl Grouped {
         let found = self.ask(py, &group, threads, |group| {
             self.0.predict_interval(group, &table, level)
         })?;
-        array(py, &[found.len(), 2], found.concat())
+        let ends = found.iter().flat_map(|i| [i.lower, i.upper]).collect();
+        array(py, &[found.len(), 2], ends)
     }
 }

@@ -6,7 +6,6 @@ use npb_priors::beta_bernoulli::WeightPrior;
 use npb_priors::{GammaPrior, ParameterError};
 use serde::{Deserialize, Serialize};
 
-use crate::BpfaError;
 use crate::dependent::{Dependence, DependentPrior};
 use crate::units::Centring;
 
@@ -45,6 +44,19 @@ pub enum SlabPrior {
     },
 }
 
+impl SlabPrior {
+    /// Checks its fields, called `slab` in errors.
+    pub(crate) fn validate(self) -> Result<(), OutOfRange> {
+        match self {
+            Self::Shared { prior } => gamma("slab.prior", prior),
+            Self::PerAtom { shape, rate } => {
+                moderate("slab.shape", shape)?;
+                gamma("slab.rate", rate)
+            }
+        }
+    }
+}
+
 /// Prior of the probability pi_k that an atom is used in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -71,6 +83,30 @@ pub enum UsagePrior {
 }
 
 impl UsagePrior {
+    /// Checks its fields, called `usage` in errors.
+    pub(crate) fn validate(self) -> Result<(), OutOfRange> {
+        match self {
+            Self::Process { a, b } => {
+                moderate("usage.a", a)?;
+                moderate("usage.b", b)
+            }
+            Self::Rows { a, rows } => {
+                moderate("usage.a", a)?;
+                moderate("usage.rows", rows)
+            }
+            Self::Dependent { prior } => {
+                moderate("usage.mass", prior.mass)?;
+                moderate("usage.concentration", prior.concentration)?;
+                up_to("usage.anchors", prior.anchors, MOST_ANCHORS)?;
+                up_to("usage.neighbours", prior.neighbours, prior.anchors)?;
+                if !(prior.mean > 0.0 && prior.mean < 1.0) {
+                    return Err(OutOfRange::new("usage.mean", prior.mean, "between 0 and 1"));
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Prior of the weight of an atom, for `k` atoms and `n` rows.
     pub(crate) fn weight(
         self,
@@ -269,44 +305,20 @@ impl BpfaConfig {
     ///
     /// # Errors
     /// The first that is out of range.
-    pub fn validate(&self) -> Result<(), BpfaError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         up_to("atoms", self.atoms, MOST_ATOMS)?;
-        match self.usage {
-            UsagePrior::Process { a, b } => {
-                moderate("usage.a", a)?;
-                moderate("usage.b", b)?;
-            }
-            UsagePrior::Rows { a, rows } => {
-                moderate("usage.a", a)?;
-                moderate("usage.rows", rows)?;
-            }
-            UsagePrior::Dependent { prior } => {
-                moderate("usage.mass", prior.mass)?;
-                moderate("usage.concentration", prior.concentration)?;
-                up_to("usage.anchors", prior.anchors, MOST_ANCHORS)?;
-                up_to("usage.neighbours", prior.neighbours, prior.anchors)?;
-                if !(prior.mean > 0.0 && prior.mean < 1.0) {
-                    return Err(OutOfRange::new("usage.mean", prior.mean, "between 0 and 1").into());
-                }
-            }
-        }
-        match self.slab {
-            SlabPrior::Shared { prior } => gamma("slab.prior", prior)?,
-            SlabPrior::PerAtom { shape, rate } => {
-                moderate("slab.shape", shape)?;
-                gamma("slab.rate", rate)?;
-            }
-        }
+        self.usage.validate()?;
+        self.slab.validate()?;
         gamma("noise", self.noise)?;
         if self.moves.is_empty() {
-            return Err(OutOfRange::new("moves", "[]", "at least one").into());
+            return Err(OutOfRange::new("moves", "[]", "at least one"));
         }
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
         up_to("chains", self.chains, 4096)?;
         if let Some(most) = self.max_atoms {
             if self.has_switches() && most < self.atoms {
                 let rule = format!("at least atoms, {}", self.atoms);
-                return Err(OutOfRange::new("max_atoms", most, rule).into());
+                return Err(OutOfRange::new("max_atoms", most, rule));
             }
             up_to("max_atoms", most, MOST_ATOMS)?;
         }

@@ -12,7 +12,7 @@ use crate::gibbs::BpfaSampler;
 use crate::roles::{NEAR_COLUMNS, Role, Roles};
 use crate::rows::single;
 use crate::state::BpfaState;
-use crate::units::{Centring, Units};
+use crate::units::{BpfaUnits, Centring};
 use crate::{BpfaConfig, BpfaError, BpfaMove, BpfaRows};
 
 /// Cells of a matrix whose values are followed through the chain.
@@ -59,7 +59,7 @@ pub struct BpfaFit {
     /// Of the followed cells that vary.
     moments: CellMoments,
     /// Of the modelled columns.
-    units: Units,
+    units: BpfaUnits,
     roles: Roles,
     n_rows: usize,
     column_counts: Vec<u32>,
@@ -200,7 +200,7 @@ fn fit_matrix(
     } = data;
     config.validate()?;
     cells.check(n_rows, column_counts.len())?;
-    let units = Units::new(n_rows, roles.n_modelled(), centring, &entries)?;
+    let units = BpfaUnits::new(n_rows, roles.n_modelled(), centring, &entries)?;
     let rows = in_units(n_rows, &roles, &units, &entries, by_column)?;
     let key = fingerprint(&(config, &rows, &cells, &units, &roles))?;
     let all = cells;
@@ -333,7 +333,7 @@ fn entries_of(table: &Table) -> Vec<Entry> {
 fn in_units(
     n_rows: usize,
     roles: &Roles,
-    units: &Units,
+    units: &BpfaUnits,
     entries: &[Entry],
     by_column: bool,
 ) -> Result<BpfaRows, BpfaError> {

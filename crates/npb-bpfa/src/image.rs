@@ -3,7 +3,9 @@
 use npb_data::{Image, Mask, PatchGrid, PatchSums};
 use npb_infer::ranges::{OutOfRange, at_least};
 use npb_infer::storage::fingerprint;
-use npb_infer::{Chain, Chains, Sampler, Saved, Stop, Sweep, SweepPlan, Trace, Watch, sample};
+use npb_infer::{
+    Chain, Chains, Interval, Sampler, Saved, Stop, Sweep, SweepPlan, Trace, Watch, sample,
+};
 use npb_priors::special::normal_quantile;
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +125,7 @@ impl ImageConfig {
     ///
     /// # Errors
     /// The first that is out of range. Whether patches fit an image is checked when there is one.
-    pub fn validate(&self) -> Result<(), BpfaError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         for (field, value) in [
             ("patch[0]", self.patch[0]),
             ("patch[1]", self.patch[1]),
@@ -136,11 +138,11 @@ impl ImageConfig {
             && !(low.is_finite() && high.is_finite() && low < high)
         {
             let rule = "two finite numbers, the lower one first";
-            return Err(OutOfRange::new("bounds", format!("{low}, {high}"), rule).into());
+            return Err(OutOfRange::new("bounds", format!("{low}, {high}"), rule));
         }
         if self.depth != 0 && self.model.channel_noise {
             let rule = "0 (all channels) when channels have noise of their own";
-            return Err(OutOfRange::new("depth", self.depth, rule).into());
+            return Err(OutOfRange::new("depth", self.depth, rule));
         }
         self.with_chains().model.validate()
     }
@@ -223,24 +225,23 @@ impl Restored {
         &self.sd
     }
 
-    /// Interval that holds the noise-free value of each entry with this probability: lower and upper ends, the normal ones of mean and standard deviation.
+    /// Central interval of the noise-free value of each entry, by a normal law of its mean and standard deviation.
     ///
     /// # Errors
-    /// A probability that is not between 0 and 1.
-    pub fn interval(&self, probability: f64) -> Result<(Vec<f32>, Vec<f32>), BpfaError> {
-        if !(probability > 0.0 && probability < 1.0) {
+    /// A level that is not between 0 and 1.
+    pub fn interval(&self, level: f64) -> Result<Vec<Interval>, BpfaError> {
+        if !(level > 0.0 && level < 1.0) {
             return Err(BpfaError::Argument {
-                argument: "probability",
-                value: probability.to_string(),
+                argument: "level",
+                value: level.to_string(),
                 rule: "between 0 and 1",
             });
         }
-        let z = -normal_quantile(0.5 * (1.0 - probability)) as f32;
-        let end = |sign: f32| {
-            let both = self.mean.iter().zip(&self.sd);
-            both.map(|(mean, sd)| mean + sign * z * sd).collect()
+        let entry = |(&mean, &sd): (&f32, &f32)| {
+            let end = |p| f64::from(mean) + normal_quantile(p) * f64::from(sd);
+            Interval::central(level, end)
         };
-        Ok((end(-1.0), end(1.0)))
+        Ok(self.mean.iter().zip(&self.sd).map(entry).collect())
     }
 
     /// Whether nothing is said of an entry, by its place.
@@ -260,7 +261,7 @@ impl Restored {
 }
 
 impl Saved for Restored {
-    const MODEL: &'static str = "bpfa/image";
+    const MODEL: &'static str = "npb-bpfa/image";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     type Content = Self;
     type Error = BpfaError;

@@ -31,19 +31,8 @@ pub(crate) fn start(
     let k = config.atoms;
     let dictionary = match atoms {
         Some(atoms) => {
-            let fits = [
-                ("columns of the atoms", atoms.n_columns(), rows.n_columns()),
-                ("atoms", atoms.n_atoms(), k),
-            ];
-            for (what, found, expected) in fits {
-                if found != expected {
-                    return Err(BpfaError::Size {
-                        what,
-                        found,
-                        expected,
-                    });
-                }
-            }
+            sized("columns of the atoms", atoms.n_columns(), rows.n_columns())?;
+            sized("atoms", atoms.n_atoms(), k)?;
             atoms
         }
         None => random_rows(rows, k, &mut stream(config.seed, [chain, 0, 0, 0]))?,
@@ -94,6 +83,17 @@ pub(crate) fn start(
         lasso,
         dependence,
         spikes,
+    })
+}
+
+fn sized(what: &'static str, found: usize, expected: usize) -> Result<(), BpfaError> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(BpfaError::Size {
+        what,
+        found,
+        expected,
     })
 }
 

@@ -89,5 +89,5 @@ pub use rows::BpfaRows;
 pub use scores::{RowScores, Scores};
 pub use spikes::Spikes;
 pub use state::{BpfaState, Dictionary, Shared};
-pub use units::{Centring, Units};
+pub use units::{BpfaUnits, Centring};
 pub use vb::{BpfaPosterior, BpfaVb, BpfaVbConfig, BpfaVbUpdate, Factorisation};

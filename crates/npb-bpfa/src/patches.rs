@@ -19,7 +19,7 @@ const START: u64 = 9;
 /// How often missing pixels become the mean of their neighbours after they were filled: the fill is smooth then.
 const SMOOTHING: usize = 30;
 
-/// Units of the model: a value v of a channel is `(v - centre) / scale`.
+/// BpfaUnits of the model: a value v of a channel is `(v - centre) / scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ImageUnits {
     /// Mean of the observed pixels of each channel; of a channel without any, that of all.

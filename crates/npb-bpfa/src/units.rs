@@ -24,10 +24,10 @@ pub enum Centring {
 /// Entries that a shrunk mean counts for.
 const SHRINK: f64 = 5.0;
 
-/// Units of the model: `(y - column centre - row centre) / scale of the column`.
+/// BpfaUnits of the model: `(y - column centre - row centre) / scale of the column`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Units {
+pub struct BpfaUnits {
     pub(crate) columns: Vec<f64>,
     /// Row centres; empty without.
     pub(crate) rows: Vec<f64>,
@@ -35,7 +35,7 @@ pub struct Units {
     pub(crate) scales: Vec<f64>,
 }
 
-impl Units {
+impl BpfaUnits {
     /// Of observed entries `(row, column, value)`.
     pub(crate) fn new(
         n_rows: usize,
@@ -76,22 +76,7 @@ impl Units {
         };
         let centred = |e: &(u32, u32, f64)| units.to_model(e.0 as usize, e.1 as usize, e.2);
         let largest = entries.iter().map(|e| centred(e).abs()).fold(0.0, f64::max);
-        if !largest.is_finite() {
-            let size = |e: &&(u32, u32, f64)| e.2.abs();
-            let far = entries.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
-            let &(row, column, value) = far.unwrap_or(&entries[0]);
-            return Err(BpfaError::Argument {
-                argument: "entry",
-                value: format!("{value} in row {row}, column {column}"),
-                rule: "near enough to the others for their difference to be a number",
-            });
-        }
-        if largest <= 0.0 {
-            return Err(BpfaError::Constant {
-                value: entries[0].2,
-                entries: entries.len(),
-            });
-        }
+        check_spread(largest, entries)?;
         units.scales = match centring {
             Centring::Standardised => column_scales(n_columns, entries, centred),
             _ => {
@@ -139,6 +124,27 @@ impl Units {
             "units",
         )
     }
+}
+
+/// The largest difference from a centre must be a number, and not 0.
+fn check_spread(largest: f64, entries: &[(u32, u32, f64)]) -> Result<(), BpfaError> {
+    if !largest.is_finite() {
+        let size = |e: &&(u32, u32, f64)| e.2.abs();
+        let far = entries.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+        let &(row, column, value) = far.unwrap_or(&entries[0]);
+        return Err(BpfaError::Argument {
+            argument: "entry",
+            value: format!("{value} in row {row}, column {column}"),
+            rule: "near enough to the others for their difference to be a number",
+        });
+    }
+    if largest <= 0.0 {
+        return Err(BpfaError::Constant {
+            value: entries[0].2,
+            entries: entries.len(),
+        });
+    }
+    Ok(())
 }
 
 /// Means, each drawn to 0 as by `shrink` values of 0; 0 where there is no value.

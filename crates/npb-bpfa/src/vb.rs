@@ -81,28 +81,20 @@ impl BpfaVbConfig {
     ///
     /// # Errors
     /// The first that is out of range.
-    pub fn validate(&self) -> Result<(), BpfaError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         up_to("atoms", self.atoms, MOST_ATOMS)?;
         at_least("limits.max_iterations", self.limits.max_iterations, 1)?;
         not_negative("limits.tolerance", self.limits.tolerance)?;
         if let ScorePrior::Lasso { .. } = self.scores {
-            return Err(OutOfRange::new("scores", "lasso", "dense or spike_slab").into());
+            return Err(OutOfRange::new("scores", "lasso", "dense or spike_slab"));
         }
         if self.usage.dependent().is_some() {
             let rule = "one that does not depend on locations";
-            return Err(OutOfRange::new("usage", "dependent", rule).into());
+            return Err(OutOfRange::new("usage", "dependent", rule));
         }
         gamma("noise", self.noise)?;
-        match self.slab {
-            SlabPrior::Shared { prior } => gamma("slab.prior", prior)?,
-            SlabPrior::PerAtom { shape, rate } => {
-                moderate("slab.shape", shape)?;
-                gamma("slab.rate", rate)?;
-            }
-        }
-        self.usage
-            .weight(self.atoms, 1, 0, &Dependence::default())?;
-        Ok(())
+        self.slab.validate()?;
+        self.usage.validate()
     }
 
     fn switches(&self) -> bool {

@@ -37,6 +37,11 @@ impl Cells {
         cells
     }
 
+    /// Row and column of a cell.
+    fn place(&self, n: usize) -> (usize, usize) {
+        (self.rows[n] as usize, self.columns[n] as usize)
+    }
+
     /// Number of cells.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -152,70 +157,69 @@ impl CellMoments {
         given_columns: Option<GivenColumns<'_>>,
     ) {
         self.draws += 1;
-        let share = (self.draws as f64).recip();
-        let response =
-            |n: usize| view.response_at(cells.rows[n] as usize, cells.columns[n] as usize);
-        let mut latents = vec![0.0; cells.rows.len()];
-        let places = cells.rows.chunks(BLOCK).zip(cells.columns.chunks(BLOCK));
-        parallel::for_each(
-            latents.chunks_mut(BLOCK).zip(places),
-            |(out, (rows, columns))| {
-                for ((x, &i), &j) in out.iter_mut().zip(rows).zip(columns) {
-                    *x = view.latent(i as usize, j as usize);
-                }
-            },
-        );
+        let mut latents = vec![0.0; cells.len()];
+        let blocks = latents.chunks_mut(BLOCK).enumerate();
+        parallel::for_each(blocks, |(block, latents)| {
+            for (n, x) in (block * BLOCK..).zip(latents) {
+                let (i, j) = cells.place(n);
+                *x = view.latent(i, j);
+            }
+        });
         let averaged = given_columns.filter(|_| view.likelihood == Likelihood::Gaussian);
-        let moments = self
-            .mean
-            .chunks_mut(BLOCK)
-            .zip(self.squares.chunks_mut(BLOCK));
-        let moments = moments
+        self.add_moments(cells, view, &latents, averaged);
+        self.add_held_out(cells, view, &latents);
+    }
+
+    /// Means, squares and noise, given the latent values of the draw.
+    fn add_moments(
+        &mut self,
+        cells: &Cells,
+        view: &View<'_>,
+        latents: &[f64],
+        averaged: Option<GivenColumns<'_>>,
+    ) {
+        let share = (self.draws as f64).recip();
+        let means = self.mean.chunks_mut(BLOCK);
+        let moments = means
+            .zip(self.squares.chunks_mut(BLOCK))
             .zip(self.noise_variance.chunks_mut(BLOCK))
             .zip(latents.chunks(BLOCK))
             .enumerate();
         parallel::for_each(moments, |(block, (((mean, squares), noise), latents))| {
             let moments = mean.iter_mut().zip(squares).zip(noise).zip(latents);
             for (n, (((mean, squares), noise), &x)) in (block * BLOCK..).zip(moments) {
-                let response = response(n);
+                let (i, j) = cells.place(n);
+                let response = view.response_at(i, j);
                 let value = response.mean(x);
-                let expected = averaged.map_or(value, |given| {
-                    let (i, j) = (cells.rows[n] as usize, cells.columns[n] as usize);
-                    response.mean(given.latent(i, j))
-                });
+                let expected = averaged.map_or(value, |given| response.mean(given.latent(i, j)));
                 let step = expected - *mean;
                 *mean += step * share;
                 *squares += step * (expected - *mean) + (value - expected).powi(2);
                 *noise += (response.variance(x) - *noise) * share;
             }
         });
-        let held_out = self
-            .ln_density_sum
-            .chunks_mut(BLOCK)
-            .zip(self.below.chunks_mut(BLOCK));
-        let held_out = held_out
+    }
+
+    /// Densities and distribution functions of held-out values.
+    fn add_held_out(&mut self, cells: &Cells, view: &View<'_>, latents: &[f64]) {
+        let share = (self.draws as f64).recip();
+        let sums = self.ln_density_sum.chunks_mut(BLOCK);
+        let held_out = sums
+            .zip(self.below.chunks_mut(BLOCK))
             .zip(self.up_to.chunks_mut(BLOCK))
-            .zip(cells.values.chunks(BLOCK))
-            .zip(latents.chunks(BLOCK))
             .enumerate();
-        parallel::for_each(
-            held_out,
-            |(block, ((((sum, below), up_to), values), latents))| {
-                let cells = sum
-                    .iter_mut()
-                    .zip(below)
-                    .zip(up_to)
-                    .zip(values)
-                    .zip(latents);
-                for (n, ((((sum, below), up_to), &y), &x)) in (block * BLOCK..).zip(cells) {
-                    let response = response(n);
-                    *sum = ln_add_exp(*sum, response.ln_density(y, x));
-                    let (b, u) = response.cdf(y, x);
-                    *below += (b - *below) * share;
-                    *up_to += (u - *up_to) * share;
-                }
-            },
-        );
+        parallel::for_each(held_out, |(block, ((sum, below), up_to))| {
+            let sums = sum.iter_mut().zip(below).zip(up_to);
+            for (n, ((sum, below), up_to)) in (block * BLOCK..).zip(sums) {
+                let (i, j) = cells.place(n);
+                let response = view.response_at(i, j);
+                let (x, y) = (latents[n], cells.values[n]);
+                *sum = ln_add_exp(*sum, response.ln_density(y, x));
+                let (b, u) = response.cdf(y, x);
+                *below += (b - *below) * share;
+                *up_to += (u - *up_to) * share;
+            }
+        });
     }
 
     /// Takes in the draws of another chain.

@@ -1,13 +1,10 @@
 //! Settings.
 
-use std::fmt::Display;
-
 use npb_infer::SweepPlan;
 use npb_infer::ranges::{OutOfRange, above, at_least, gamma, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
-use crate::BsvdError;
 use crate::likelihood::Likelihood;
 
 /// More levels than anyone rates with.
@@ -18,7 +15,7 @@ const MOST_CHAINS: usize = 4096;
 /// Units in which the model works: `(y - centre) / scale`. Everything that a user sees is in units of the data. Without effect for probit likelihoods.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Units {
+pub enum BsvdUnits {
     /// Mean and standard deviation of the training entries.
     Observed,
     /// These.
@@ -47,9 +44,6 @@ pub enum BsvdMove {
     Columns,
     /// Switches with their scales integrated out, then the scales (W 5.4 to 5.6, corrected), for all candidates in random order.
     Switches,
-    /// Births and deaths of components, and their scales, with the factors, intercepts and coefficients of a whole side integrated out; these are drawn
-    /// then. Rows and columns take turns.
-    Births,
     /// Lengths of the factors against the scales, their product fixed.
     Scale,
     /// Offset.
@@ -64,13 +58,6 @@ pub enum BsvdMove {
     ScalePrecision,
     /// Means of factors and coefficients, precisions of intercepts and coefficients.
     Hyper,
-}
-
-impl BsvdMove {
-    /// Whether the number of components may change.
-    pub(crate) fn is_of_rank(self) -> bool {
-        matches!(self, Self::Births | Self::Switches)
-    }
 }
 
 /// How factors, intercepts and coefficients of a row (or column) are drawn. Both ways are exact.
@@ -96,20 +83,20 @@ pub struct Scheduled {
     pub every: u64,
 }
 
-/// Configuration of a fit. Numbers of the model are in its units (see [`Units`]); the default holds the values of W section 5.5.1 unless a field says
+/// Configuration of a fit. Numbers of the model are in its units (see [`BsvdUnits`]); the default holds the values of W section 5.5.1 unless a field says
 /// otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BsvdConfig {
     /// How entries come from latent values.
     pub likelihood: Likelihood,
-    /// Units of the model.
-    pub units: Units,
+    /// BsvdUnits of the model.
+    pub units: BsvdUnits,
     /// Components at the start, all of them active. Their number is found from the entries by [`fit`](crate::fit), whatever is said here (the configuration of a
     /// fit says what was found), unless `max_candidates` is the same: then there are so many, as in W.
     pub candidates: usize,
-    /// The most components that can be active. With [`BsvdMove::Births`] `K` is this; with [`BsvdMove::Switches`] and no births `K` is the number at the
-    /// start and grows by half up to this when all are active in a sweep of the second half of the burn-in.
+    /// The most components that can be active. `K` is the number at the start and grows by half up to this when all are active in a sweep of
+    /// the second half of the burn-in.
     pub max_candidates: usize,
     /// `a` of the prior of the switches, `Beta(a/K, b (K-1)/K)`: about Poisson(a/b) components are active.
     pub rank_a: f64,
@@ -158,7 +145,7 @@ pub struct BsvdConfig {
     /// Precision of the normal prior (mean zero) of the free thresholds.
     pub threshold_precision: f64,
     /// Moves of a sweep, in order.
-    pub schedule: Vec<Scheduled>,
+    pub moves: Vec<Scheduled>,
     /// Sweeps and draws.
     pub sweeps: SweepPlan,
     /// How many of the kept draws stay in the fit, evenly spread, with all their factors: for cells that were not asked for beforehand, and folding in.
@@ -181,7 +168,7 @@ impl Default for BsvdConfig {
     fn default() -> Self {
         Self {
             likelihood: Likelihood::Gaussian,
-            units: Units::Observed,
+            units: BsvdUnits::Observed,
             candidates: 50,
             max_candidates: 200,
             rank_a: 1.0,
@@ -212,7 +199,7 @@ impl Default for BsvdConfig {
                 rate: 0.1,
             },
             threshold_precision: 0.01,
-            schedule: default_schedule(),
+            moves: default_moves(),
             sweeps: SweepPlan {
                 burn_in: 300,
                 keep: 200,
@@ -228,7 +215,7 @@ impl Default for BsvdConfig {
 
 /// Everything each sweep, but switches every fifth: they cost most, and change least. Rows come last: cells that are followed are then
 /// averaged over them exactly, see [`CellMoments`](crate::CellMoments).
-fn default_schedule() -> Vec<Scheduled> {
+fn default_moves() -> Vec<Scheduled> {
     let each = |step| Scheduled { step, every: 1 };
     vec![
         each(BsvdMove::Thresholds),
@@ -251,7 +238,7 @@ fn default_schedule() -> Vec<Scheduled> {
 
 impl BsvdConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), BsvdError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         at_least("candidates", self.candidates as u64, 2)?;
         up_to("chains", self.chains, MOST_CHAINS)?;
         at_least(
@@ -260,7 +247,11 @@ impl BsvdConfig {
             self.candidates as u64,
         )?;
         if self.max_candidates > MOST_CANDIDATES {
-            return Err(out("max_candidates", self.max_candidates, "at most 4096"));
+            return Err(OutOfRange::new(
+                "max_candidates",
+                self.max_candidates,
+                "at most 4096",
+            ));
         }
         above("rank_a", self.rank_a, 0.0)?;
         above("rank_b", self.rank_b, 0.0)?;
@@ -282,34 +273,34 @@ impl BsvdConfig {
             "factor_precision_shape_range.1",
         ];
         shapes(low, high, self.factor_precision_shape_range)?;
-        if let Units::Given { centre, scale } = self.units {
+        if let BsvdUnits::Given { centre, scale } = self.units {
             above("units.scale", scale, 0.0)?;
             if !centre.is_finite() {
-                return Err(out("units.centre", centre, "finite"));
+                return Err(OutOfRange::new("units.centre", centre, "finite"));
             }
         }
-        at_least("schedule (number of moves)", self.schedule.len() as u64, 1)?;
-        for scheduled in &self.schedule {
-            at_least("schedule.every", scheduled.every, 1)?;
+        at_least("moves (number of)", self.moves.len() as u64, 1)?;
+        for scheduled in &self.moves {
+            at_least("moves.every", scheduled.every, 1)?;
         }
         above("threshold_precision", self.threshold_precision, 0.0)?;
         if let Likelihood::Ordinal { levels } = self.likelihood {
             at_least("likelihood.levels", u64::from(levels), 2)?;
             if levels > MOST_LEVELS {
-                return Err(out("likelihood.levels", levels, "at most 1000"));
+                return Err(OutOfRange::new("likelihood.levels", levels, "at most 1000"));
             }
         }
         self.check_latents()?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
-        Ok(at_least("sweeps.thin", self.sweeps.thin, 1)?)
+        at_least("sweeps.thin", self.sweeps.thin, 1)
     }
 
     /// Latent entries are not part of the state: each sweep must begin with drawing them, and draw them again when thresholds have changed.
-    fn check_latents(&self) -> Result<(), BsvdError> {
+    fn check_latents(&self) -> Result<(), OutOfRange> {
         if !self.likelihood.is_probit() {
             return Ok(());
         }
-        let steps = &self.schedule;
+        let steps = &self.moves;
         let latents = |n: usize| {
             let found = steps.get(n);
             found.is_some_and(|s| s.step == BsvdMove::Latents && s.every == 1)
@@ -321,8 +312,8 @@ impl BsvdConfig {
         if begins && followed {
             return Ok(());
         }
-        Err(out(
-            "schedule",
+        Err(OutOfRange::new(
+            "moves",
             "without latents first",
             "begin with latents, every sweep (thresholds may come just before) for a probit likelihood",
         ))
@@ -352,12 +343,8 @@ impl BsvdConfig {
 
     /// Whether the number of components at the start is found from the entries.
     pub(crate) fn finds_start(&self) -> bool {
-        self.max_candidates > self.candidates && self.schedule.iter().any(|s| s.step.is_of_rank())
-    }
-
-    /// Whether components are born and die; then `K` of the prior is `max_candidates` from the start on.
-    pub(crate) fn has_births(&self) -> bool {
-        self.schedule.iter().any(|s| s.step == BsvdMove::Births)
+        self.max_candidates > self.candidates
+            && self.moves.iter().any(|s| s.step == BsvdMove::Switches)
     }
 
     /// Prior odds of a switch with `K` candidates, its weight integrated out.
@@ -373,10 +360,6 @@ const MOST_SHAPE: f64 = 1e9;
 /// More components than any machine would bear.
 pub(crate) const MOST_CANDIDATES: usize = 4096;
 
-fn out(field: &'static str, value: impl Display, rule: impl Into<String>) -> BsvdError {
-    OutOfRange::new(field, value, rule).into()
-}
-
 /// Four values for each doubling, from the least on.
 fn shape_grid((least, most): (f64, f64)) -> Vec<f64> {
     // An end that is a step away counts, whatever rounding says.
@@ -390,13 +373,13 @@ fn shapes(
     low: &'static str,
     high: &'static str,
     (least, most): (f64, f64),
-) -> Result<(), BsvdError> {
+) -> Result<(), OutOfRange> {
     // Written so that NaN fails.
     if !(least >= LEAST_SHAPE && least.is_finite()) {
-        return Err(out(low, least, "at least 0.01"));
+        return Err(OutOfRange::new(low, least, "at least 0.01"));
     }
     if !(most >= least && most <= MOST_SHAPE) {
-        return Err(out(high, most, format!("from {least} to 1e9")));
+        return Err(OutOfRange::new(high, most, format!("from {least} to 1e9")));
     }
     Ok(())
 }

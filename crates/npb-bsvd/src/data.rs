@@ -5,11 +5,11 @@ use std::ops::Range;
 use npb_infer::ranges::OutOfRange;
 use serde::Serialize;
 
-use crate::config::Units;
+use crate::config::BsvdUnits;
 use crate::features::SideInformation;
 use crate::likelihood::Likelihood;
 use crate::{BsvdConfig, BsvdError};
-use npb_data::{Exposure, Features, Ratings};
+use npb_data::{Exposure, Features, Rating, Ratings};
 
 /// Blocks of rows (or columns) that are worked on in parallel and summed in order, at most.
 const BLOCKS: usize = 256;
@@ -132,7 +132,7 @@ impl BsvdData {
     /// Prepares `ratings` (I x J) and the features of its rows and columns for a fit with `config`.
     ///
     /// # Errors
-    /// A configuration out of range, no entry, entries all equal ([`Units::Observed`] only), features of another number of rows or columns.
+    /// A configuration out of range, no entry, entries all equal ([`BsvdUnits::Observed`] only), features of another number of rows or columns.
     pub fn new<V: Copy + Into<f64> + Send + Sync>(
         ratings: &Ratings<V>,
         side: SideInformation,
@@ -346,11 +346,11 @@ fn fits(what: &'static str, features: Option<&Features>, expected: usize) -> Res
 /// Mean and standard deviation of the entries, or what was given.
 fn units<V: Copy + Into<f64> + Send + Sync>(
     ratings: &Ratings<V>,
-    units: Units,
+    units: BsvdUnits,
 ) -> Result<(f64, f64), BsvdError> {
     let (centre, scale) = match units {
-        Units::Given { centre, scale } => (centre, scale),
-        Units::Observed => {
+        BsvdUnits::Given { centre, scale } => (centre, scale),
+        BsvdUnits::Observed => {
             // Relative to the largest value, so that squares of 1e300 stay finite.
             let values = || ratings.values().iter().map(|&v| Into::<f64>::into(v));
             let largest = values().fold(0.0f64, |m, v| m.max(v.abs()));
@@ -425,41 +425,27 @@ pub(crate) fn counts<V: Copy + Into<f64> + Send + Sync>(
             });
         }
     }
-    let count = |ratings, at, value: f64| {
-        if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
-            Ok(value as u32)
-        } else {
-            Err(entry(ratings, at, "is not a count"))
-        }
-    };
     let (mut counted, mut totals) = (Vec::new(), Vec::new());
     let mut pairs = trials.iter();
     for (at, success) in successes.iter().enumerate() {
-        match pairs.next() {
-            Some(trial) if (trial.row, trial.column) == (success.row, success.column) => {
-                let h = count(successes, at, success.value.into())?;
-                let n = count(trials, at, trial.value.into())?;
-                if n == 0 {
-                    return Err(entry(trials, at, "trials: leave the cell out"));
-                }
-                if h > n {
-                    return Err(entry(
-                        successes,
-                        at,
-                        "successes are more than the trials of the cell",
-                    ));
-                }
-                counted.push(h);
-                totals.push(n);
-            }
-            _ => {
-                return Err(entry(
-                    successes,
-                    at,
-                    "successes, but the trials are not of the same cells (every cell needs both)",
-                ));
-            }
+        let pair = pairs.next();
+        let same = |trial: &Rating<V>| (trial.row, trial.column) == (success.row, success.column);
+        let Some(trial) = pair.filter(same) else {
+            let rule =
+                "successes, but the trials are not of the same cells (every cell needs both)";
+            return Err(entry(successes, at, rule));
+        };
+        let h = count(successes, at, success.value.into())?;
+        let n = count(trials, at, trial.value.into())?;
+        if n == 0 {
+            return Err(entry(trials, at, "trials: leave the cell out"));
         }
+        if h > n {
+            let rule = "successes are more than the trials of the cell";
+            return Err(entry(successes, at, rule));
+        }
+        counted.push(h);
+        totals.push(n);
     }
     if pairs.next().is_some() {
         return Err(entry(
@@ -469,6 +455,18 @@ pub(crate) fn counts<V: Copy + Into<f64> + Send + Sync>(
         ));
     }
     Ok((counted, totals))
+}
+
+/// A count of an entry.
+fn count<V: Copy + Into<f64> + Send + Sync>(
+    ratings: &Ratings<V>,
+    at: usize,
+    value: f64,
+) -> Result<u32, BsvdError> {
+    if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
+        return Ok(value as u32);
+    }
+    Err(entry(ratings, at, "is not a count"))
 }
 
 fn places<V: Copy + Into<f64> + Send + Sync>(ratings: &Ratings<V>) -> Result<Vec<u32>, BsvdError> {

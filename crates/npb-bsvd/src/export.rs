@@ -14,7 +14,7 @@ use crate::state::BsvdState;
 /// A part of a stored draw, a table in units of the model (see [`BsvdState`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum DrawTable {
     /// `U`: rows x rank.
     RowFactors,
     /// `V`: columns x rank.
@@ -42,7 +42,7 @@ struct Table<'a> {
     values: std::borrow::Cow<'a, [f32]>,
 }
 
-impl Part {
+impl DrawTable {
     /// The side whose rows the table has.
     fn side(self) -> Option<Side> {
         match self {
@@ -155,7 +155,7 @@ impl BsvdFit {
     pub fn write_draw_csv(
         &self,
         draw: usize,
-        part: Part,
+        part: DrawTable,
         mut out: impl Write,
     ) -> Result<(), BsvdError> {
         let table = self.table(draw, part)?;
@@ -179,7 +179,7 @@ impl BsvdFit {
     pub fn write_draw_npy(
         &self,
         draw: usize,
-        part: Part,
+        part: DrawTable,
         out: impl Write,
     ) -> Result<(), BsvdError> {
         let table = self.table(draw, part)?;
@@ -187,7 +187,7 @@ impl BsvdFit {
         Ok(write_npy(out, &[table.n_rows, table.n_cols], values)?)
     }
 
-    fn table(&self, draw: usize, part: Part) -> Result<Table<'_>, BsvdError> {
+    fn table(&self, draw: usize, part: DrawTable) -> Result<Table<'_>, BsvdError> {
         let state = self.draws.get(draw).ok_or(BsvdError::TooFewDraws {
             found: self.draws.len(),
             least: draw.saturating_add(1),

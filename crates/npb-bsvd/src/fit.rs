@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cells::{CellMoments, Cells};
 use crate::chains::{BsvdChain, run};
-use crate::config::Units;
+use crate::config::BsvdUnits;
 use crate::data::Shape;
 use crate::data::{self, BsvdData};
 use crate::entries::Entries;
@@ -355,7 +355,7 @@ impl BsvdFit {
         Ok(self.named_as(go_on(&data, self.cells.clone(), config, reached)?))
     }
 
-    /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. Units, features and configuration
+    /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. BsvdUnits, features and configuration
     /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice. When there is a burn-in, further
     /// components are on at its start, with small scales: the new entries may call for them.
     ///
@@ -372,7 +372,7 @@ impl BsvdFit {
         let made = self.trace.n_sweeps() as u64;
         let key = [self.config.chain, QUESTION, CONTINUED, made];
         let config = BsvdConfig {
-            units: Units::Given {
+            units: BsvdUnits::Given {
                 centre: self.centre,
                 scale: self.scale,
             },
@@ -384,11 +384,8 @@ impl BsvdFit {
         let data = entries.prepare(self.side.clone(), &config)?;
         let mut state = self.last.clone();
         if sweeps.burn_in > 0 {
-            let more = match config.has_births() {
-                true => state.rank() + state.rank().div_ceil(3),
-                false => state.candidates,
-            };
-            switch_on(&data, &config, &mut state, (0, more));
+            let all = state.candidates;
+            switch_on(&data, &config, &mut state, (0, all));
         }
         let reached = BsvdChain {
             state: (state, CellMoments::new(cells)),

@@ -138,7 +138,7 @@ impl BsvdFit {
     /// // Someone new, whose entries are 4 times the distance from column 3.
     /// let new = model.fold_in_row(&[(0, -12.0), (4, 4.0), (8, 20.0)], &[])?;
     /// let cell = new.predict(6)?;
-    /// assert!((cell.mean - 12.0).abs() < 1.5 && cell.interval.0 < 12.0 && 12.0 < cell.interval.1);
+    /// assert!((cell.mean - 12.0).abs() < 1.5 && cell.interval.holds(12.0));
     /// assert_eq!(new.top(1, &[8])?[0].index, 7);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -1,6 +1,5 @@
 //! The Gibbs sampler.
 
-mod births;
 mod components;
 mod group;
 mod hyper;
@@ -21,7 +20,6 @@ use crate::config::BsvdMove;
 use crate::data::{self, BsvdData};
 use crate::probit::Latents;
 use crate::products::Candidates;
-use crate::reduced::Board;
 use crate::regression::{Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design};
 use crate::side::Side;
 use crate::start::start;
@@ -45,10 +43,6 @@ const LOCATION: u64 = 11;
 const MIXING: u64 = 12;
 const TRACED: u64 = 13;
 const UNIT: u64 = 14;
-const BIRTHS: u64 = 15;
-/// Of the rows, and of the columns, that are drawn after births and deaths.
-const ROWS_AFTER: u64 = 16;
-const COLUMNS_AFTER: u64 = 17;
 
 /// Sweeps at most in which components of a Gaussian likelihood grow undisturbed.
 const GROWING: u64 = 10;
@@ -97,7 +91,6 @@ struct Memory {
     totals: Vec<f64>,
     spare: Vec<f32>,
     lengths: Vec<f64>,
-    reduced: Vec<f64>,
     latents: Latents,
     /// Noise-free latent value of every entry, by rows; of probit likelihoods, when they are drawn.
     linear: Vec<f32>,
@@ -135,7 +128,6 @@ impl Default for Memory {
             totals: Vec::new(),
             spare: Vec::new(),
             lengths: Vec::new(),
-            reduced: Vec::new(),
             latents: Latents::default(),
             linear: Vec::new(),
             noise_sds: Vec::new(),
@@ -243,7 +235,7 @@ impl<'d> BsvdSampler<'d> {
         self.state
     }
 
-    /// Makes one sweep: every move of the schedule that is due.
+    /// Makes one sweep: every move that is due.
     ///
     /// Cost: linear in the entries; for each row and column, and each entry in it, quadratic in active components and features.
     ///
@@ -251,8 +243,8 @@ impl<'d> BsvdSampler<'d> {
     /// Numerical trouble, with sweep and row.
     pub fn sweep(&mut self) -> Result<(), BsvdError> {
         self.sweep += 1;
-        for n in 0..self.config.schedule.len() {
-            let scheduled = self.config.schedule[n];
+        for n in 0..self.config.moves.len() {
+            let scheduled = self.config.moves[n];
             if !self.sweep.is_multiple_of(scheduled.every) {
                 continue;
             }
@@ -262,9 +254,6 @@ impl<'d> BsvdSampler<'d> {
                     continue;
                 }
                 rotate_to_svd(&mut self.state);
-            }
-            if scheduled.step == BsvdMove::Births && burns_in && self.is_growing() {
-                continue;
             }
             self.apply(scheduled.step)?;
         }
@@ -330,7 +319,6 @@ impl<'d> BsvdSampler<'d> {
             BsvdMove::Rows => self.side(Side::Rows, row_task, ROWS),
             BsvdMove::Columns => self.side(Side::Columns, Task::DrawAndSum, COLUMNS),
             BsvdMove::Switches => self.switches(|board, order, rng| board.scan(order, rng)),
-            BsvdMove::Births => self.births(self.births_side(), |board, rng| board.play(rng)),
             BsvdMove::Scale => {
                 self.scale();
                 Ok(())
@@ -394,8 +382,31 @@ impl<'d> BsvdSampler<'d> {
         }
     }
 
+    /// The regression of a side: its design, from the other side, and the prior of the coefficients, into memory.
+    fn lay_out(&mut self, side: Side) -> Regressors {
+        let (state, memory) = (&self.state, &mut self.memory);
+        let (own, other, n_other) = match side {
+            Side::Rows => (&state.rows, &state.columns, self.data.n_cols()),
+            Side::Columns => (&state.columns, &state.rows, self.data.n_rows()),
+        };
+        let features = side.opposite().features(&self.data.side);
+        let regressors = regressors(state.scales.len(), own, features);
+        fill_design(
+            &regressors,
+            &other.factors,
+            &state.scales,
+            features,
+            &other.noise_weights,
+            n_other,
+            &mut memory.design,
+        );
+        prior_of(own, &mut memory.prior_precision, &mut memory.prior_linear);
+        regressors
+    }
+
     /// A pass over the rows, or over the columns (`docs/bsvd.md#rows-and-columns`).
     fn side(&mut self, side: Side, task: Task, code: u64) -> Result<(), BsvdError> {
+        let regressors = self.lay_out(side);
         let Self {
             data,
             config,
@@ -404,35 +415,11 @@ impl<'d> BsvdSampler<'d> {
             sweep,
             ..
         } = self;
-        // Factors that were integrated out must be drawn at once.
-        let coordinates =
-            tuning::coordinates(config, state) && ![ROWS_AFTER, COLUMNS_AFTER].contains(&code);
-        let (cells, own, other, n_other) = match side {
-            Side::Rows => (&data.rows, &mut state.rows, &state.columns, data.n_cols()),
-            Side::Columns => (
-                &data.columns,
-                &mut state.columns,
-                &state.rows,
-                data.n_rows(),
-            ),
+        let coordinates = tuning::coordinates(config, state);
+        let (cells, own, other) = match side {
+            Side::Rows => (&data.rows, &mut state.rows, &state.columns),
+            Side::Columns => (&data.columns, &mut state.columns, &state.rows),
         };
-        let other_features = side.opposite().features(&data.side);
-        let regressors = regressors(state.scales.len(), own, other_features);
-        fill_design(
-            &regressors,
-            &other.factors,
-            &state.scales,
-            other_features,
-            &other.noise_weights,
-            n_other,
-            &mut memory.design,
-        );
-        prior_of(
-            own,
-            &own.factor_mean,
-            &mut memory.prior_precision,
-            &mut memory.prior_linear,
-        );
         let drawn = config.likelihood.is_probit() && task != Task::Latents;
         let values = match side {
             _ if !drawn => &cells.values,
@@ -440,12 +427,18 @@ impl<'d> BsvdSampler<'d> {
             Side::Columns => &memory.latents.columns,
         };
         let drawing = matches!(task, Task::Draw | Task::DrawAndSum);
-        let wants_means = side == Side::Rows && drawing && !coordinates;
-        let mut means = std::mem::take(&mut memory.row_means);
-        if wants_means {
-            means.resize(cells.len() * regressors.layout().width, 0.0);
+        memory.row_means_known = side == Side::Rows && drawing && !coordinates;
+        let width = match memory.row_means_known {
+            true => regressors.layout().width,
+            false => 0,
+        };
+        memory.row_means.resize(cells.len() * width, 0.0);
+        if task != Task::Latents {
+            memory.residuals = None;
         }
-        clear(&mut memory.block_sums, cells.blocks.len());
+        memory.block_sums.clear();
+        let sums = ResidualSums::default();
+        memory.block_sums.resize(cells.blocks.len(), sums);
         let pass = Pass {
             arch: memory.arch,
             cells,
@@ -463,28 +456,20 @@ impl<'d> BsvdSampler<'d> {
             factor_weights: &own.factor_weights,
             task,
             coordinates,
-            kept: &[],
             noise_shape: own.noise_shape,
             key: (config.seed, [config.chain, *sweep, code]),
             block_name: side.name(),
             pool: &memory.pool,
         };
-        if task != Task::Latents {
-            memory.residuals = None;
-        }
-        let done = pass.run(Target {
-            means: if wants_means { &mut means } else { &mut [] },
+        pass.run(Target {
+            means: &mut memory.row_means,
             factors: &mut own.factors,
             intercepts: &mut own.intercepts,
             coefficients: &mut own.coefficients,
             weights: &mut own.noise_weights,
             latents: &mut memory.linear,
-            reduced: &mut [],
             sums: &mut memory.block_sums,
-        });
-        memory.row_means = means;
-        memory.row_means_known = wants_means;
-        done?;
+        })?;
         if matches!(task, Task::DrawAndSum | Task::Sum) {
             let total = memory.sum_of_blocks();
             memory.residuals = Some(total);
@@ -540,13 +525,9 @@ fn roots(data: &BsvdData, side: Side) -> Option<&[f32]> {
     (!roots.is_empty()).then_some(&roots[..])
 }
 
-fn clear(sums: &mut Vec<ResidualSums>, n_blocks: usize) {
-    sums.clear();
-    sums.resize(n_blocks, ResidualSums::default());
-}
-
 /// Prior precisions of the coefficients of a row, and precisions times means; those of the factors are yet to be multiplied by the weight of the row.
-fn prior_of(own: &SideState, means: &[f64], precision: &mut Vec<f64>, linear: &mut Vec<f64>) {
+fn prior_of(own: &SideState, precision: &mut Vec<f64>, linear: &mut Vec<f64>) {
+    let means = &own.factor_mean;
     precision.clear();
     linear.clear();
     precision.resize(means.len(), 1.0);
@@ -573,9 +554,6 @@ fn ln_likelihood(data: &BsvdData, state: &BsvdState, squares: f64) -> f64 {
         + ln_weights(&data.columns, &state.columns);
     0.5 * (ln_precisions - alpha * squares)
 }
-
-/// Births, deaths and scales on what is left of a side; a parameter, as the next.
-type Play = fn(&mut Board<'_>, &mut Xoshiro256PlusPlus);
 
 /// One time through the switches; a parameter, so that tests can put a wrong one in its place.
 type Scan =

@@ -29,8 +29,8 @@
 //! // What user 1 would make of film 1, by identifier: 5 stars, give or take.
 //! let cell = model.predict(Key::Id(1), Key::Id(1))?;
 //! assert!((cell.mean - 5.0).abs() < 1.0 && cell.sd < 1.0);
-//! let (least, most) = cell.predictive_interval;         // holds such a rating with probability 0.9
-//! assert!(least < cell.interval.0 && cell.interval.1 < most);
+//! let rating = cell.predictive_interval;                // holds such a rating with probability 0.9
+//! assert!(rating.lower < cell.interval.lower && cell.interval.upper < rating.upper);
 //!
 //! // What to show user 2 next, apart from what was rated already.
 //! let user = model.row(Key::Id(2))?;
@@ -60,7 +60,7 @@
 //! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
 //! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
-//! | go on, keep, hand over | [`fit_watched`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`Part`] |
+//! | go on, keep, hand over | [`fit_watched`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`DrawTable`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
 //! | features | [`Features`], [`SideInformation`], [`missingness`], [`popularity`] |
@@ -92,7 +92,6 @@ mod predict;
 mod probit;
 mod products;
 mod ranking;
-mod reduced;
 mod regression;
 mod response;
 mod run;
@@ -109,12 +108,12 @@ mod view;
 
 pub use acquire::{Acquisition, Wanted};
 pub use cells::{CellMoments, Cells};
-pub use config::{BsvdConfig, BsvdMove, FactorUpdate, Scheduled, Units};
+pub use config::{BsvdConfig, BsvdMove, BsvdUnits, FactorUpdate, Scheduled};
 pub use data::BsvdData;
 pub use entries::{Entries, Successes};
 pub use error::BsvdError;
 pub use evaluate::Evaluation;
-pub use export::Part;
+pub use export::DrawTable;
 pub use features::{SideInformation, missingness, popularity};
 pub use fit::BsvdFit;
 pub use fold_in::Folded;

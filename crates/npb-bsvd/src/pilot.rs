@@ -5,7 +5,7 @@ use npb_infer::{Stop, SweepPlan, Watch, stream};
 use rand::RngExt;
 
 use crate::chains::run;
-use crate::config::Units;
+use crate::config::BsvdUnits;
 use crate::fit::BsvdFit;
 use crate::{BsvdConfig, BsvdError, Entries, SideInformation};
 
@@ -36,11 +36,11 @@ pub(crate) enum Start {
 /// The geometric mean of the fewest and of the most components whose squared errors of held-out entries are within a standard error of the best, in short chains
 /// of so many components.
 ///
-/// A function of the entries and of the model: neither the seed nor [`BsvdConfig::candidates`] has a say. Switches, births and deaths find small components and
+/// A function of the entries and of the model: neither the seed nor [`BsvdConfig::candidates`] has a say. Switches find small components and
 /// lose them again, but on ratings those that matter take each other's place over thousands of sweeps: chains that start apart would stay apart.
 pub(crate) fn start_rank(
     entries: &impl Entries,
-    (side, units): (&SideInformation, Units),
+    (side, units): (&SideInformation, BsvdUnits),
     config: &BsvdConfig,
     watch: &Watch<'_>,
 ) -> Result<Start, BsvdError> {
@@ -54,7 +54,7 @@ pub(crate) fn start_rank(
         seed: 0,
         ..config.clone()
     };
-    config.schedule.retain(|s| !s.step.is_of_rank());
+    config.moves.retain(|s| s.step != BsvdMove::Switches);
     let mut rng = stream(0, [PILOT, 0, 0, 0]);
     let held_out = || rng.random::<f64>() < HELD_OUT;
     let (kept, cells) = entries.split(held_out, side.clone(), &config)?;

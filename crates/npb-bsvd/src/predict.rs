@@ -1,7 +1,7 @@
 //! Any cell, from the stored draws.
 
 use npb_infer::diagnostics::quantile;
-use npb_infer::parallel;
+use npb_infer::{Interval, parallel};
 use npb_priors::special::{beta_regularized, ln_gamma, ln_phi, log_sum_exp, normal_cdf};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
@@ -33,14 +33,12 @@ pub struct Prediction {
     pub mean: f64,
     /// Posterior standard deviation of the noise-free value.
     pub sd: f64,
-    /// Share of the posterior within the intervals.
-    pub level: f64,
     /// Central interval of the noise-free value.
-    pub interval: (f64, f64),
+    pub interval: Interval,
     /// Standard deviation of a new entry.
     pub predictive_sd: f64,
     /// Central interval of a new entry.
-    pub predictive_interval: (f64, f64),
+    pub predictive_interval: Interval,
 }
 
 /// The posterior of one cell: one latent value for each stored draw (of folded-in rows, several).
@@ -57,9 +55,9 @@ pub struct Prediction {
 /// let model = fit(&ratings, SideInformation::default(), &Cells::default(), &config)?;
 /// let cell = model.cell(0, 0)?;                     // not observed; the truth is 15
 /// assert!((cell.mean() - 15.0).abs() < 1.0);
-/// let (lower, upper) = cell.interval(0.5)?;         // of the noise-free value
-/// let (least, most) = cell.predictive_interval(0.5)?;   // of an entry
-/// assert!(least < lower && upper < most);
+/// let value = cell.interval(0.5)?;                  // of the noise-free value
+/// let entry = cell.predictive_interval(0.5)?;       // of an entry
+/// assert!(entry.lower < value.lower && value.upper < entry.upper);
 /// assert_eq!(cell.values().len(), 50);              // a noise-free value for each stored draw
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -107,10 +105,10 @@ impl<'a> CellPosterior<'a> {
     ///
     /// # Errors
     /// A level that is not between 0 and 1.
-    pub fn interval(&self, level: f64) -> Result<(f64, f64), BsvdError> {
+    pub fn interval(&self, level: f64) -> Result<Interval, BsvdError> {
         check_level(level)?;
         let values = sorted(&self.values());
-        Ok(ends(level, |p| quantile(&values, p)))
+        Ok(Interval::central(level, |p| quantile(&values, p)))
     }
 
     /// Standard deviation of a new entry.
@@ -221,9 +219,9 @@ impl<'a> CellPosterior<'a> {
     ///
     /// # Errors
     /// A level that is not between 0 and 1.
-    pub fn predictive_interval(&self, level: f64) -> Result<(f64, f64), BsvdError> {
+    pub fn predictive_interval(&self, level: f64) -> Result<Interval, BsvdError> {
         check_level(level)?;
-        Ok(ends(level, |p| self.mixture_quantile(p)))
+        Ok(Interval::central(level, |p| self.mixture_quantile(p)))
     }
 
     /// The quantile of a mixture lies between the least and the largest of its parts.
@@ -278,16 +276,11 @@ impl<'a> CellPosterior<'a> {
         Ok(Prediction {
             mean,
             sd,
-            level,
             interval: self.interval(level)?,
             predictive_sd: sd.hypot(self.noise_variance().sqrt()),
             predictive_interval: self.predictive_interval(level)?,
         })
     }
-}
-
-fn ends(level: f64, quantile: impl Fn(f64) -> f64) -> (f64, f64) {
-    (quantile(0.5 - 0.5 * level), quantile(0.5 + 0.5 * level))
 }
 
 impl BsvdFit {

@@ -133,8 +133,6 @@ pub(crate) struct Pass<'a> {
     pub(crate) task: Task,
     /// Draw the coefficients of a row one at a time, not jointly.
     pub(crate) coordinates: bool,
-    /// Regressors that [`Task::Reduce`] keeps.
-    pub(crate) kept: &'a [usize],
     /// h of the noise weights of this side, when it has noise of its own.
     pub(crate) noise_shape: f64,
     /// Seed, chain, sweep and number of the move.
@@ -154,8 +152,6 @@ pub(crate) enum Task {
     Sum,
     /// Write down the fitted latent value of every cell.
     Latents,
-    /// Integrate out all coefficients of each row but those of some regressors, and write down what is left.
-    Reduce,
 }
 
 /// Memory of the blocks that are being worked on; as many parts as there ever were threads at once.
@@ -182,14 +178,19 @@ impl Pool {
 pub(crate) struct Scratch {
     single: Typed<f32>,
     double: Typed<f64>,
-    sums: Vec<f64>,
-    square: Vec<f64>,
-    column: Vec<f64>,
-    x: Vec<f64>,
-    mean: Vec<f64>,
+    solve: Solve,
     prior_precision: Vec<f64>,
     prior_linear: Vec<f64>,
     features: Vec<f32>,
+}
+
+/// Sums of a row, and its coefficients as drawn and on average.
+#[derive(Default)]
+struct Solve {
+    sums: Vec<f64>,
+    column: Vec<f64>,
+    x: Vec<f64>,
+    mean: Vec<f64>,
 }
 
 #[derive(Default)]
@@ -213,18 +214,53 @@ pub(crate) struct Target<'a> {
     pub(crate) means: &'a mut [f32],
     /// Latent values of the cells, written by that task only.
     pub(crate) latents: &'a mut [f32],
-    /// What [`Task::Reduce`] writes: [`reduced_len`] numbers for each row; or empty.
-    pub(crate) reduced: &'a mut [f64],
     /// One for each block.
     pub(crate) sums: &'a mut [ResidualSums],
 }
 
-/// Numbers that say of a row what is left of its regression when all but `kept` regressors are integrated out: `kept x kept` products, then as many linear terms.
-pub(crate) fn reduced_len(kept: usize) -> usize {
-    kept * (kept + 1)
+/// What a pass writes of one row.
+struct RowTarget<'t> {
+    factors: &'t mut [f32],
+    /// One or none.
+    intercept: &'t mut [f32],
+    coefficients: &'t mut [f32],
+    /// Or none.
+    means: &'t mut [f32],
+}
+
+impl RowTarget<'_> {
+    fn read(&self, x: &mut [f64]) {
+        let parts = [&*self.factors, self.intercept, self.coefficients];
+        let known = parts.into_iter().flatten();
+        x.iter_mut()
+            .zip(known)
+            .for_each(|(x, &known)| *x = f64::from(known));
+    }
+
+    fn write(&mut self, x: &[f64]) {
+        let (factors, rest) = x.split_at(self.factors.len());
+        let (intercept, coefficients) = rest.split_at(self.intercept.len());
+        narrow(factors, self.factors);
+        narrow(intercept, self.intercept);
+        narrow(coefficients, self.coefficients);
+    }
 }
 
 impl Target<'_> {
+    fn row(&mut self, n: usize, regressors: &Regressors) -> RowTarget<'_> {
+        let of_row = |width: usize| n * width..(n + 1) * width;
+        let width = regressors.layout().width;
+        RowTarget {
+            factors: &mut self.factors[of_row(regressors.rank)],
+            intercept: &mut self.intercepts[of_row(usize::from(regressors.intercept))],
+            coefficients: &mut self.coefficients[of_row(regressors.features)],
+            means: match self.means.is_empty() {
+                true => &mut [],
+                false => &mut self.means[of_row(width)],
+            },
+        }
+    }
+
     fn split(self, rows: usize, cells: usize, blocks: usize, pass: &Pass<'_>) -> (Self, Self) {
         let r = &pass.regressors;
         let (latents, latents_rest) = self.latents.split_at_mut(cells.min(self.latents.len()));
@@ -241,8 +277,6 @@ impl Target<'_> {
         let (weights, weights_rest) = self.weights.split_at_mut(rows.min(self.weights.len()));
         let means = rows * r.layout().width;
         let (means, means_rest) = self.means.split_at_mut(means.min(self.means.len()));
-        let reduced = rows * reduced_len(pass.kept.len());
-        let (reduced, reduced_rest) = self.reduced.split_at_mut(reduced.min(self.reduced.len()));
         let (sums, sums_rest) = self.sums.split_at_mut(blocks);
         (
             Self {
@@ -252,7 +286,6 @@ impl Target<'_> {
                 weights,
                 means,
                 latents,
-                reduced,
                 sums,
             },
             Self {
@@ -262,7 +295,6 @@ impl Target<'_> {
                 weights: weights_rest,
                 means: means_rest,
                 latents: latents_rest,
-                reduced: reduced_rest,
                 sums: sums_rest,
             },
         )
@@ -360,11 +392,12 @@ impl Pass<'_> {
         typed.residuals.resize(cells, T::default());
         typed.coefficients.clear();
         typed.coefficients.resize(layout.stride, T::default());
-        scratch.sums.resize(layout.sums_len(), 0.0);
-        scratch.column.clear();
-        scratch.column.resize(layout.stride, 0.0);
-        scratch.x.resize(layout.width, 0.0);
-        scratch.mean.resize(layout.width, 0.0);
+        let solve = &mut scratch.solve;
+        solve.sums.resize(layout.sums_len(), 0.0);
+        solve.column.clear();
+        solve.column.resize(layout.stride, 0.0);
+        solve.x.resize(layout.width, 0.0);
+        solve.mean.resize(layout.width, 0.0);
         let q = self.features.map_or(0, Features::n_features);
         scratch.features.resize(q, 0.0);
     }
@@ -403,19 +436,14 @@ impl Pass<'_> {
     fn block<T: Typing>(
         &self,
         rows: &Range<usize>,
-        target: Target<'_>,
+        mut target: Target<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), BsvdError> {
-        let layout = self.regressors.layout();
         let mut typed = T::typed(scratch);
         self.make_room(&mut typed, scratch);
         let first_cell = self.cells.starts[rows.start];
+        let draws = matches!(self.task, Task::Draw | Task::DrawAndSum);
         let mut total = ResidualSums::default();
-        let Regressors {
-            rank,
-            intercept,
-            features,
-        } = self.regressors;
         for (n, i) in rows.clone().enumerate() {
             self.prior_of_row(i, scratch);
             let mut row = Row {
@@ -426,57 +454,16 @@ impl Pass<'_> {
                 range: self.cells.range(i),
                 features: &scratch.features,
                 typed: &mut typed,
-                layout,
+                layout: self.regressors.layout(),
                 weight: target.weights.get(n).map_or(1.0, |&w| f64::from(w)),
             };
-            if self.task == Task::Reduce {
-                let len = reduced_len(self.kept.len());
-                row.reduce(
-                    &mut scratch.sums,
-                    &mut scratch.square,
-                    &mut target.reduced[n * len..(n + 1) * len],
-                )?;
-                continue;
-            }
-            let factors = &mut target.factors[n * rank..(n + 1) * rank];
-            let own = &mut target.intercepts[n * usize::from(intercept)..];
-            let coefficients = &mut target.coefficients[n * features..(n + 1) * features];
-            let draws = matches!(self.task, Task::Draw | Task::DrawAndSum);
-            if !draws || self.coordinates {
-                let x = &mut scratch.x;
-                widen(factors, &mut x[..rank]);
-                if intercept {
-                    x[rank] = f64::from(own[0]);
-                }
-                widen(coefficients, &mut x[rank + usize::from(intercept)..]);
-            }
-            if draws {
-                if self.coordinates {
-                    row.draw_coordinates(&mut scratch.x);
-                } else {
-                    row.draw(
-                        &mut scratch.sums,
-                        &mut scratch.column,
-                        &mut scratch.x,
-                        &mut scratch.mean,
-                    )?;
-                    if !target.means.is_empty() {
-                        let means = &mut target.means[n * layout.width..(n + 1) * layout.width];
-                        narrow(&scratch.mean, means);
-                    }
-                }
-                let x = &scratch.x;
-                narrow(&x[..rank], factors);
-                if intercept {
-                    own[0] = x[rank] as f32;
-                }
-                narrow(&x[rank + usize::from(intercept)..], coefficients);
-            }
+            let solve = &mut scratch.solve;
+            row.coefficients(draws, solve, target.row(n, &self.regressors))?;
             match self.task {
                 Task::Draw => {}
                 Task::DrawAndSum | Task::Sum => {
                     let mut own = ResidualSums::default();
-                    row.residuals(&scratch.x, |cells, residuals| {
+                    row.residuals(&solve.x, |cells, residuals| {
                         self.add_residuals(cells, residuals, &mut own);
                     });
                     let weight = target.weights.get_mut(n);
@@ -488,11 +475,10 @@ impl Pass<'_> {
                     })?;
                     total.add(&own, weight);
                 }
-                Task::Latents => row.residuals(&scratch.x, |cells, residuals| {
+                Task::Latents => row.residuals(&solve.x, |cells, residuals| {
                     let out = &mut target.latents[cells.start - first_cell..];
                     self.latents_of(residuals, &self.cells.others[cells], out);
                 }),
-                Task::Reduce => {}
             }
         }
         target.sums[0] = total;
@@ -518,12 +504,6 @@ const NOISE_OF_SIDE: u64 = 100;
 /// Far beyond what data could ask for; products of two stay within single precision.
 const LEAST_WEIGHT: f32 = 1e-12;
 const MOST_WEIGHT: f32 = 1e12;
-
-fn widen(from: &[f32], to: &mut [f64]) {
-    to.iter_mut()
-        .zip(from)
-        .for_each(|(to, &x)| *to = f64::from(x));
-}
 
 fn narrow(from: &[f64], to: &mut [f32]) {
     to.iter_mut().zip(from).for_each(|(to, &x)| *to = x as f32);
@@ -571,14 +551,37 @@ struct Row<'a, 'p, T> {
 }
 
 impl<T: Real> Row<'_, '_, T> {
-    /// Draws the coefficients into `x`, and writes down what they are on average.
-    fn draw(
+    /// The coefficients into `solve.x`: as they are, or drawn, which then are written to the target.
+    fn coefficients(
         &mut self,
-        sums: &mut [f64],
-        column: &mut [f64],
-        x: &mut [f64],
-        mean: &mut [f64],
+        draws: bool,
+        solve: &mut Solve,
+        mut target: RowTarget<'_>,
     ) -> Result<(), BsvdError> {
+        if !draws || self.pass.coordinates {
+            target.read(&mut solve.x);
+        }
+        if !draws {
+            return Ok(());
+        }
+        if self.pass.coordinates {
+            self.draw_coordinates(&mut solve.x);
+        } else {
+            self.draw(solve)?;
+            narrow(&solve.mean, target.means);
+        }
+        target.write(&solve.x);
+        Ok(())
+    }
+
+    /// Draws the coefficients, and writes down what they are on average.
+    fn draw(&mut self, solve: &mut Solve) -> Result<(), BsvdError> {
+        let Solve {
+            sums,
+            column,
+            x,
+            mean,
+        } = solve;
         self.sum(sums);
         let pass = self.pass;
         let Layout { width, stride } = self.layout;
@@ -606,74 +609,6 @@ impl<T: Real> Row<'_, '_, T> {
                 value: bad.value,
             },
         )
-    }
-
-    /// Integrates out the coefficients of all regressors but the kept ones. What is left says of these, `u`, as much as a Gaussian likelihood
-    /// `exp(l'u - u'T u / 2)`: T, then l, into `out`. `square`: scratch.
-    fn reduce(
-        &mut self,
-        sums: &mut [f64],
-        square: &mut Vec<f64>,
-        out: &mut [f64],
-    ) -> Result<(), BsvdError> {
-        self.sum(sums);
-        let Layout { width, stride } = self.layout;
-        let noise_precision = self.pass.noise_precision * self.weight;
-        let kept = self.pass.kept;
-        let gone = width - kept.len();
-        let order = (0..width).filter(|r| !kept.contains(r));
-        let order: Vec<usize> = order.chain(kept.iter().copied()).collect();
-        let (products, linear) = out.split_at_mut(kept.len() * kept.len());
-        // Row by row of a Cholesky factor, the linear term as its last row, up to the columns of what goes.
-        square.clear();
-        square.resize((width + 1) * gone, 0.0);
-        for a in 0..=width {
-            let (before, own) = square.split_at_mut(a * gone);
-            for b in 0..=a.min(width - 1) {
-                let mut value = if a == width {
-                    let prior = if b < gone {
-                        self.prior_linear[order[b]]
-                    } else {
-                        0.0
-                    };
-                    noise_precision * sums[width * stride + order[b]] + prior
-                } else {
-                    let (high, low) = (order[a].max(order[b]), order[a].min(order[b]));
-                    noise_precision * sums[high * stride + low]
-                };
-                if a == b && a < gone {
-                    value += self.prior_precision[order[a]];
-                }
-                let with = if a == b {
-                    &own[..gone]
-                } else {
-                    &before[b * gone..][..gone]
-                };
-                let done = own[..b.min(gone)].iter().zip(with);
-                value -= done.map(|(x, y)| x * y).sum::<f64>();
-                if b >= gone {
-                    if a == width {
-                        linear[b - gone] = value;
-                    } else {
-                        products[(a - gone) * kept.len() + b - gone] = value;
-                        products[(b - gone) * kept.len() + a - gone] = value;
-                    }
-                } else if a != b {
-                    own[b] = value / before[b * gone + b];
-                } else if value > 0.0 {
-                    own[b] = value.sqrt();
-                } else {
-                    return Err(BsvdError::Numerical {
-                        sweep: self.pass.key.1[1],
-                        block: self.pass.block_name,
-                        item: self.index,
-                        pivot: a,
-                        value,
-                    });
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Draws the coefficients one after the other, each given the others, from `x` on; what is left of the response is kept up to date.

@@ -4,7 +4,7 @@ use npb_infer::Watch;
 use npb_infer::storage::fingerprint;
 
 use crate::chains::run;
-use crate::config::Units;
+use crate::config::BsvdUnits;
 use crate::fit::BsvdFit;
 use crate::pilot::{Start, start_rank};
 use crate::{BsvdConfig, BsvdError, Cells, Entries, SideInformation};
@@ -89,7 +89,7 @@ pub fn fit_watched(
     let mut config = config.clone();
     if config.finds_start() {
         let (centre, scale) = data.units();
-        let units = Units::Given { centre, scale };
+        let units = BsvdUnits::Given { centre, scale };
         match start_rank(entries, (&data.side, units), &config, watch)? {
             Start::At(rank) => config.candidates = rank,
             Start::Stopped(fit) => return Ok(*fit),

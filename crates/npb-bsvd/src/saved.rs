@@ -8,7 +8,7 @@ use crate::side::Side;
 use crate::{BsvdError, Features};
 
 impl Saved for BsvdFit {
-    const MODEL: &'static str = "npb-bsvd/fit";
+    const MODEL: &'static str = "npb-bsvd/fit/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     type Content = Self;
     type Error = BsvdError;

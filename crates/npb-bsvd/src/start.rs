@@ -38,11 +38,7 @@ pub(crate) fn start(data: &BsvdData, config: &BsvdConfig) -> BsvdState {
         ..SideState::default()
     };
     let mut state = BsvdState {
-        candidates: if config.has_births() {
-            config.max_candidates
-        } else {
-            config.candidates
-        },
+        candidates: config.candidates,
         scales: Vec::new(),
         scale_precision: start_scale(data, config.candidates).powi(-2),
         noise_precision: if config.likelihood.is_probit() {

@@ -179,7 +179,7 @@ impl BsvdState {
 /// Cells whose values are watched by the trial of ways to draw rows.
 pub(crate) const WATCHED: usize = 32;
 
-/// What was seen of the two ways of drawing rows. Part of the state, so that a run that goes on later decides alike.
+/// What was seen of the two ways of drawing rows. DrawTable of the state, so that a run that goes on later decides alike.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {

@@ -1,5 +1,6 @@
 //! Numbers that stand for many draws.
 
+use npb_infer::Interval;
 use npb_infer::diagnostics::quantile;
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +14,8 @@ pub struct Summary {
     pub mean: f64,
     /// Posterior standard deviation.
     pub sd: f64,
-    /// Lower end of the central interval.
-    pub lower: f64,
-    /// Upper end of the central interval.
-    pub upper: f64,
+    /// Central interval.
+    pub interval: Interval,
 }
 
 impl Summary {
@@ -27,8 +26,7 @@ impl Summary {
         Self {
             mean,
             sd,
-            lower: quantile(&sorted, 0.5 - 0.5 * level),
-            upper: quantile(&sorted, 0.5 + 0.5 * level),
+            interval: Interval::central(level, |p| quantile(&sorted, p)),
         }
     }
 }

@@ -17,7 +17,7 @@ pub use learned::LearnedBase;
 use crate::kernel::Content;
 use crate::{BaseConfig, HbrecError, LikeMatrix};
 
-/// Learns the base distribution in one call; [`BaseEm`] does it step by step.
+/// Learns the base distribution in one call; [`BaseEm`] does it step by step. `seed` is that of the start.
 ///
 /// Cost of an iteration: `n (Q^2 + R Q)` multiply-adds for n ratings, Q = rank + content + 1. Memory: 8 Q^2 bytes a user.
 ///
@@ -27,21 +27,22 @@ pub fn learn_base(
     likes: &LikeMatrix,
     content: Option<&Content>,
     config: &BaseConfig,
+    seed: u64,
 ) -> Result<LearnedBase, HbrecError> {
     let watch = Watch::none();
     let mut part = watch.part("base", 1.0);
     let memory = Checkpoint::in_memory([None]);
-    learn_base_watched((likes, content), config, &mut part, &memory)
+    learn_base_watched((likes, content), (config, seed), &mut part, &memory)
 }
 
 /// From where the checkpoint left it.
 pub(crate) fn learn_base_watched(
     (likes, content): (&LikeMatrix, Option<&Content>),
-    config: &BaseConfig,
+    (config, seed): (&BaseConfig, u64),
     part: &mut Part<'_, '_>,
     checkpoint: &Checkpoint<VbRun<BaseState>>,
 ) -> Result<LearnedBase, HbrecError> {
-    let begin = |reached| BaseEm::begin(likes, content, config, reached);
+    let begin = |reached| BaseEm::begin((likes, content), (config, seed), reached);
     let (em, outcome) = maximise(&config.limits, "elbo", part, (checkpoint, 0), begin)?;
     em.finish(outcome.trace, outcome.stop)
 }

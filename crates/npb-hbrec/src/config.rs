@@ -17,8 +17,6 @@ pub struct BaseConfig {
     pub content_tastes: bool,
     /// When to stop.
     pub limits: VbLimits,
-    /// Seed of the start.
-    pub seed: u64,
 }
 
 impl Default for BaseConfig {
@@ -32,7 +30,6 @@ impl Default for BaseConfig {
                 max_iterations: 5,
                 tolerance: 1e-5,
             },
-            seed: 0,
         }
     }
 }
@@ -54,7 +51,7 @@ impl BaseConfig {
 /// The weight of the active user's own model in (14) of T.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Concentration {
+pub enum DpConcentration {
     /// tau, not negative: 0 is hybrid 2 of T; infinity is every user alone.
     Given(f64),
     /// The maximum of the users' likelihood, each with its own atom left out.
@@ -68,7 +65,7 @@ pub struct WeightsConfig {
     /// Which point of a user's posterior is its atom.
     pub atoms: AtomRule,
     /// The weight of the own model.
-    pub tau: Concentration,
+    pub tau: DpConcentration,
     /// Whether the weights of atoms are fitted; otherwise all are 1 (the one-step form).
     pub fitted: bool,
     /// When to stop: relative change of J.
@@ -80,7 +77,7 @@ impl Default for WeightsConfig {
     fn default() -> Self {
         Self {
             atoms: AtomRule::Mean,
-            tau: Concentration::Inferred,
+            tau: DpConcentration::Inferred,
             fitted: true,
             limits: VbLimits {
                 max_iterations: 200,
@@ -94,7 +91,7 @@ impl WeightsConfig {
     /// # Errors
     /// The first field that is out of range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
-        if let Concentration::Given(tau) = self.tau
+        if let DpConcentration::Given(tau) = self.tau
             && (tau.is_nan() || tau < 0.0)
         {
             return Err(OutOfRange::new("tau", tau, "0 or more"));
@@ -150,7 +147,7 @@ impl HbrecConfig {
             identity: 0.0,
             weights: WeightsConfig {
                 atoms: AtomRule::Map,
-                tau: Concentration::Given(1.0),
+                tau: DpConcentration::Given(1.0),
                 ..WeightsConfig::default()
             },
             ..Self::default()
@@ -213,7 +210,7 @@ impl GroupedConfig {
 /// One move of the sampler of the infinite model; each leaves the posterior as it is (`docs/hbrec.md#gibbs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GibbsMove {
+pub enum DpMove {
     /// Escobar: each user in turn takes the parameter of another, with probability `n_k P(D_j | theta_k)`, or a draw from its own posterior, with
     /// probability `tau P(D_j)`. Conjugate models only.
     Escobar,
@@ -237,9 +234,9 @@ pub enum GibbsMove {
 /// Settings of the samplers of the infinite model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct GibbsConfig {
+pub struct DpGibbsConfig {
     /// Moves of a sweep, in order.
-    pub schedule: Vec<GibbsMove>,
+    pub moves: Vec<DpMove>,
     /// Prior of tau; its mean is where chains start.
     pub concentration: GammaPrior,
     /// Number of chains.
@@ -252,16 +249,16 @@ pub struct GibbsConfig {
     pub seed: u64,
 }
 
-impl Default for GibbsConfig {
+impl Default for DpGibbsConfig {
     /// Algorithm 8 with 3 candidates, blocked, parameters, concentration `Gamma(1, 1/5)`; 2 chains of 200 + 400 sweeps, 100 draws stored.
     fn default() -> Self {
         Self {
-            schedule: vec![
-                GibbsMove::Auxiliary { components: 3 },
-                GibbsMove::Parameters,
-                GibbsMove::Blocked,
-                GibbsMove::Parameters,
-                GibbsMove::Concentration,
+            moves: vec![
+                DpMove::Auxiliary { components: 3 },
+                DpMove::Parameters,
+                DpMove::Blocked,
+                DpMove::Parameters,
+                DpMove::Concentration,
             ],
             concentration: GammaPrior {
                 shape: 1.0,
@@ -282,16 +279,16 @@ impl Default for GibbsConfig {
 /// Candidates of algorithm 8 are drawn anew for each user.
 const MOST_COMPONENTS: usize = 1000;
 
-impl GibbsConfig {
+impl DpGibbsConfig {
     /// # Errors
     /// The first field that is out of range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
-        if self.schedule.is_empty() {
-            return Err(OutOfRange::new("schedule", "[]", "at least one move"));
+        if self.moves.is_empty() {
+            return Err(OutOfRange::new("moves", "[]", "at least one move"));
         }
-        for scheduled in &self.schedule {
-            if let GibbsMove::Auxiliary { components } = scheduled {
-                up_to("schedule.components", *components, MOST_COMPONENTS)?;
+        for scheduled in &self.moves {
+            if let DpMove::Auxiliary { components } = scheduled {
+                up_to("moves.components", *components, MOST_COMPONENTS)?;
             }
         }
         gamma("concentration", self.concentration)?;

@@ -13,7 +13,7 @@ pub use mixture::{ActiveUser, Mixture};
 pub(crate) use mixture::{check_weights, without_own};
 pub use table::LikelihoodTable;
 
-use crate::{Concentration, HbrecError, WeightsConfig};
+use crate::{DpConcentration, HbrecError, WeightsConfig};
 
 /// Users are summed in blocks of so many, in order.
 const BLOCK: usize = 64;
@@ -184,8 +184,8 @@ pub(crate) fn learn_weights_watched(
         let _ = part.report(0, 1.0, &[], &[]);
     }
     weights.tau = match config.tau {
-        Concentration::Given(tau) => tau,
-        Concentration::Inferred => infer_tau(table, &weights, ln_evidence)?,
+        DpConcentration::Given(tau) => tau,
+        DpConcentration::Inferred => infer_tau(table, &weights, ln_evidence)?,
     };
     Ok(weights)
 }

@@ -16,14 +16,14 @@ use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
 use crate::users::ln_of_number;
 use crate::{
-    BaseDistribution, Concentration, Content, HbrecConfig, HbrecError, ItemAtom, KernelScales,
+    BaseDistribution, Content, DpConcentration, HbrecConfig, HbrecError, ItemAtom, KernelScales,
     LearnedBase, LikeMatrix, Likes, ProbitItems, ProbitPosterior, UserModel, Weights,
 };
 pub use contents::Contents as HbrecContents;
 use contents::{Contents, FittedBase};
 use left_out::CHOICE;
 
-const MODEL: &str = "hbrec/items";
+const MODEL: &str = "npb-hbrec/items";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The two scales of the standard base are learned from at most so many users, and so many ratings of each: each of some forty evidences costs a fit of
 /// each.
@@ -112,7 +112,7 @@ pub fn fit_watched(
 /// Whether tau is inferred from users left out of the base: one that is learned from all of them makes their evidence too good.
 fn infers_tau(config: &HbrecConfig, n_users: usize) -> bool {
     let learned = matches!(config.base, BaseDistribution::Learned(_));
-    learned && config.weights.tau == Concentration::Inferred && n_users <= MOST_CACHED
+    learned && config.weights.tau == DpConcentration::Inferred && n_users <= MOST_CACHED
 }
 
 /// At most `most` ratings of each user, chosen at random.
@@ -158,7 +158,12 @@ fn base(
     };
     let key = fingerprint(&(config, likes.n_items(), likes.users(), content))?;
     let checkpoint = watch.checkpoint(MODEL, VERSION, key, 1)?;
-    let learned = learn_base_watched((likes, content), base, &mut part, &checkpoint)?;
+    let learned = learn_base_watched(
+        (likes, content),
+        (base, config.seed),
+        &mut part,
+        &checkpoint,
+    )?;
     Ok(FittedBase::Learned(learned))
 }
 
@@ -174,13 +179,13 @@ fn weights(
     let n = likes.n_users();
     let mut part = watch.part("weights", 0.2);
     let mut settings = config.weights;
-    if settings.tau == Concentration::Inferred && (infers_tau(config, n) || table.is_none()) {
-        settings.tau = Concentration::Given(n as f64);
+    if settings.tau == DpConcentration::Inferred && (infers_tau(config, n) || table.is_none()) {
+        settings.tau = DpConcentration::Given(n as f64);
     }
     let Some(table) = table else {
         let tau = match settings.tau {
-            Concentration::Given(tau) => tau,
-            Concentration::Inferred => n as f64,
+            DpConcentration::Given(tau) => tau,
+            DpConcentration::Inferred => n as f64,
         };
         let _ = part.report(1, 1.0, &[], &[]);
         return Ok(Weights {
@@ -380,7 +385,7 @@ impl HbrecFit {
     /// # Errors
     /// tau negative or not a number.
     pub fn with_tau(mut self, tau: f64) -> Result<Self, HbrecError> {
-        self.content.config.weights.tau = Concentration::Given(tau);
+        self.content.config.weights.tau = DpConcentration::Given(tau);
         self.content.config.validate()?;
         self.content.weights.tau = tau;
         Ok(self)

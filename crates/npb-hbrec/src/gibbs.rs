@@ -7,38 +7,38 @@ use npb_infer::parallel;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::stream;
 
-pub use fit::{Clusters, GibbsChain, GibbsFit, fit_gibbs, fit_gibbs_watched};
+pub use fit::{Clusters, DpChain, DpGibbsFit, fit_gibbs, fit_gibbs_watched};
 
-use crate::{GibbsConfig, GibbsModel, GibbsMove, GibbsState, HbrecError};
+use crate::{DpGibbsConfig, DpMove, DpState, GibbsModel, HbrecError};
 
 const START: u64 = u64::MAX;
 
 /// A chain of the infinite model, to be driven sweep by sweep.
 ///
 /// ```
-/// use npb_hbrec::{BernoulliItems, GibbsConfig, GibbsSampler, Likes};
+/// use npb_hbrec::{BernoulliItems, DpGibbsConfig, DpSampler, Likes};
 /// let model = BernoulliItems::new(vec![[0.5, 0.5]; 8])?;
 /// let user = |u: usize| Likes::new(8, &(0..8).map(|i| (i, u % 2 == 0)).collect::<Vec<_>>());
 /// let users = (0..10).map(user).collect::<Result<Vec<_>, _>>()?;
 /// let data: Vec<&Likes> = users.iter().collect();
-/// let mut sampler = GibbsSampler::new(&model, &data, &GibbsConfig::default(), 0)?;
+/// let mut sampler = DpSampler::new(&model, &data, &DpGibbsConfig::default(), 0)?;
 /// (0..50).try_for_each(|_| sampler.sweep())?;
 /// assert_eq!(sampler.state().parameters.len(), 2);
 /// # Ok::<(), npb_hbrec::HbrecError>(())
 /// ```
 #[derive(Debug)]
-pub struct GibbsSampler<'d, U: GibbsModel> {
+pub struct DpSampler<'d, U: GibbsModel> {
     model: &'d U,
     data: &'d [&'d U::Data],
-    config: GibbsConfig,
+    config: DpGibbsConfig,
     chain: u64,
     sweep: u64,
-    state: GibbsState<U::Parameter>,
-    /// Posterior of each user alone; for [`GibbsMove::Escobar`] and [`GibbsMove::Collapsed`] only.
+    state: DpState<U::Parameter>,
+    /// Posterior of each user alone; for [`DpMove::Escobar`] and [`DpMove::Collapsed`] only.
     alone: Vec<U::Posterior>,
 }
 
-impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
+impl<'d, U: GibbsModel> DpSampler<'d, U> {
     /// Starts with every user in a cluster of its own.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
     pub fn new(
         model: &'d U,
         data: &'d [&'d U::Data],
-        config: &GibbsConfig,
+        config: &DpGibbsConfig,
         chain: u64,
     ) -> Result<Self, HbrecError> {
         config.validate()?;
@@ -61,7 +61,7 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
         };
         let parameters: Result<Vec<_>, HbrecError> =
             parallel::try_map(data.iter().enumerate(), start);
-        let state = GibbsState {
+        let state = DpState {
             labels: (0..data.len() as u32).collect(),
             parameters: parameters?,
             concentration: config.concentration.shape / config.concentration.rate,
@@ -76,9 +76,9 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
     pub fn resume(
         model: &'d U,
         data: &'d [&'d U::Data],
-        config: &GibbsConfig,
+        config: &DpGibbsConfig,
         chain: u64,
-        state: GibbsState<U::Parameter>,
+        state: DpState<U::Parameter>,
         sweep: u64,
     ) -> Result<Self, HbrecError> {
         config.validate()?;
@@ -89,8 +89,8 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
             });
         }
         let mut alone = Vec::new();
-        let conjugate = |m: &&GibbsMove| matches!(m, GibbsMove::Escobar | GibbsMove::Collapsed);
-        if let Some(needs) = config.schedule.iter().find(conjugate) {
+        let conjugate = |m: &&DpMove| matches!(m, DpMove::Escobar | DpMove::Collapsed);
+        if let Some(needs) = config.moves.iter().find(conjugate) {
             let fits: Result<Vec<_>, HbrecError> = parallel::try_map(data, |d| model.fit(d));
             alone = fits?;
             let rng = &mut stream(config.seed, [chain, 0, START, START]);
@@ -99,7 +99,7 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
                 .is_some_and(|p| model.draw_exact(p, rng).is_none())
             {
                 let rule = "without this move, which needs a conjugate model: use Auxiliary";
-                return Err(OutOfRange::new("schedule", format!("{needs:?}"), rule).into());
+                return Err(OutOfRange::new("moves", format!("{needs:?}"), rule).into());
             }
         }
         Ok(Self {
@@ -114,7 +114,7 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
     }
 
     /// The present draw.
-    pub fn state(&self) -> &GibbsState<U::Parameter> {
+    pub fn state(&self) -> &DpState<U::Parameter> {
         &self.state
     }
 
@@ -123,13 +123,13 @@ impl<'d, U: GibbsModel> GibbsSampler<'d, U> {
         self.sweep
     }
 
-    /// Makes the moves of the schedule.
+    /// Makes the moves of a sweep.
     ///
     /// # Errors
     /// Numerical trouble in a redraw, with sweep and cluster.
     pub fn sweep(&mut self) -> Result<(), HbrecError> {
         self.sweep += 1;
-        for (place, scheduled) in (0..).zip(self.config.schedule.clone()) {
+        for (place, scheduled) in (0..).zip(self.config.moves.clone()) {
             self.apply(scheduled, place)?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use npb_infer::parallel;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::Checkpoint;
-use npb_infer::{Stop, VbOutcome, VbReport, Watch, stream};
+use npb_infer::{Interval, Stop, VbOutcome, VbReport, Watch, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::special::{normal_cdf, normal_quantile};
 use rand::seq::SliceRandom;
@@ -19,11 +19,11 @@ use draws::{averaged, draw_bases};
 use crate::base::learn_gaussian_watched;
 use crate::em::infer_tau;
 use crate::{
-    ActiveUser, AtomRule, Concentration, GaussianPrior, GaussianTask, GibbsModel, GroupedConfig,
+    ActiveUser, AtomRule, DpConcentration, GaussianPrior, GaussianTask, GibbsModel, GroupedConfig,
     HbrecError, LikelihoodTable, Mixture, ProbitTask, Task, TaskAtom, UserModel,
 };
 
-const MODEL: &str = "hbrec/groups";
+const MODEL: &str = "npb-hbrec/groups";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Of random choices of groups.
 const CHOICE: u64 = 31;
@@ -109,27 +109,9 @@ pub fn fit_groups_watched(
     watch: &Watch<'_>,
 ) -> Result<GroupedFit, HbrecError> {
     config.validate()?;
-    if labels.n_classes() != 2 {
-        return Err(size("classes of the labels", labels.n_classes(), 2));
-    }
-    let n_rows = table.n_rows();
-    if groups.n_rows() != n_rows {
-        return Err(size("groups of rows", groups.n_rows(), n_rows));
-    }
-    check_complete(table)?;
-    let scale = Standardiser::fit(table);
-    let rows = Rows::new(&scale, table, labels)?;
-    let of_row = groups.all_codes()?;
-    let of_group = |group: usize| rows.task((0..n_rows).filter(|&i| of_row[i] == group));
-    let tasks = (0..groups.n_classes()).map(of_group);
-    let tasks: Vec<Task<bool>> = tasks.collect::<Result<_, _>>()?;
-    if let Some(empty) = tasks.iter().position(Task::is_empty) {
-        return Err(HbrecError::State {
-            what: format!("group {:?} has no row", groups.classes()[empty]),
-        });
-    }
+    let (scale, tasks) = tasks_of(table, labels, groups)?;
     let data: Vec<&Task<bool>> = tasks.iter().collect();
-    let infers_tau = config.weights.tau == Concentration::Inferred && data.len() > 1;
+    let infers_tau = config.weights.tau == DpConcentration::Inferred && data.len() > 1;
     let share = if infers_tau { 0.3 } else { 0.6 };
     let (model, mut outcome) = base(&data, config, share, watch)?;
     let mut part = watch.part("draws of the base", 0.1);
@@ -139,8 +121,8 @@ pub fn fit_groups_watched(
         false => draw_bases(&model, &drawn_to, &data, config.seed, &mut part)?,
     };
     let mut settings = config.weights;
-    if settings.tau == Concentration::Inferred {
-        settings.tau = Concentration::Given(data.len() as f64);
+    if settings.tau == DpConcentration::Inferred {
+        settings.tau = DpConcentration::Given(data.len() as f64);
     }
     let mut part = watch.part("weights", 0.2);
     let mut mixture = Mixture::learn_watched(model, &data, &settings, &mut part)?;
@@ -165,6 +147,34 @@ pub fn fit_groups_watched(
         names: groups.classes().to_vec(),
         groups: posteriors,
     })
+}
+
+/// The rows of each group in standard units.
+fn tasks_of(
+    table: &Table,
+    labels: &Labels,
+    groups: &Labels,
+) -> Result<(Standardiser, Vec<Task<bool>>), HbrecError> {
+    if labels.n_classes() != 2 {
+        return Err(size("classes of the labels", labels.n_classes(), 2));
+    }
+    let n_rows = table.n_rows();
+    if groups.n_rows() != n_rows {
+        return Err(size("groups of rows", groups.n_rows(), n_rows));
+    }
+    check_complete(table)?;
+    let scale = Standardiser::fit(table);
+    let rows = Rows::new(&scale, table, labels)?;
+    let of_row = groups.all_codes()?;
+    let of_group = |group: usize| rows.task((0..n_rows).filter(|&i| of_row[i] == group));
+    let tasks = (0..groups.n_classes()).map(of_group);
+    let tasks: Vec<Task<bool>> = tasks.collect::<Result<_, _>>()?;
+    if let Some(empty) = tasks.iter().position(Task::is_empty) {
+        return Err(HbrecError::State {
+            what: format!("group {:?} has no row", groups.classes()[empty]),
+        });
+    }
+    Ok((scale, tasks))
 }
 
 fn size(what: &'static str, found: usize, expected: usize) -> HbrecError {
@@ -470,7 +480,7 @@ impl GroupedFit {
         })
     }
 
-    /// Central intervals that hold `level` of what is believed of the probability of the second class: lower and upper ends.
+    /// Central intervals that hold `level` of what is believed of the probability of the second class.
     ///
     /// # Errors
     /// As [`predict`](Self::predict); a level that is not between 0 and 1.
@@ -479,12 +489,12 @@ impl GroupedFit {
         group: &ActiveUser<TaskAtom>,
         table: &Table,
         level: f64,
-    ) -> Result<Vec<[f64; 2]>, HbrecError> {
+    ) -> Result<Vec<Interval>, HbrecError> {
         if !(level > 0.0 && level < 1.0) {
             return Err(OutOfRange::new("level", level, "between 0 and 1 (both excluded)").into());
         }
         self.ask(group, table, |parts| {
-            [0.5 - 0.5 * level, 0.5 + 0.5 * level].map(|p| normal_cdf(quantile(parts, p)))
+            Interval::central(level, |p| normal_cdf(quantile(parts, p)))
         })
     }
 
@@ -577,7 +587,7 @@ mod tests {
             learned.unwrap().0
         };
         let settings = crate::WeightsConfig {
-            tau: Concentration::Given(GROUPS as f64),
+            tau: DpConcentration::Given(GROUPS as f64),
             ..config.weights
         };
         let mixture = Mixture::learn(learned(&data), &data, &settings).unwrap();

@@ -238,20 +238,53 @@ fn best_step<T>(try_share: impl Fn(f64) -> Option<T>) -> Option<T> {
     (0..30).find_map(|halvings| try_share(0.5_f64.powi(halvings)))
 }
 
-/// The same in terms of utilities, `f = offset + K alpha`, `w = A' alpha` (Rasmussen and Williams 2006, algorithm 3.1).
-fn fit_woodbury(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite> {
-    let (n, q) = (data.len(), data.width);
-    let mut kernel = vec![0.0; n * n];
+/// `A A'`, both triangles.
+fn products_of_rows(data: &Observations<'_>) -> Vec<f64> {
+    let n = data.len();
+    let mut products = vec![0.0; n * n];
     for j in 0..n {
         for i in 0..=j {
             let value = dot(data.row(i), data.row(j));
-            kernel[j * n + i] = value;
-            kernel[i * n + j] = value;
+            products[j * n + i] = value;
+            products[i * n + j] = value;
         }
     }
+    products
+}
+
+/// The approximation at `alpha`, given the roots of the curvatures and the factor of `I + W^(1/2) A A' W^(1/2)` there.
+fn of_utilities(
+    data: &Observations<'_>,
+    (alpha, roots): (&[f64], &[f64]),
+    objective: f64,
+    factor: Cholesky,
+) -> Laplace {
+    let mut rows = data.rows.to_vec();
+    let by_row = rows.chunks_exact_mut(data.width.max(1)).zip(roots);
+    by_row.for_each(|(row, root)| row.iter_mut().for_each(|x| *x *= root));
+    let mut mode = vec![0.0; data.width];
+    for (i, a) in alpha.iter().enumerate() {
+        let terms = mode.iter_mut().zip(data.row(i));
+        terms.for_each(|(w, x)| *w += a * x);
+    }
+    Laplace {
+        ln_evidence: objective - 0.5 * factor.ln_det(),
+        mode,
+        spread: Spread::Woodbury { rows, factor },
+    }
+}
+
+/// The same in terms of utilities, `f = offset + K alpha`, `w = A' alpha` (Rasmussen and Williams 2006, algorithm 3.1).
+fn fit_woodbury(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite> {
+    let n = data.len();
+    let kernel = products_of_rows(data);
     let times_kernel = |x: &[f64]| -> Vec<f64> {
         let columns = kernel.chunks_exact(n.max(1));
         columns.map(|column| dot(column, x)).collect()
+    };
+    let at = |deviations: &[f64]| -> Vec<f64> {
+        let pairs = deviations.iter().zip(data.offsets);
+        pairs.map(|(d, offset)| d + offset).collect()
     };
     let mut alpha = vec![0.0; n];
     let mut deviations = vec![0.0; n];
@@ -259,10 +292,6 @@ fn fit_woodbury(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite>
     let mut factor = Cholesky::default();
     let mut matrix = vec![0.0; n * n];
     for step_number in 0..=MAX_STEPS {
-        let at = |deviations: &[f64]| -> Vec<f64> {
-            let pairs = deviations.iter().zip(data.offsets);
-            pairs.map(|(d, offset)| d + offset).collect()
-        };
         let fitted = data.terms(&at(&deviations), &mut slopes, &mut curvatures);
         let objective = fitted - 0.5 * dot(&alpha, &deviations);
         let roots: Vec<f64> = curvatures.iter().map(|w| w.sqrt()).collect();
@@ -300,21 +329,7 @@ fn fit_woodbury(data: &Observations<'_>) -> Result<Laplace, NotPositiveDefinite>
             })
             .flatten();
         let Some((a, d)) = moved else {
-            let mut rows = data.rows.to_vec();
-            let by_row = rows.chunks_exact_mut(q.max(1)).zip(&roots);
-            by_row.for_each(|(row, root)| row.iter_mut().for_each(|x| *x *= root));
-            let mut mode = vec![0.0; q];
-            for (i, a) in alpha.iter().enumerate() {
-                mode.iter_mut()
-                    .zip(data.row(i))
-                    .for_each(|(w, x)| *w += a * x);
-            }
-            let ln_evidence = objective - 0.5 * factor.ln_det();
-            return Ok(Laplace {
-                mode,
-                spread: Spread::Woodbury { rows, factor },
-                ln_evidence,
-            });
+            return Ok(of_utilities(data, (&alpha, &roots), objective, factor));
         };
         (alpha, deviations) = (a, d);
     }

@@ -48,10 +48,10 @@
 //! | base distributions | [`learn_base`], [`BaseEm`], [`LearnedBase`], [`ItemPrior`]; [`learn_gaussian`], [`GaussianPrior`] |
 //! | kernel of content, its scales | [`Content`], [`ContentKernel`], [`KernelScales`], [`learn_scales`] |
 //! | classes of rows of many groups | [`fit_groups`], [`fit_groups_watched`], [`GroupedFit`], [`GroupedConfig`] |
-//! | point masses for any user model | [`Mixture`], [`ActiveUser`], [`AtomRule`], [`Weights`], [`WeightsConfig`], [`Concentration`] |
+//! | point masses for any user model | [`Mixture`], [`ActiveUser`], [`AtomRule`], [`Weights`], [`WeightsConfig`], [`DpConcentration`] |
 //! | their weights, step by step | [`WeightsEm`], [`LikelihoodTable`], [`learn_weights`], [`infer_tau`], [`AtomTable`] |
 //! | finite model | [`FiniteEm`], [`FiniteSampler`] |
-//! | infinite model by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`GibbsConfig`], [`GibbsMove`], [`GibbsSampler`], [`GibbsState`], [`Clusters`] |
+//! | infinite model by Gibbs sampling | [`fit_gibbs`], [`DpGibbsFit`], [`DpGibbsConfig`], [`DpMove`], [`DpSampler`], [`DpState`], [`Clusters`] |
 //! | recommend: lists, how sure, why, explore | [`Recommender`], [`RecommenderConfig`], [`Filter`], [`Profile`], [`Recommendation`], [`Chance`], [`Reasons`], [`Because`] |
 //! | errors | [`HbrecError`] |
 
@@ -78,14 +78,14 @@ mod users;
 pub use atoms::AtomTable;
 pub use base::{BaseEm, BaseUpdate, LearnedBase, learn_base, learn_gaussian};
 pub use config::{
-    BaseConfig, BaseDistribution, Concentration, GibbsConfig, GibbsMove, GroupedConfig,
+    BaseConfig, BaseDistribution, DpConcentration, DpGibbsConfig, DpMove, GroupedConfig,
     HbrecConfig, WeightsConfig,
 };
 pub use em::{ActiveUser, LikelihoodTable, Mixture, Weights, WeightsEm, infer_tau, learn_weights};
 pub use error::HbrecError;
 pub use finite::{FiniteEm, FiniteSampler};
 pub use fit::{HbrecContents, HbrecFit, HbrecUser, fit, fit_watched};
-pub use gibbs::{Clusters, GibbsChain, GibbsFit, GibbsSampler, fit_gibbs, fit_gibbs_watched};
+pub use gibbs::{Clusters, DpChain, DpGibbsFit, DpSampler, fit_gibbs, fit_gibbs_watched};
 pub use grouped::{GroupedFit, fit_groups, fit_groups_watched};
 pub use kernel::{Content, ContentKernel, KernelScales, learn_scales, summed_ln_evidence};
 pub use likes::{LikeMatrix, Likes};
@@ -98,7 +98,7 @@ pub use prior::ItemPrior;
 pub use recommend::{
     Because, Chance, Filter, Profile, Reasons, Recommendation, Recommender, RecommenderConfig,
 };
-pub use state::GibbsState;
+pub use state::DpState;
 pub use task::{GaussianPrior, Task};
 pub use user::{AtomRule, GaussianTask, GibbsModel, UserModel};
 pub use users::{

@@ -7,7 +7,7 @@ use crate::HbrecError;
 /// Who is with whom, the parameter of each cluster, and the concentration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GibbsState<P> {
+pub struct DpState<P> {
     /// Cluster of each user, from 0; every cluster has a user.
     pub labels: Vec<u32>,
     /// Parameter of each cluster.
@@ -16,7 +16,7 @@ pub struct GibbsState<P> {
     pub concentration: f64,
 }
 
-impl<P> GibbsState<P> {
+impl<P> DpState<P> {
     /// Number of users in each cluster.
     pub fn counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.parameters.len()];

@@ -15,6 +15,7 @@
 //!   that survive being killed;
 //! - [`ensemble`]: stacking weights and calibration of members that answer together;
 //! - [`parallel`]: independent pieces of work on the threads of the caller's pool, compiled once for all crates;
+//! - [`Interval`]: what a central interval is;
 //! - [`ranges`]: checks of configurations, in the same words everywhere;
 //! - [`testing`]: the proofs that every model crate runs, from the joint-distribution test to
 //!   hostile files.
@@ -25,6 +26,7 @@
 pub mod checkpoint;
 pub mod diagnostics;
 pub mod ensemble;
+mod interval;
 mod maximise;
 pub mod parallel;
 pub mod ranges;
@@ -40,6 +42,7 @@ mod vb;
 pub mod watch;
 
 pub use checkpoint::Every;
+pub use interval::Interval;
 pub use maximise::{Variational, VbRun, maximise};
 pub use rand_xoshiro::Xoshiro256PlusPlus;
 pub use restart::{BestRestart, RestartError, best_restart};

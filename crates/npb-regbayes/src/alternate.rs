@@ -16,7 +16,7 @@ use crate::error::RegBayesError;
 use crate::factors::Factors;
 use crate::inputs::Inputs;
 use crate::machine::{Machine, MachineLimits, Problem, Solution};
-use crate::state::FactorState;
+use crate::state::FeatureState;
 
 /// Halvings of a proposal before it is given up.
 const HALVINGS: u32 = 3;
@@ -26,7 +26,6 @@ const HALVINGS: u32 = 3;
 const PROPOSAL: MachineLimits = MachineLimits {
     tolerance: 1e-3,
     max_passes: 20,
-    seed: 0,
 };
 
 /// Relative change of the objective at which inner sweeps stop. R says 1e-3; but the objective is mostly what the inputs' noise says, and labels are a
@@ -71,7 +70,7 @@ pub(crate) trait Supervision: Clone + Sync {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reached {
-    pub(crate) state: FactorState,
+    pub(crate) state: FeatureState,
     pub(crate) solutions: Vec<Solution>,
     pub(crate) iteration: u64,
 }

@@ -5,7 +5,6 @@ use npb_infer::ranges::{self, OutOfRange, at_least, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RegBayesError;
 use crate::inputs::MapConfig;
 use crate::loss::Slack;
 use crate::machine::MachineLimits;
@@ -26,7 +25,7 @@ pub enum Variance {
 /// The concentration alpha of the Indian buffet process: how many features an item has on average.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Concentration {
+pub enum IbpConcentration {
     /// The value that maximises bound plus log prior.
     Learned {
         /// Gamma prior of alpha.
@@ -68,7 +67,7 @@ pub enum Start {
 /// The latent-feature posterior of `X ~ Z W'`, shared by both models.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct FactorConfig {
+pub struct FeatureConfig {
     /// Features to start with, K. Few that grow end at a lower objective than many that are pruned.
     pub truncation: usize,
     /// Features never grow beyond this number.
@@ -76,7 +75,7 @@ pub struct FactorConfig {
     /// Features that are tried when all are in use, or a quarter of those there are if that is more; 0: never.
     pub growth: usize,
     /// Concentration of the Indian buffet process.
-    pub concentration: Concentration,
+    pub concentration: IbpConcentration,
     /// Variance of the noise around `Z W'`.
     pub noise_variance: Variance,
     /// Prior variance of loadings.
@@ -92,13 +91,13 @@ pub struct FactorConfig {
     pub start: Start,
 }
 
-impl Default for FactorConfig {
+impl Default for FeatureConfig {
     fn default() -> Self {
         Self {
             truncation: 10,
             max_truncation: 300,
             growth: 5,
-            concentration: Concentration::Learned {
+            concentration: IbpConcentration::Learned {
                 prior: GammaPrior {
                     shape: 1.0,
                     rate: 1.0,
@@ -114,7 +113,7 @@ impl Default for FactorConfig {
     }
 }
 
-impl FactorConfig {
+impl FeatureConfig {
     /// Checks every field.
     ///
     /// # Errors
@@ -126,8 +125,8 @@ impl FactorConfig {
             return Err(OutOfRange::new("growth", self.growth, "at most 4096"));
         }
         match self.concentration {
-            Concentration::Learned { prior } => ranges::gamma("concentration.prior", prior)?,
-            Concentration::Fixed(alpha) => ranges::moderate("concentration", alpha)?,
+            IbpConcentration::Learned { prior } => ranges::gamma("concentration.prior", prior)?,
+            IbpConcentration::Fixed(alpha) => ranges::moderate("concentration", alpha)?,
         }
         for (field, variance) in [
             ("noise_variance", self.noise_variance),
@@ -173,7 +172,7 @@ pub struct IlsvmConfig {
     /// Outer iterations.
     pub limits: VbLimits,
     /// The latent features: of rows (iLSVM), or of *input columns*, where rows have loadings (MT-iLSVM).
-    pub factors: FactorConfig,
+    pub factors: FeatureConfig,
     /// Cost C of a unit of missing margin (or of error beyond epsilon); 0: labels are ignored, all scores are 0.
     pub cost: f64,
     /// Weight of what labels say beside what inputs say of the features: prior precision of `eta`, in whose units C is. R has 1. In iLSVM a label then moves the
@@ -211,7 +210,7 @@ impl Default for IlsvmConfig {
                 max_iterations: 50,
                 tolerance: 1e-6,
             },
-            factors: FactorConfig::default(),
+            factors: FeatureConfig::default(),
             cost: 1.0,
             label_weight: 0.1,
             slack: Slack::Linear,
@@ -232,7 +231,7 @@ impl IlsvmConfig {
     ///
     /// # Errors
     /// The first field that is out of range.
-    pub fn validate(&self) -> Result<(), RegBayesError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         self.factors.validate().map_err(|e| e.inside("factors"))?;
         self.limits.validate()?;
         at_least("inner_sweeps", self.inner_sweeps, 1)?;

@@ -14,10 +14,10 @@ mod moments;
 use npb_linalg::faer::Mat;
 use npb_priors::ibp::IbpFactor;
 
-use crate::config::{Concentration, FactorConfig, Variance};
+use crate::config::{FeatureConfig, IbpConcentration, Variance};
 use crate::dense::{axpy, product, sigmoid};
 use crate::error::RegBayesError;
-use crate::state::{FactorState, Spread};
+use crate::state::{FeatureState, Spread};
 use indicators::Evidence;
 pub(crate) use items::Items;
 
@@ -37,14 +37,14 @@ const STICK_UPDATES: usize = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct Factors<'d> {
     pub(crate) items: &'d Items,
-    pub(crate) config: FactorConfig,
-    pub(crate) state: FactorState,
+    pub(crate) config: FeatureConfig,
+    pub(crate) state: FeatureState,
     pub(crate) evidence: Evidence,
 }
 
 impl<'d> Factors<'d> {
     /// A run from a given posterior.
-    pub(crate) fn new(items: &'d Items, config: FactorConfig, state: FactorState) -> Self {
+    pub(crate) fn new(items: &'d Items, config: FeatureConfig, state: FeatureState) -> Self {
         let evidence = Evidence::new(items, &state);
         Self {
             items,
@@ -112,7 +112,7 @@ impl<'d> Factors<'d> {
 
     /// alpha where bound plus log prior are highest for the present sticks.
     pub(crate) fn update_concentration(&mut self) {
-        if let Concentration::Learned { prior } = self.config.concentration
+        if let IbpConcentration::Learned { prior } = self.config.concentration
             && let Some(alpha) = moments::best_concentration(&self.state.sticks, prior)
         {
             let set = self.state.sticks.set_alpha(alpha);
@@ -152,7 +152,7 @@ impl<'d> Factors<'d> {
     }
 
     /// The posterior with these features, in this order; sticks found anew, loadings to be updated next.
-    pub(crate) fn select(&self, features: &[usize]) -> FactorState {
+    pub(crate) fn select(&self, features: &[usize]) -> FeatureState {
         let psi = &self.state.indicators;
         self.with_indicators(Mat::from_fn(features.len(), psi.ncols(), |k, i| {
             psi[(features[k], i)]
@@ -202,7 +202,7 @@ impl<'d> Factors<'d> {
     }
 
     /// The posterior with `count` more features, started from the signed singular directions of what the present ones leave over.
-    fn with_more(&self, count: usize) -> FactorState {
+    fn with_more(&self, count: usize) -> FeatureState {
         let (psi, means) = (&self.state.indicators, &self.state.loadings);
         let mut left = product(means.transpose(), psi.as_ref(), -1.0);
         for i in 0..left.ncols() {
@@ -225,10 +225,10 @@ impl<'d> Factors<'d> {
     }
 
     /// The posterior at other indicators; loadings are at their prior until they are updated.
-    fn with_indicators(&self, indicators: Mat<f64>) -> FactorState {
+    fn with_indicators(&self, indicators: Mat<f64>) -> FeatureState {
         let state = &self.state;
         let shape = (indicators.nrows(), state.n_observations());
-        let mut other = FactorState {
+        let mut other = FeatureState {
             sticks: state.sticks.clone(),
             indicators,
             loadings: Mat::zeros(shape.0, shape.1),

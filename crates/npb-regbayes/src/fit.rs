@@ -3,7 +3,7 @@
 use npb_linalg::faer::Mat;
 
 use crate::columns::Columns;
-use crate::state::FactorState;
+use crate::state::FeatureState;
 
 /// One latent feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct FeatureReport {
 
 /// One report for each feature; `columns` (K x D) says what features look like, `weights` (labels x K) what they drive.
 pub(crate) fn reports(
-    state: &FactorState,
+    state: &FeatureState,
     inputs: &Columns,
     columns: &Mat<f64>,
     labels: &[String],

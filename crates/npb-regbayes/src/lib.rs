@@ -51,7 +51,7 @@
 //! | C and thresholds by cross-validation | [`tasks::fit_selected`], [`tasks::cross_validate`], [`tasks::Validation`], [`tasks::HeldOut`] |
 //! | watched, stopped, resumed | [`classes::fit_watched`], [`tasks::fit_watched`] |
 //! | driven by hand | [`classes::IlsvmVb`], [`tasks::MtIlsvmVb`], [`classes::PreparedClasses`], [`tasks::PreparedTasks`] |
-//! | the latent features | [`FactorConfig`], [`FactorState`], [`Spread`], [`FeatureReport`], [`Columns`] |
+//! | the latent features | [`FeatureConfig`], [`FeatureState`], [`Spread`], [`FeatureReport`], [`Columns`] |
 //! | a sampler as their check | [`IbpSampler`], [`IbpGibbsConfig`], [`IbpMove`], [`IbpDraw`] |
 //! | topics that predict (MedLDA; LDA, LDA + SVM) | [`topics::fit`], [`topics::fit_watched`], [`MedLdaConfig`], [`MedLdaFit`], [`Response`], [`topics::cross_validate`], [`MedLdaVb`] |
 //! | the principle by itself | [`principle::FiniteSpace`], [`principle::GaussianFactor`], [`principle::Constraint`], [`principle::Penalty`] |
@@ -85,7 +85,7 @@ mod vb;
 pub use classes::IlsvmFit;
 pub use columns::Columns;
 pub use config::{
-    ClassCosts, Concentration, FactorConfig, IlsvmConfig, LabelUpdate, LoadingCovariance,
+    ClassCosts, FeatureConfig, IbpConcentration, IlsvmConfig, LabelUpdate, LoadingCovariance,
     MtIlsvmConfig, Start, Variance,
 };
 pub use error::RegBayesError;
@@ -101,6 +101,6 @@ pub use npb_infer::Saved;
 pub use npb_linalg;
 pub use npb_priors;
 pub use select::{Selection, select_cost};
-pub use state::{FactorState, Spread};
+pub use state::{FeatureState, Spread};
 pub use tasks::MtIlsvmFit;
 pub use topics::{Form, MedLdaConfig, MedLdaFit, MedLdaVb, Response, Supervision, TopWord};

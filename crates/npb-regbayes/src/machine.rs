@@ -35,8 +35,6 @@ pub struct MachineLimits {
     pub tolerance: f64,
     /// Most passes over all rows (passes over rows that do not rest count by their share).
     pub max_passes: u64,
-    /// Seed of the order in which rows are visited.
-    pub seed: u64,
 }
 
 impl Default for MachineLimits {
@@ -44,7 +42,6 @@ impl Default for MachineLimits {
         Self {
             tolerance: 1e-4,
             max_passes: 1000,
-            seed: 0,
         }
     }
 }
@@ -321,7 +318,7 @@ fn ascend<A: Ascent>(mut duals: A, run: &Run<'_, '_>) -> Solution {
         // Looks cost about a pass: one after each fifth of the work so far keeps them cheap. But rows that rest come back at a look only.
         let until = updates + (updates / 5).clamp(n_rows, MOST_PASSES * n_rows);
         while updates < until && !active.is_empty() {
-            kernels::shuffle(&mut active, limits.seed, round);
+            kernels::shuffle(&mut active, round);
             round += 1;
             updates += active.len() as u64;
             // Not `retain`: its closure would be compiled without vector registers.

@@ -10,14 +10,14 @@ use crate::config::IlsvmConfig;
 use crate::error::{RegBayesError, same_size};
 use crate::factors::{Factors, Items};
 use crate::inputs::InputMap;
-use crate::state::FactorState;
+use crate::state::FeatureState;
 use crate::vb;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) columns: Columns,
     pub(crate) items: Items,
-    pub(crate) state: FactorState,
+    pub(crate) state: FeatureState,
     /// D x N, in standard units, holes filled.
     pub(crate) inputs: Mat<f64>,
     /// What appended inputs are seen through.
@@ -35,7 +35,7 @@ impl Prepared {
         rows: Vec<usize>,
         config: &IlsvmConfig,
         items: impl Fn(&Table) -> Items,
-        fill: impl Fn(&FactorState, f64, &Table) -> Result<Mat<f64>, RegBayesError>,
+        fill: impl Fn(&FeatureState, f64, &Table) -> Result<Mat<f64>, RegBayesError>,
         part: &mut Part<'_, '_>,
     ) -> Result<Self, RegBayesError> {
         let columns = Columns::learn(inputs, &rows)?;
@@ -49,7 +49,7 @@ impl Prepared {
             Some(map) if config.raw_inputs > 0.0 => {
                 let training = rows.iter().flat_map(|&n| inputs.col_as_slice(n));
                 let training: Vec<f64> = training.copied().collect();
-                Some(InputMap::fit(&training, inputs.nrows(), &map)?)
+                Some(InputMap::fit(&training, inputs.nrows(), &map, config.seed)?)
             }
             _ => None,
         };
@@ -112,7 +112,7 @@ pub(crate) fn appended(
 pub(crate) fn check_fit(
     config: &IlsvmConfig,
     columns: &Columns,
-    (state, n_columns): (&FactorState, usize),
+    (state, n_columns): (&FeatureState, usize),
     map: Option<&InputMap>,
 ) -> Result<usize, RegBayesError> {
     config.validate()?;

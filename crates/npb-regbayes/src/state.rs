@@ -20,7 +20,7 @@ pub enum Spread {
 /// iLSVM: items are rows of the table, observations its columns. MT-iLSVM: items are input columns, observations are rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FactorState {
+pub struct FeatureState {
     /// `q(nu_k) = Beta(gamma_k1, gamma_k2)` and alpha.
     pub sticks: IbpFactor,
     /// `psi`, K x I: `psi[(k, i)] = q(z_ik = 1)`.
@@ -37,7 +37,7 @@ pub struct FactorState {
     pub loading_variance: f64,
 }
 
-impl FactorState {
+impl FeatureState {
     /// Number of features K that are kept.
     pub fn n_features(&self) -> usize {
         self.indicators.nrows()

@@ -9,7 +9,7 @@ use npb_infer::{Xoshiro256PlusPlus, stream};
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 
-use crate::config::{FactorConfig, LoadingCovariance, Variance};
+use crate::config::{FeatureConfig, LoadingCovariance, Variance};
 use crate::tasks::{Task, TaskData};
 
 fn normal(rng: &mut Xoshiro256PlusPlus) -> f64 {
@@ -44,7 +44,7 @@ fn table(rows: usize, cols: usize, missing: f64, rng: &mut Xoshiro256PlusPlus) -
 }
 
 /// Settings of a small factor model, different from case to case.
-fn factors(rng: &mut Xoshiro256PlusPlus, truncation: usize) -> FactorConfig {
+fn factors(rng: &mut Xoshiro256PlusPlus, truncation: usize) -> FeatureConfig {
     let form = [
         LoadingCovariance::Full,
         LoadingCovariance::Diagonal,
@@ -57,7 +57,7 @@ fn factors(rng: &mut Xoshiro256PlusPlus, truncation: usize) -> FactorConfig {
             Variance::Fixed(0.3 + rng.random::<f64>())
         }
     };
-    FactorConfig {
+    FeatureConfig {
         truncation,
         max_truncation: truncation + 4,
         growth: 2,
@@ -66,7 +66,7 @@ fn factors(rng: &mut Xoshiro256PlusPlus, truncation: usize) -> FactorConfig {
         loading_variance: scale(rng),
         input_weight: if rng.random::<f64>() < 0.5 { 1.0 } else { 0.3 },
         warm_up: rng.random_range(0..4),
-        ..FactorConfig::default()
+        ..FeatureConfig::default()
     }
 }
 

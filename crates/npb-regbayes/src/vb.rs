@@ -26,7 +26,7 @@ macro_rules! driven {
             }
 
             /// The posterior of the features.
-            pub fn state(&self) -> &FactorState {
+            pub fn state(&self) -> &FeatureState {
                 &self.alternation.factors.state
             }
 

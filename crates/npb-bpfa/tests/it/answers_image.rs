@@ -228,7 +228,9 @@ fn agrees(image: &Image, config: &ImageConfig, chains: usize, what: &str) -> Res
     }
     // Normal quantiles at .995 and .6.
     for (probability, z) in [(0.99, 2.575_829_303_549), (0.2, 0.253_347_103_136)] {
-        let (lower, upper) = restored.interval(probability).unwrap();
+        let found = restored.interval(probability).unwrap();
+        let lower: Vec<f32> = found.iter().map(|i| i.lower as f32).collect();
+        let upper: Vec<f32> = found.iter().map(|i| i.upper as f32).collect();
         let ends = |sign: f64| -> Vec<f64> {
             let both = by_hand.mean.iter().zip(&by_hand.sd);
             both.map(|(mean, sd)| mean + sign * z * sd).collect()

@@ -23,37 +23,62 @@ impl BsvdSampler<'_> {
     /// of the intercepts, and are drawn together (`docs/bsvd.md#location`).
     pub(super) fn location(&mut self, side: Side) -> Result<(), BsvdError> {
         let mut rng = self.rng(LOCATION, u64::from(side == Side::Columns));
-        let Self {
-            data,
-            config,
-            state,
-            memory,
-            sweep,
-            ..
-        } = self;
-        let (giving, taking, features, n) = match side {
-            Side::Rows => (
-                &mut state.rows,
-                &mut state.columns,
-                &data.side.rows,
-                data.n_rows(),
-            ),
-            Side::Columns => (
-                &mut state.columns,
-                &mut state.rows,
-                &data.side.columns,
-                data.n_cols(),
-            ),
+        let Some(regressors) = self.intercepts_on_other_side(side) else {
+            return Ok(());
+        };
+        let (layout, rank) = (regressors.layout(), regressors.rank);
+        self.weigh_exchange(side, &regressors);
+        let (state, memory) = (&mut self.state, &mut self.memory);
+        let amounts = &mut memory.lengths;
+        amounts.resize(layout.width, 0.0);
+        normals(amounts, &mut rng);
+        let mut column = vec![0.0; layout.stride];
+        let mut mean = vec![0.0; layout.width];
+        let sums = &mut memory.totals;
+        let drawn = draw_coefficients(memory.arch, layout, sums, &mut column, amounts, &mut mean);
+        drawn.map_err(|bad| BsvdError::Numerical {
+            sweep: self.sweep,
+            block: "means against intercepts of side",
+            item: usize::from(side == Side::Columns),
+            pivot: bad.pivot,
+            value: bad.value,
+        })?;
+        let (giving, taking) = match side {
+            Side::Rows => (&mut state.rows, &mut state.columns),
+            Side::Columns => (&mut state.columns, &mut state.rows),
+        };
+        let lines = memory.design.chunks_exact(layout.stride);
+        for (line, intercept) in lines.zip(&mut giving.intercepts) {
+            let terms = line.iter().zip(&*amounts);
+            let given: f64 = terms.map(|(&x, t)| f64::from(x) * t).sum();
+            *intercept = (f64::from(*intercept) - given) as f32;
+        }
+        state.offset += amounts[rank];
+        let (factors, coefficients) = (&amounts[..rank], &amounts[rank + 1..]);
+        shift(&mut taking.factors, &mut taking.factor_mean, factors);
+        shift(
+            &mut taking.coefficients,
+            &mut taking.coefficient_mean,
+            coefficients,
+        );
+        finite(self.sweep, "offset", state.offset)
+    }
+
+    /// The regression of the intercepts of a side on what can be exchanged with them: its design into memory; none without intercepts.
+    fn intercepts_on_other_side(&mut self, side: Side) -> Option<Regressors> {
+        let (giving, n) = match side {
+            Side::Rows => (&self.state.rows, self.data.n_rows()),
+            Side::Columns => (&self.state.columns, self.data.n_cols()),
         };
         if giving.intercepts.is_empty() {
-            return Ok(());
+            return None;
         }
-        let features = features.as_ref().filter(|_| config.common_coefficients);
+        let features = side.features(&self.data.side);
+        let features = features.filter(|_| self.config.common_coefficients);
         let regressors = Regressors {
-            rank: if config.factor_means {
-                state.scales.len()
-            } else {
-                0
+            rank: match self.config.factor_means {
+                true => self.state.scales.len(),
+                false => 0,
             },
             intercept: true,
             features: features.map_or(0, Features::n_features),
@@ -61,25 +86,30 @@ impl BsvdSampler<'_> {
         fill_design(
             &regressors,
             &giving.factors,
-            &state.scales,
+            &self.state.scales,
             features,
             &[],
             n,
-            &mut memory.design,
+            &mut self.memory.design,
         );
+        Some(regressors)
+    }
+
+    /// Precision of the amounts, and precision times mean, into `memory.totals`: the intercepts as responses, and the priors of what takes.
+    fn weigh_exchange(&mut self, side: Side, regressors: &Regressors) {
+        let (giving, taking) = match side {
+            Side::Rows => (&self.state.rows, &self.state.columns),
+            Side::Columns => (&self.state.columns, &self.state.rows),
+        };
         let layout = regressors.layout();
-        memory.sum_products_with(&giving.intercepts, layout);
-        let rank = regressors.rank;
-        let means = taking.factor_mean[..rank].iter();
+        self.memory.sum_products_with(&giving.intercepts, layout);
+        let means = taking.factor_mean[..regressors.rank].iter();
+        let coefficients = taking.coefficient_mean[..regressors.features].iter();
         let prior = means
             .map(|&mean| (1.0, mean))
-            .chain([(config.offset_precision, state.offset)])
-            .chain(
-                taking.coefficient_mean[..regressors.features]
-                    .iter()
-                    .map(|&mean| (taking.common_precision, mean)),
-            );
-        let sums = &mut memory.totals;
+            .chain([(self.config.offset_precision, self.state.offset)])
+            .chain(coefficients.map(|&mean| (taking.common_precision, mean)));
+        let sums = &mut self.memory.totals;
         for (r, (precision, value)) in prior.enumerate() {
             for v in &mut sums[r * layout.stride..][..=r] {
                 *v *= giving.intercept_precision;
@@ -88,37 +118,6 @@ impl BsvdSampler<'_> {
             let linear = &mut sums[layout.width * layout.stride + r];
             *linear = *linear * giving.intercept_precision - precision * value;
         }
-        let amounts = &mut memory.lengths;
-        amounts.resize(layout.width, 0.0);
-        normals(amounts, &mut rng);
-        let mut column = vec![0.0; layout.stride];
-        let mut mean = vec![0.0; layout.width];
-        let drawn = draw_coefficients(memory.arch, layout, sums, &mut column, amounts, &mut mean);
-        drawn.map_err(|bad| BsvdError::Numerical {
-            sweep: *sweep,
-            block: "means against intercepts of side",
-            item: usize::from(side == Side::Columns),
-            pivot: bad.pivot,
-            value: bad.value,
-        })?;
-        let lines = memory.design.chunks_exact(layout.stride);
-        for (line, intercept) in lines.zip(&mut giving.intercepts) {
-            let terms = line.iter().zip(&*amounts);
-            let given: f64 = terms.map(|(&x, t)| f64::from(x) * t).sum();
-            *intercept = (f64::from(*intercept) - given) as f32;
-        }
-        state.offset += amounts[rank];
-        shift(
-            &mut taking.factors,
-            &mut taking.factor_mean,
-            &amounts[..rank],
-        );
-        shift(
-            &mut taking.coefficients,
-            &mut taking.coefficient_mean,
-            &amounts[rank + 1..],
-        );
-        finite(*sweep, "offset", state.offset)
     }
 
     /// For each component and each side: the factor and its mean grow by a number and the scale shrinks by it. The likelihood does not see it; the

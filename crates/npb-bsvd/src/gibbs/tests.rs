@@ -12,7 +12,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use super::*;
-use crate::config::{FactorUpdate, Scheduled, Units};
+use crate::config::{BsvdUnits, FactorUpdate, Scheduled};
 use crate::features::SideInformation;
 use crate::likelihood::Likelihood;
 use crate::reduced::ln_gain;
@@ -59,14 +59,6 @@ enum Fault {
     UnitWithoutJacobian,
     /// What noise weights have in common is drawn without the Jacobian of the weights.
     TradeWithoutJacobian,
-    /// Newborn components, and scales, have another prior.
-    OtherNewborn,
-    /// Any of the components that are off could be born: left out of the ratio.
-    OneNewborn,
-    /// What is integrated out has mean zero.
-    ZeroMeans,
-    /// Factors that were integrated out are not drawn anew.
-    KeptFactors,
 }
 
 struct Model {
@@ -74,7 +66,7 @@ struct Model {
     side: SideInformation,
     cells: Vec<(u32, u32)>,
     fault: Fault,
-    /// How often the schedule is gone through in one step.
+    /// How often all moves are made in one step.
     sweeps: usize,
 }
 
@@ -91,7 +83,7 @@ fn model_of(likelihood: Likelihood, moves: &[BsvdMove], fault: Fault) -> Model {
     let config = BsvdConfig {
         likelihood,
         threshold_precision: 1.0,
-        units: Units::Given {
+        units: BsvdUnits::Given {
             centre: 0.0,
             scale: 1.0,
         },
@@ -110,7 +102,7 @@ fn model_of(likelihood: Likelihood, moves: &[BsvdMove], fault: Fault) -> Model {
             _ => (1.0, 4.0),
         },
         factor_precision_shape_range: (6.0, 24.0),
-        schedule: moves
+        moves: moves
             .iter()
             .map(|&step| Scheduled { step, every: 1 })
             .collect(),
@@ -472,26 +464,6 @@ impl JointModel for Model {
                 sampler.switches(scale_first).unwrap();
             }
             Fault::StaleResidual => sampler.switches(stale).unwrap(),
-            Fault::OtherNewborn => births(&mut sampler, self.sweeps, |board, rng| {
-                board.scale_precision *= 3.0;
-                board.play(rng);
-            }),
-            Fault::OneNewborn => births(&mut sampler, self.sweeps, |board, rng| {
-                board.ln_prior_odds -= ((board.most - board.rank).max(1) as f64).ln();
-                board.play(rng);
-            }),
-            Fault::ZeroMeans => births(&mut sampler, self.sweeps, |board, rng| {
-                board.means = vec![0.0; board.means.len()].leak();
-                board.play(rng);
-            }),
-            Fault::KeptFactors => {
-                let mut before = sampler.state.clone();
-                births(&mut sampler, 1, |board, rng| board.play(rng));
-                if sampler.state.rank() == before.rank() {
-                    before.scales = sampler.state.scales.clone();
-                    sampler.state = before;
-                }
-            }
             Fault::UnitWithoutJacobian => {
                 // Twice the shape is taken off the power of t.
                 let mut wrong = self.config.clone();
@@ -642,14 +614,6 @@ impl Model {
     }
 }
 
-/// Births and deaths on both sides, so many times.
-fn births(sampler: &mut BsvdSampler<'_>, times: usize, play: Play) {
-    for _ in 0..times {
-        sampler.sweep += 1;
-        sampler.births(sampler.births_side(), play).unwrap();
-    }
-}
-
 /// The order of the thesis, with collapsed odds: wrong.
 fn scale_first(
     board: &mut Switchboard<'_>,
@@ -733,7 +697,7 @@ fn with_strong_priors(mut model: Model) -> Model {
     model
 }
 
-const ALL: [BsvdMove; 13] = [
+const ALL: [BsvdMove; 12] = [
     BsvdMove::Thresholds,
     BsvdMove::Latents,
     BsvdMove::Rows,
@@ -744,7 +708,6 @@ const ALL: [BsvdMove; 13] = [
     BsvdMove::Scale,
     BsvdMove::Mixing,
     BsvdMove::Switches,
-    BsvdMove::Births,
     BsvdMove::ScalePrecision,
     BsvdMove::Hyper,
 ];
@@ -805,7 +768,7 @@ fn all_pass(models: impl IntoIterator<Item = Model>) {
         .into_iter()
         .filter_map(|model| {
             let report = short(&model);
-            let moves = model.config.schedule.iter().map(|scheduled| scheduled.step);
+            let moves = model.config.moves.iter().map(|scheduled| scheduled.step);
             let moves: Vec<BsvdMove> = moves.collect();
             let likelihood = model.config.likelihood;
             (!report.passed()).then(|| format!("{likelihood:?}, {moves:?}: {report}"))
@@ -894,115 +857,6 @@ fn residual_sums_are_those_of_a_plain_loop() {
     }
 }
 
-thread_local! {
-    /// ln likelihood at twice the scale of the smallest component less that at its scale, and less that without it.
-    static GAINS: RefCell<Vec<[f64; 2]>> = const { RefCell::new(Vec::new()) };
-}
-
-fn look(board: &mut Board<'_>, _: &mut Xoshiro256PlusPlus) {
-    let (told, s) = (board.told(0), board.scales[0]);
-    let twice = ln_gain(&told, 2.0 * s);
-    GAINS.with_borrow_mut(|gains| gains.push([twice - ln_gain(&told, s), twice]));
-}
-
-/// ln density of the entries given everything but what the rows have of their own, as of one normal vector for each row.
-fn ln_marginal(model: &Model, state: &BsvdState, values: &[f64]) -> f64 {
-    let (rows, columns) = (&state.rows, &state.columns);
-    let (of_rows, of_columns) = (
-        model.side.rows.as_ref().unwrap(),
-        model.side.columns.as_ref().unwrap(),
-    );
-    let rank = state.rank();
-    let mut total = 0.0;
-    for i in 0..ROWS_N {
-        let own: Vec<(usize, f64)> = (model.cells.iter().zip(values))
-            .filter(|((row, _), _)| *row as usize == i)
-            .map(|(&(_, j), &y)| (j as usize, y))
-            .collect();
-        let mut known = vec![0.0; of_rows.n_features()];
-        of_rows.write(i, &mut known);
-        let mut expected = rows.factor_mean.clone();
-        links::add_expected(&rows.links, &known, &mut expected);
-        let regressor = |j: usize| -> Vec<f64> {
-            let mut theirs = vec![0.0; of_columns.n_features()];
-            of_columns.write(j, &mut theirs);
-            let factors =
-                (0..rank).map(|k| state.scales[k] * f64::from(columns.factors[j * rank + k]));
-            factors
-                .chain([1.0])
-                .chain(theirs.iter().map(|&x| f64::from(x)))
-                .collect()
-        };
-        let mut mean = expected;
-        mean.push(0.0);
-        mean.extend(&rows.coefficient_mean);
-        let mut variance = vec![rows.factor_weight(i).recip(); rank];
-        variance.push(rows.intercept_precision.recip());
-        variance.extend(rows.coefficient_precision.iter().map(|p| p.recip()));
-        let covariance = npb_linalg::faer::Mat::from_fn(own.len(), own.len(), |a, b| {
-            let (x, z) = (regressor(own[a].0), regressor(own[b].0));
-            let common: f64 = x
-                .iter()
-                .zip(&z)
-                .zip(&variance)
-                .map(|((x, z), v)| x * z * v)
-                .sum();
-            let noise = state.cell_noise_precision(i, own[a].0).recip();
-            common + if a == b { noise } else { 0.0 }
-        });
-        let apart = own.iter().map(|&(j, y)| {
-            let expected: f64 = regressor(j).iter().zip(&mean).map(|(x, m)| x * m).sum();
-            let theirs = of_rows.dot(
-                i,
-                SideState::part(&columns.coefficients, j, of_rows.n_features()),
-            );
-            y - state.offset - f64::from(columns.intercepts[j]) - theirs - expected
-        });
-        let mut apart: Vec<f64> = apart.collect();
-        if own.is_empty() {
-            continue;
-        }
-        let factor = npb_linalg::Cholesky::new(covariance.as_ref()).unwrap();
-        factor.solve_l(&mut apart);
-        let ln_root: f64 = (0..own.len()).map(|a| factor.l()[(a, a)].ln()).sum();
-        total -= 0.5 * apart.iter().map(|x| x * x).sum::<f64>() + ln_root;
-    }
-    total
-}
-
-/// What a component's scale does to the likelihood with all of the rows integrated out is what one normal density for each row says.
-#[test]
-fn scales_are_weighed_by_the_marginal_likelihood() {
-    let mut model = model(&[BsvdMove::Births], Fault::None);
-    model.config.rank_a = 6.0;
-    let rng = &mut stream(4, [0; 4]);
-    for _ in 0..20 {
-        let mut state = model.prior(rng);
-        if state.rank() < 2 {
-            continue;
-        }
-        let values = model.simulate(&state, rng);
-        let data = model.data(&values, &model.config);
-        let mut sampler =
-            BsvdSampler::resume(&data, model.config.clone(), state.clone(), 0).unwrap();
-        sampler.births(Side::Rows, look).unwrap();
-        let [twice, alone] = GAINS.take()[0];
-        let small = (0..state.rank()).min_by(|&a, &b| state.scales[a].total_cmp(&state.scales[b]));
-        let small = small.unwrap();
-        let before = ln_marginal(&model, &state, &values);
-        state.scales[small] *= 2.0;
-        let after = ln_marginal(&model, &state, &values);
-        state.scales[small] = 0.0;
-        let without = ln_marginal(&model, &state, &values);
-        for (found, exact) in [(twice, after - before), (alone, after - without)] {
-            assert!(
-                (found - exact).abs() < 1e-3 * (1.0 + exact.abs()),
-                "{found}, not {exact}"
-            );
-        }
-    }
-}
-
 const PROBITS: [Likelihood; 3] = [
     Likelihood::Ordinal { levels: 4 },
     Likelihood::Binary,
@@ -1053,15 +907,11 @@ fn probit_faults_are_seen() {
 #[test]
 fn faults_are_seen() {
     use Fault::{
-        AlikeNoise, HalfShape, KeptFactors, MaskIgnored, NoOffsetPrior, NoPriorOdds, OneNewborn,
-        OtherCommonMeans, OtherFactorPrecisions, OtherLinks, OtherNewborn, OtherNoiseShapes,
-        RateAsScale, ScaleFirst, StaleResidual, TradeWithoutJacobian, ZeroMeans,
+        AlikeNoise, HalfShape, MaskIgnored, NoOffsetPrior, NoPriorOdds, OtherCommonMeans,
+        OtherFactorPrecisions, OtherLinks, OtherNoiseShapes, RateAsScale, ScaleFirst,
+        StaleResidual, TradeWithoutJacobian,
     };
     for fault in [
-        OtherNewborn,
-        OneNewborn,
-        ZeroMeans,
-        KeptFactors,
         ScaleFirst,
         StaleResidual,
         TradeWithoutJacobian,

@@ -2,8 +2,8 @@
 
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdError, BsvdMove, BsvdSampler, Cells, Features, Likelihood,
-    SideInformation, Units, fit,
+    BsvdConfig, BsvdData, BsvdError, BsvdMove, BsvdSampler, BsvdUnits, Cells, Features, Likelihood,
+    SideInformation, fit,
 };
 use npb_infer::SweepPlan;
 
@@ -75,7 +75,7 @@ fn nothing_to_explain() {
     assert!(one.contains("all 1 entries are 7"), "{one}");
     // With units given there is something to say about both.
     let given = BsvdConfig {
-        units: Units::Given {
+        units: BsvdUnits::Given {
             centre: 3.0,
             scale: 1.0,
         },
@@ -199,17 +199,17 @@ fn settings_out_of_range() {
     });
     case("offset_precision", |c| c.offset_precision = f64::INFINITY);
     case("units.scale", |c| {
-        c.units = Units::Given {
+        c.units = BsvdUnits::Given {
             centre: 0.0,
             scale: 0.0,
         };
     });
-    case("schedule (number of moves)", |c| c.schedule.clear());
-    case("schedule.every", |c| c.schedule[0].every = 0);
+    case("moves (number of)", |c| c.moves.clear());
+    case("moves.every", |c| c.moves[0].every = 0);
     case("sweeps.keep", |c| c.sweeps.keep = 0);
-    case("schedule", |c| {
+    case("moves", |c| {
         c.likelihood = Likelihood::Binary;
-        c.schedule.retain(|s| s.step != npb_bsvd::BsvdMove::Latents);
+        c.moves.retain(|s| s.step != npb_bsvd::BsvdMove::Latents);
     });
     case("likelihood.levels", |c| {
         c.likelihood = Likelihood::Ordinal { levels: 1 }

@@ -37,7 +37,7 @@ fn config(likelihood: Likelihood, update: FactorUpdate) -> BsvdConfig {
         },
         ..BsvdConfig::default()
     };
-    for scheduled in &mut config.schedule {
+    for scheduled in &mut config.moves {
         if scheduled.step == BsvdMove::Switches {
             scheduled.every = 3;
         }

@@ -93,8 +93,8 @@ fn a_prediction_is_that_of_the_draws() {
         terms.map(|(m, s)| normal_cdf((y - m) / s)).sum::<f64>() / n
     };
     for (p, end) in [
-        (0.05, predicted.predictive_interval.0),
-        (0.95, predicted.predictive_interval.1),
+        (0.05, predicted.predictive_interval.lower),
+        (0.95, predicted.predictive_interval.upper),
         (0.3, cell.predictive_quantile(0.3).unwrap()),
     ] {
         assert!((mixture(end) - p).abs() < 1e-9);
@@ -167,15 +167,14 @@ fn intervals_hold_what_they_say() {
     let share = |within: &dyn Fn(usize) -> bool| {
         (0..cells.len()).filter(|&n| within(n)).count() as f64 / cells.len() as f64
     };
-    let inside = |(lower, upper): (f64, f64), x: f64| lower <= x && x <= upper;
     // 2,400 cells that depend on 420 unknowns: standard errors of a share below 0.015.
-    let noise_free = share(&|n| inside(predicted[n].interval, cells.values[n]));
+    let noise_free = share(&|n| predicted[n].interval.holds(cells.values[n]));
     assert!((noise_free - 0.9).abs() < 0.04, "noise-free {noise_free}");
     let held_out = Cells::of(&entries);
-    let entry = share(&|n| inside(predicted[n].predictive_interval, held_out.values[n]));
+    let entry = share(&|n| predicted[n].predictive_interval.holds(held_out.values[n]));
     assert!((entry - 0.9).abs() < 0.03, "entries {entry}");
     // The two are not to be mistaken for each other.
-    let wrong = share(&|n| inside(predicted[n].interval, held_out.values[n]));
+    let wrong = share(&|n| predicted[n].interval.holds(held_out.values[n]));
     assert!(wrong < 0.7, "{wrong}");
 
     let found = fit.evaluate(&entries).unwrap();
@@ -190,7 +189,7 @@ fn evaluation_by_stored_draws_is_that_by_streamed_ones() {
     let side = SideInformation::default();
     // All kept draws are stored, and cells are not averaged over rows, which are not the last move.
     let mut config = config(50, 60);
-    config.schedule.rotate_right(1);
+    config.moves.rotate_right(1);
     let fit = fit(&data.observed, side, &Cells::of(&test), &config).unwrap();
     let (streamed, stored) = (
         fit.evaluate_followed().unwrap(),

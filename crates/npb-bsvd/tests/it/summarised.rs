@@ -1,6 +1,6 @@
 //! Ranks, components, lists and similarities, against the draws themselves.
 
-use npb_bsvd::{Acquisition, BsvdFit, BsvdState, Cells, Part};
+use npb_bsvd::{Acquisition, BsvdFit, BsvdState, Cells, DrawTable};
 use npb_linalg::faer::Mat;
 
 use crate::predicted::{config, fitted};
@@ -84,12 +84,12 @@ fn singular_values_and_ranks_are_those_of_the_draws() {
     let found = fit.singular_values(0.9).unwrap()[1];
     let average = values.iter().sum::<f64>() / 40.0;
     assert!((found.mean - average).abs() < 1e-6 * average);
-    assert!(found.lower < average && average < found.upper && found.sd > 0.0);
+    assert!(found.interval.holds(average) && found.sd > 0.0);
     let ranks = fit.rank_distribution().unwrap();
     let threes = fit.draws().iter().filter(|d| d.rank() == 3).count() as f64 / 40.0;
     assert!((ranks[3] - threes).abs() < 1e-12 && (ranks.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     let noise = fit.noise_sd(0.95).unwrap();
-    assert!(noise.lower < 0.3 * data.signal && 0.3 * data.signal < noise.upper);
+    assert!(noise.interval.holds(0.3 * data.signal));
 }
 
 #[test]
@@ -168,14 +168,18 @@ fn draws_are_written_for_other_programs() {
     assert_eq!(file[file.len() - 4..], value.to_le_bytes());
 
     let mut file = Vec::new();
-    fit.write_draw_npy(2, Part::RowFactors, &mut file).unwrap();
+    fit.write_draw_npy(2, DrawTable::RowFactors, &mut file)
+        .unwrap();
     assert_eq!(file.len(), 128 + 4 * 6 * fit.draws()[2].rank());
     let mut file = Vec::new();
-    fit.write_draw_csv(2, Part::ColumnIntercepts, &mut file)
+    fit.write_draw_csv(2, DrawTable::ColumnIntercepts, &mut file)
         .unwrap();
     let text = String::from_utf8(file).unwrap();
     assert!(text.starts_with(&format!("10,{}\n", fit.draws()[2].columns.intercepts[0])));
-    assert!(fit.write_draw_csv(4, Part::Scales, Vec::new()).is_err());
+    assert!(
+        fit.write_draw_csv(4, DrawTable::Scales, Vec::new())
+            .is_err()
+    );
 
     let mut file = Vec::new();
     fit.write_trace_csv(&mut file).unwrap();

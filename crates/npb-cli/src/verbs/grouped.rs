@@ -7,6 +7,7 @@ use npb_data::{Labels, Table};
 use npb_hbrec::{
     ActiveUser, GroupedConfig, GroupedFit, HbrecError, Saved, TaskAtom, fit_groups_watched,
 };
+use npb_infer::Interval;
 use npb_iqgme::ProbabilityInterval;
 
 use super::classes::{check_classes, push_classes};
@@ -156,7 +157,7 @@ pub(crate) fn predict(
         }
         if let Some(level) = level {
             let found = fit.predict_interval(group, &part, level)?;
-            for (&row, [lower, upper]) in rows.iter().zip(found) {
+            for (&row, Interval { lower, upper, .. }) in rows.iter().zip(found) {
                 let of = |mean, lower, upper| ProbabilityInterval { mean, lower, upper };
                 let mean = probabilities[row][1];
                 let first = of(1.0 - mean, 1.0 - upper, 1.0 - lower);

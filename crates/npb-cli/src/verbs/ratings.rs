@@ -347,11 +347,11 @@ pub(crate) fn predict(
             [
                 p.mean,
                 p.sd,
-                inner.0,
-                inner.1,
+                inner.lower,
+                inner.upper,
                 p.predictive_sd,
-                outer.0,
-                outer.1,
+                outer.lower,
+                outer.upper,
             ]
             .map(Cell::Number)
         });

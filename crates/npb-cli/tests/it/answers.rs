@@ -390,13 +390,13 @@ fn ratings_are_those_of_the_library() {
     let ends = posteriors
         .iter()
         .map(|cell| cell.interval(0.5).expect("ends"));
-    asked.has("lower", ends.clone().map(|ends| ends.0));
-    asked.has("upper", ends.map(|ends| ends.1));
+    asked.has("lower", ends.clone().map(|ends| ends.lower));
+    asked.has("upper", ends.map(|ends| ends.upper));
     let ends = posteriors
         .iter()
         .map(|cell| cell.predictive_interval(0.5).expect("ends"));
-    asked.has("predictive_lower", ends.clone().map(|ends| ends.0));
-    asked.has("predictive_upper", ends.map(|ends| ends.1));
+    asked.has("predictive_lower", ends.clone().map(|ends| ends.lower));
+    asked.has("predictive_upper", ends.map(|ends| ends.upper));
     lists_of_ratings(&folder, &fit);
     let asked = Answer::of(&folder, "summary m.npb");
     let ranks = fit.rank_distribution().expect("ranks");

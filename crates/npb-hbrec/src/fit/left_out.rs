@@ -79,7 +79,8 @@ impl LeftOut {
         };
         let others = likes.without(left_out);
         let memory = Checkpoint::in_memory([None]);
-        let learned = learn_base_watched((&others, content), base, &mut part, &memory)?;
+        let learned =
+            learn_base_watched((&others, content), (base, config.seed), &mut part, &memory)?;
         let model = ProbitItems::new(learned.prior.with_identity(config.identity)?);
         let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
         let data: Vec<&Likes> = active.iter().map(|&k| likes.user(k)).collect();

@@ -6,27 +6,27 @@ use npb_infer::{Chain, Chains, Sampler, Saved, Stop, Sweep, Trace, Watch, sample
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::GibbsSampler;
+use super::DpSampler;
 use crate::{
-    AtomRule, GibbsConfig, GibbsModel, GibbsState, HbrecError, Mixture, Weights, WeightsConfig,
+    AtomRule, DpGibbsConfig, DpState, GibbsModel, HbrecError, Mixture, Weights, WeightsConfig,
 };
 
 const SCALARS: [&str; 3] = ["clusters", "concentration", "ln_likelihood"];
-const MODEL: &str = "hbrec/gibbs";
+const MODEL: &str = "npb-hbrec/gibbs";
 /// Checkpoints of `hbrec/gibbs` hold draws by another rule.
-const CHECKPOINT: &str = "hbrec/gibbs/2";
+const CHECKPOINT: &str = "npb-hbrec/gibbs/chains";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A chain: its last draw, those that it stored, and the trace of number of clusters, concentration and log-likelihood.
-pub type GibbsChain<P> = Chain<GibbsState<P>, GibbsState<P>>;
+pub type DpChain<P> = Chain<DpState<P>, DpState<P>>;
 
 /// The posterior of the infinite model, by several chains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GibbsFit<P> {
-    config: GibbsConfig,
+pub struct DpGibbsFit<P> {
+    config: DpGibbsConfig,
     n_users: usize,
-    chains: Vec<GibbsChain<P>>,
+    chains: Vec<DpChain<P>>,
 }
 
 /// Clusters of users.
@@ -43,15 +43,15 @@ pub struct Clusters {
 /// Runs all chains in parallel. Cost of a sweep: each user's likelihood under each cluster.
 ///
 /// # Errors
-/// As [`GibbsSampler::new`]; numerical trouble.
+/// As [`DpSampler::new`]; numerical trouble.
 ///
 /// ```
-/// use npb_hbrec::{GaussianPrior, GibbsConfig, LinearTask, Task, fit_gibbs};
+/// use npb_hbrec::{GaussianPrior, DpGibbsConfig, LinearTask, Task, fit_gibbs};
 /// let model = LinearTask::new(GaussianPrior::isotropic(1, 25.0)?, 0.1)?;
 /// // Slopes 3 and -3.
 /// let task = |u: usize| Task::new(1, &[1.0, 2.0], &if u < 5 { [3.0, 6.1] } else { [-3.0, -5.9] });
 /// let tasks = (0..10).map(task).collect::<Result<Vec<_>, _>>()?;
-/// let fit = fit_gibbs(&model, &tasks.iter().collect::<Vec<_>>(), &GibbsConfig::default())?;
+/// let fit = fit_gibbs(&model, &tasks.iter().collect::<Vec<_>>(), &DpGibbsConfig::default())?;
 /// let clusters = fit.clusters();
 /// assert!(clusters.labels[0] == clusters.labels[4] && clusters.labels[0] != clusters.labels[5]);
 /// # Ok::<(), npb_hbrec::HbrecError>(())
@@ -59,8 +59,8 @@ pub struct Clusters {
 pub fn fit_gibbs<U: GibbsModel<Data: Serialize>>(
     model: &U,
     data: &[&U::Data],
-    config: &GibbsConfig,
-) -> Result<GibbsFit<U::Parameter>, HbrecError> {
+    config: &DpGibbsConfig,
+) -> Result<DpGibbsFit<U::Parameter>, HbrecError> {
     fit_gibbs_watched(model, data, config, &Watch::none())
 }
 
@@ -71,9 +71,9 @@ pub fn fit_gibbs<U: GibbsModel<Data: Serialize>>(
 pub fn fit_gibbs_watched<U: GibbsModel<Data: Serialize>>(
     model: &U,
     data: &[&U::Data],
-    config: &GibbsConfig,
+    config: &DpGibbsConfig,
     watch: &Watch<'_>,
-) -> Result<GibbsFit<U::Parameter>, HbrecError> {
+) -> Result<DpGibbsFit<U::Parameter>, HbrecError> {
     config.validate()?;
     let key = fingerprint(&(config, data, told_apart_by(model, data, config)?))?;
     let checkpoint = watch.checkpoint(CHECKPOINT, VERSION, key, config.chains)?;
@@ -84,24 +84,24 @@ pub fn fit_gibbs_watched<U: GibbsModel<Data: Serialize>>(
         stored_draws: config.stored_draws,
     };
     let watch = (watch, 1.0);
-    let chains = sample::<GibbsSampler<'_, U>>(&plan, watch, &checkpoint, |chain, reached| {
+    let chains = sample::<DpSampler<'_, U>>(&plan, watch, &checkpoint, |chain, reached| {
         let Some(reached) = reached else {
-            return GibbsSampler::new(model, data, config, chain);
+            return DpSampler::new(model, data, config, chain);
         };
         check_chain(reached, config, data.len())?;
         let (state, made) = (reached.state.clone(), reached.trace.n_sweeps() as u64);
-        GibbsSampler::resume(model, data, config, chain, state, made)
+        DpSampler::resume(model, data, config, chain, state, made)
     })?;
-    Ok(GibbsFit {
+    Ok(DpGibbsFit {
         config: config.clone(),
         n_users: data.len(),
         chains,
     })
 }
 
-impl<U: GibbsModel> Sampler for GibbsSampler<'_, U> {
-    type State = GibbsState<U::Parameter>;
-    type Draw = GibbsState<U::Parameter>;
+impl<U: GibbsModel> Sampler for DpSampler<'_, U> {
+    type State = DpState<U::Parameter>;
+    type Draw = DpState<U::Parameter>;
     type Error = HbrecError;
 
     fn names() -> Vec<String> {
@@ -116,11 +116,11 @@ impl<U: GibbsModel> Sampler for GibbsSampler<'_, U> {
         Ok(())
     }
 
-    fn state(&self) -> GibbsState<U::Parameter> {
+    fn state(&self) -> DpState<U::Parameter> {
         self.state.clone()
     }
 
-    fn draw(&self) -> GibbsState<U::Parameter> {
+    fn draw(&self) -> DpState<U::Parameter> {
         self.state.clone()
     }
 }
@@ -129,7 +129,7 @@ impl<U: GibbsModel> Sampler for GibbsSampler<'_, U> {
 fn told_apart_by<U: GibbsModel>(
     model: &U,
     data: &[&U::Data],
-    config: &GibbsConfig,
+    config: &DpGibbsConfig,
 ) -> Result<(U::Parameter, Vec<f64>), HbrecError> {
     let drawn = model.draw_prior(&mut stream(config.seed, [u64::MAX; 4]));
     let evidence = |user: &&U::Data| Ok(model.ln_evidence(&model.fit(user)?));
@@ -142,8 +142,8 @@ fn told_apart_by<U: GibbsModel>(
 }
 
 fn check_chain<P>(
-    chain: &GibbsChain<P>,
-    config: &GibbsConfig,
+    chain: &DpChain<P>,
+    config: &DpGibbsConfig,
     n_users: usize,
 ) -> Result<(), HbrecError> {
     let unfit = || HbrecError::State {
@@ -162,14 +162,14 @@ fn check_chain<P>(
     draws.try_for_each(|draw| draw.check(n_users))
 }
 
-impl<P: Clone + Send + Sync> GibbsFit<P> {
+impl<P: Clone + Send + Sync> DpGibbsFit<P> {
     /// The chains.
-    pub fn chains(&self) -> &[GibbsChain<P>] {
+    pub fn chains(&self) -> &[DpChain<P>] {
         &self.chains
     }
 
     /// The settings.
-    pub fn config(&self) -> &GibbsConfig {
+    pub fn config(&self) -> &DpGibbsConfig {
         &self.config
     }
 
@@ -185,7 +185,7 @@ impl<P: Clone + Send + Sync> GibbsFit<P> {
     }
 
     /// Stored draws of all chains; the last ones where a run was stopped before any was stored.
-    pub fn draws(&self) -> Vec<&GibbsState<P>> {
+    pub fn draws(&self) -> Vec<&DpState<P>> {
         let mut stored: Vec<_> = self.chains.iter().flat_map(|chain| &chain.draws).collect();
         if stored.is_empty() {
             // Files of earlier versions.
@@ -257,7 +257,7 @@ impl<P: Clone + Send + Sync> GibbsFit<P> {
     where
         U: GibbsModel<Parameter = P> + Clone,
     {
-        let mixture = |draw: &&GibbsState<P>| {
+        let mixture = |draw: &&DpState<P>| {
             if !draw
                 .parameters
                 .iter()
@@ -284,7 +284,7 @@ impl<P: Clone + Send + Sync> GibbsFit<P> {
     }
 }
 
-impl<P: Clone + Send + Sync + Serialize + DeserializeOwned> Saved for GibbsFit<P> {
+impl<P: Clone + Send + Sync + Serialize + DeserializeOwned> Saved for DpGibbsFit<P> {
     const MODEL: &'static str = MODEL;
     const VERSION: &'static str = VERSION;
     type Content = Self;

@@ -6,22 +6,22 @@ use npb_priors::dist::{Beta, Gamma, sample_ln_weights};
 use npb_priors::dp::draw_concentration_given_partitions;
 use rand::RngExt;
 
-use super::GibbsSampler;
-use crate::{GibbsModel, GibbsMove, HbrecError};
+use super::DpSampler;
+use crate::{DpMove, GibbsModel, HbrecError};
 
 /// Fourth word of the keys of streams that belong to no user and no cluster.
 const ALL: u64 = u64::MAX;
 
-impl<U: GibbsModel> GibbsSampler<'_, U> {
-    /// Makes one move. `place`: where it stands in the schedule, which keys its randomness.
-    pub(super) fn apply(&mut self, scheduled: GibbsMove, place: u64) -> Result<(), HbrecError> {
+impl<U: GibbsModel> DpSampler<'_, U> {
+    /// Makes one move. `place`: where it stands among the moves, which keys its randomness.
+    pub(super) fn apply(&mut self, scheduled: DpMove, place: u64) -> Result<(), HbrecError> {
         match scheduled {
-            GibbsMove::Escobar => self.escobar(place),
-            GibbsMove::Auxiliary { components } => self.auxiliary(components, place),
-            GibbsMove::Blocked => self.blocked(place),
-            GibbsMove::Collapsed => return self.collapsed(place),
-            GibbsMove::Parameters => return self.parameters(place),
-            GibbsMove::Concentration => self.concentration(place),
+            DpMove::Escobar => self.escobar(place),
+            DpMove::Auxiliary { components } => self.auxiliary(components, place),
+            DpMove::Blocked => self.blocked(place),
+            DpMove::Collapsed => return self.collapsed(place),
+            DpMove::Parameters => return self.parameters(place),
+            DpMove::Concentration => self.concentration(place),
         }
         Ok(())
     }

@@ -20,9 +20,9 @@ const CONCENTRATION: GammaPrior = GammaPrior {
 };
 const USERS: usize = 4;
 
-fn config(schedule: &[GibbsMove], seed: u64) -> GibbsConfig {
-    GibbsConfig {
-        schedule: schedule.to_vec(),
+fn config(moves: &[DpMove], seed: u64) -> DpGibbsConfig {
+    DpGibbsConfig {
+        moves: moves.to_vec(),
         concentration: CONCENTRATION,
         chains: 1,
         sweeps: SweepPlan {
@@ -112,16 +112,16 @@ struct Joint<U> {
     model: U,
     /// The model that the sampler believes in.
     believed: U,
-    schedule: Vec<GibbsMove>,
+    moves: Vec<DpMove>,
     fault: Fault,
 }
 
 impl<U: Family + Clone> Joint<U> {
-    fn new(model: U, schedule: &[GibbsMove]) -> Self {
+    fn new(model: U, moves: &[DpMove]) -> Self {
         Self {
             believed: model.clone(),
             model,
-            schedule: schedule.to_vec(),
+            moves: moves.to_vec(),
             fault: Fault::None,
         }
     }
@@ -141,7 +141,7 @@ impl<U: Family<Parameter: Send> + Sync> JointModel for Joint<U>
 where
     U::Data: Send,
 {
-    type State = GibbsState<U::Parameter>;
+    type State = DpState<U::Parameter>;
     type Data = Vec<U::Data>;
 
     fn names(&self) -> Vec<String> {
@@ -162,7 +162,7 @@ where
         let concentration = prior.sample(rng);
         let labels = sample_urn(USERS, concentration, rng);
         let n = labels.iter().max().unwrap() + 1;
-        GibbsState {
+        DpState {
             labels: labels.iter().map(|&label| label as u32).collect(),
             parameters: (0..n).map(|_| self.model.draw_prior(rng)).collect(),
             concentration,
@@ -176,7 +176,7 @@ where
 
     fn sweep(&self, state: &mut Self::State, data: &Self::Data, rng: &mut Xoshiro256PlusPlus) {
         let data: Vec<&U::Data> = data.iter().collect();
-        let mut config = config(&self.schedule, rng.next_u64());
+        let mut config = config(&self.moves, rng.next_u64());
         if self.fault == Fault::Shape {
             config.concentration.shape += 0.5;
         }
@@ -187,7 +187,7 @@ where
         };
         state.concentration *= factor;
         let mut sampler =
-            GibbsSampler::resume(&self.believed, &data, &config, 0, state.clone(), 0).unwrap();
+            DpSampler::resume(&self.believed, &data, &config, 0, state.clone(), 0).unwrap();
         sampler.sweep().unwrap();
         *state = sampler.state;
         state.concentration /= factor;
@@ -234,49 +234,45 @@ fn gaussian(variance: f64) -> GaussianPrior {
     GaussianPrior::isotropic(2, variance).unwrap()
 }
 
-const AUXILIARY: GibbsMove = GibbsMove::Auxiliary { components: 3 };
+const AUXILIARY: DpMove = DpMove::Auxiliary { components: 3 };
 
 /// Each assignment move with the least that makes parameters move too, and by itself.
 #[test]
 fn moves_leave_the_joint_law_alone() {
     let alone = [
-        vec![GibbsMove::Escobar],
-        vec![GibbsMove::Collapsed],
+        vec![DpMove::Escobar],
+        vec![DpMove::Collapsed],
         vec![AUXILIARY],
-        vec![GibbsMove::Auxiliary { components: 1 }],
-        vec![GibbsMove::Blocked],
-        vec![GibbsMove::Parameters],
-        vec![GibbsMove::Concentration],
+        vec![DpMove::Auxiliary { components: 1 }],
+        vec![DpMove::Blocked],
+        vec![DpMove::Parameters],
+        vec![DpMove::Concentration],
     ];
-    for schedule in &alone {
-        let report = run(&Joint::new(bernoulli(0.0), schedule), 400);
-        assert!(report.passed(), "{schedule:?}: {report}");
+    for moves in &alone {
+        let report = run(&Joint::new(bernoulli(0.0), moves), 400);
+        assert!(report.passed(), "{moves:?}: {report}");
     }
     let assigning = [
-        GibbsMove::Escobar,
-        GibbsMove::Collapsed,
+        DpMove::Escobar,
+        DpMove::Collapsed,
         AUXILIARY,
-        GibbsMove::Blocked,
+        DpMove::Blocked,
     ];
     for first in assigning {
-        let schedule = [first, GibbsMove::Parameters, GibbsMove::Concentration];
-        let report = run(&Joint::new(bernoulli(0.0), &schedule), 600);
-        assert!(report.passed(), "{schedule:?}: {report}");
+        let moves = [first, DpMove::Parameters, DpMove::Concentration];
+        let report = run(&Joint::new(bernoulli(0.0), &moves), 600);
+        assert!(report.passed(), "{moves:?}: {report}");
     }
 }
 
 #[test]
 fn linear_and_probit_users_leave_the_joint_law_alone() {
-    let schedule = [
-        GibbsMove::Escobar,
-        GibbsMove::Parameters,
-        GibbsMove::Blocked,
-    ];
+    let moves = [DpMove::Escobar, DpMove::Parameters, DpMove::Blocked];
     let linear = LinearTask::new(gaussian(1.5), 0.7).unwrap();
-    let report = run(&Joint::new(linear, &schedule), 600);
+    let report = run(&Joint::new(linear, &moves), 600);
     assert!(report.passed(), "{report}");
-    let schedule = [AUXILIARY, GibbsMove::Parameters, GibbsMove::Concentration];
-    let report = run(&Joint::new(ProbitTask::new(gaussian(1.5)), &schedule), 600);
+    let moves = [AUXILIARY, DpMove::Parameters, DpMove::Concentration];
+    let report = run(&Joint::new(ProbitTask::new(gaussian(1.5)), &moves), 600);
     assert!(report.passed(), "{report}");
 }
 
@@ -285,43 +281,40 @@ fn linear_and_probit_users_leave_the_joint_law_alone() {
 fn faults_are_found() {
     let long = 2000;
     for first in [
-        GibbsMove::Escobar,
-        GibbsMove::Collapsed,
+        DpMove::Escobar,
+        DpMove::Collapsed,
         AUXILIARY,
-        GibbsMove::Blocked,
-        GibbsMove::Parameters,
+        DpMove::Blocked,
+        DpMove::Parameters,
     ] {
         let joint = Joint::new(bernoulli(0.0), &[first]).believing(bernoulli(0.5));
         let report = run(&joint, long);
         assert!(!report.passed(), "shape off by a half, {first:?}: {report}");
     }
     for first in [
-        GibbsMove::Escobar,
-        GibbsMove::Collapsed,
+        DpMove::Escobar,
+        DpMove::Collapsed,
         AUXILIARY,
-        GibbsMove::Blocked,
+        DpMove::Blocked,
     ] {
-        let schedule = [first, GibbsMove::Parameters];
-        let joint = Joint::new(bernoulli(0.0), &schedule).with(Fault::Factor(1.5));
+        let moves = [first, DpMove::Parameters];
+        let joint = Joint::new(bernoulli(0.0), &moves).with(Fault::Factor(1.5));
         let report = run(&joint, long);
         assert!(
             !report.passed(),
             "weight of new clusters, {first:?}: {report}"
         );
     }
-    let schedule = [AUXILIARY, GibbsMove::Parameters, GibbsMove::Concentration];
-    let report = run(
-        &Joint::new(bernoulli(0.0), &schedule).with(Fault::Shape),
-        long,
-    );
+    let moves = [AUXILIARY, DpMove::Parameters, DpMove::Concentration];
+    let report = run(&Joint::new(bernoulli(0.0), &moves).with(Fault::Shape), long);
     assert!(!report.passed(), "shape of the concentration: {report}");
     let linear = LinearTask::new(gaussian(1.5), 0.7).unwrap();
     let doubtful = LinearTask::new(gaussian(1.5), 0.7 * 1.5).unwrap();
-    let joint = Joint::new(linear, &[GibbsMove::Escobar, GibbsMove::Parameters]);
+    let joint = Joint::new(linear, &[DpMove::Escobar, DpMove::Parameters]);
     let report = run(&joint.believing(doubtful), long);
     assert!(!report.passed(), "noise variance: {report}");
     let probit = ProbitTask::new(gaussian(1.5));
-    let joint = Joint::new(probit, &[AUXILIARY, GibbsMove::Parameters]);
+    let joint = Joint::new(probit, &[AUXILIARY, DpMove::Parameters]);
     let report = run(&joint.believing(ProbitTask::new(gaussian(1.0))), long);
     assert!(!report.passed(), "prior variance: {report}");
 }
@@ -367,27 +360,27 @@ fn three_users_visit_their_five_partitions() {
         length: 400,
         false_alarm: 0.001,
     };
-    let visits = |first: GibbsMove, factor: f64| {
+    let visits = |first: DpMove, factor: f64| {
         let sweep = |tables: &mut Vec<usize>, rng: &mut Xoshiro256PlusPlus| {
             let n = tables.iter().max().unwrap() + 1;
-            let state = GibbsState {
+            let state = DpState {
                 labels: tables.iter().map(|&t| t as u32).collect(),
                 parameters: (0..n).map(|_| model.draw_prior(rng)).collect(),
                 concentration: factor * tau,
             };
             // Parameters given the partition first: then the pair has its exact law.
-            let config = config(&[GibbsMove::Parameters, first], rng.next_u64());
-            let mut sampler = GibbsSampler::resume(&model, &data, &config, 0, state, 0).unwrap();
+            let config = config(&[DpMove::Parameters, first], rng.next_u64());
+            let mut sampler = DpSampler::resume(&model, &data, &config, 0, state, 0).unwrap();
             sampler.sweep().unwrap();
             *tables = canonical(&sampler.state.labels);
         };
         test.run(&exact, Vec::clone, sweep, Vec::clone)
     };
     for first in [
-        GibbsMove::Escobar,
-        GibbsMove::Collapsed,
+        DpMove::Escobar,
+        DpMove::Collapsed,
         AUXILIARY,
-        GibbsMove::Blocked,
+        DpMove::Blocked,
     ] {
         let right = visits(first, 1.0);
         assert!(right.passed(), "{first:?}: {right}");

@@ -3,7 +3,7 @@
 use npb_infer::ranges::OutOfRange;
 use serde::{Deserialize, Serialize};
 
-use crate::{AtomRule, BaseDistribution, Concentration, HbrecConfig, WeightsConfig};
+use crate::{AtomRule, BaseDistribution, DpConcentration, HbrecConfig, WeightsConfig};
 
 /// Which of the chapter's methods is run; all behind one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl RecommenderConfig {
     /// The settings of the fit as the filter has them.
     pub(super) fn of_fit(&self) -> HbrecConfig {
         let with_tau = |tau| WeightsConfig {
-            tau: Concentration::Given(tau),
+            tau: DpConcentration::Given(tau),
             ..self.fit.weights
         };
         match self.filter {

@@ -6,7 +6,7 @@ use super::Recommender;
 use crate::HbrecError;
 
 impl Saved for Recommender {
-    const MODEL: &'static str = "hbrec/recommender";
+    const MODEL: &'static str = "npb-hbrec/recommender";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     type Content = Self;
     type Error = HbrecError;

@@ -6,11 +6,11 @@ use npb_hbrec::npb_infer::{Stop, SweepPlan, VbLimits, VbReport, stream};
 use npb_hbrec::npb_priors::GammaPrior;
 use npb_hbrec::npb_priors::special::normal_cdf;
 use npb_hbrec::{
-    AtomRule, BaseConfig, BaseDistribution, BernoulliItems, Concentration, Content, GaussianPrior,
-    GaussianTask, GibbsConfig, GibbsMove, GibbsSampler, GroupedConfig, GroupedFit, HbrecConfig,
-    HbrecFit, ItemAtom, ItemPrior, KernelScales, LikeMatrix, LikelihoodTable, Likes, Mixture,
-    ProbitItems, ProbitTask, Saved, Task, TaskAtom, UserModel, Weights, WeightsConfig, fit,
-    fit_gibbs, fit_groups, learn_base, learn_scales, learn_weights,
+    AtomRule, BaseConfig, BaseDistribution, BernoulliItems, Content, DpConcentration,
+    DpGibbsConfig, DpMove, DpSampler, GaussianPrior, GaussianTask, GroupedConfig, GroupedFit,
+    HbrecConfig, HbrecFit, ItemAtom, ItemPrior, KernelScales, LikeMatrix, LikelihoodTable, Likes,
+    Mixture, ProbitItems, ProbitTask, Saved, Task, TaskAtom, UserModel, Weights, WeightsConfig,
+    fit, fit_gibbs, fit_groups, learn_base, learn_scales, learn_weights,
 };
 use rand::RngExt;
 
@@ -110,7 +110,7 @@ fn refs(users: &[Likes]) -> Vec<&Likes> {
 
 fn given(tau: f64) -> WeightsConfig {
     WeightsConfig {
-        tau: Concentration::Given(tau),
+        tau: DpConcentration::Given(tau),
         ..WeightsConfig::default()
     }
 }
@@ -334,7 +334,7 @@ fn database(n: u64, seed: u64) -> (LikeMatrix, Content, Population) {
     (likes, content(20, seed), population)
 }
 
-fn base(rank: usize, content_tastes: bool, max_iterations: u64, seed: u64) -> BaseConfig {
+fn base(rank: usize, content_tastes: bool, max_iterations: u64) -> BaseConfig {
     BaseConfig {
         rank,
         content_tastes,
@@ -342,7 +342,6 @@ fn base(rank: usize, content_tastes: bool, max_iterations: u64, seed: u64) -> Ba
             max_iterations,
             tolerance: 0.0,
         },
-        seed,
     }
 }
 
@@ -360,7 +359,7 @@ fn with_base(base: BaseConfig, weights: WeightsConfig) -> HbrecConfig {
 #[test]
 fn fits_for_items_answer_by_sums_over_atoms() {
     let (likes, content, population) = database(30, 1);
-    let config = with_base(base(2, true, 6, 0), given(3.0));
+    let config = with_base(base(2, true, 6), given(3.0));
     let mut fitted = fit(&likes, Some(&content), &config).unwrap();
     let new = population.likes(&population.user(1, 77), 7, 1, 77);
     assert_eq!(fitted.add_user(&new).unwrap(), 30);
@@ -437,7 +436,7 @@ fn of_number(p: &[f64], number: usize) -> f64 {
 #[test]
 fn users_of_chosen_examples_are_weighed_given_their_number() {
     let (likes, _, population) = database(25, 2);
-    let config = with_base(base(2, false, 6, 0), given(2.0));
+    let config = with_base(base(2, false, 6), given(2.0));
     let fitted = fit(&likes, None, &config).unwrap();
     let (model, atoms) = (fitted.model(), fitted.atoms());
     let chosen = population.likes(&population.user(2, 50), 7, 2, 50);
@@ -464,7 +463,7 @@ fn users_of_chosen_examples_are_weighed_given_their_number() {
 #[test]
 fn draws_average_to_predictions() {
     let (likes, _, population) = database(25, 3);
-    let config = with_base(base(2, false, 6, 0), given(40.0));
+    let config = with_base(base(2, false, 6), given(40.0));
     let fitted = fit(&likes, None, &config).unwrap();
     let new = population.likes(&population.user(3, 60), 6, 3, 60);
     let user = fitted.user(&new).unwrap();
@@ -499,11 +498,11 @@ fn fits_for_items_are_made_of_their_parts() {
             fitted: learns,
             ..given(1.7)
         };
-        let settings = base(3, true, 4, 9);
+        let settings = base(3, true, 4);
         let config = with_base(settings, weights);
         let fitted = fit(&likes, Some(&content), &config).unwrap();
         assert_eq!(fitted.config(), &config);
-        let learned = learn_base(&likes, Some(&content), &settings).unwrap();
+        let learned = learn_base(&likes, Some(&content), &settings, config.seed).unwrap();
         assert_eq!(fitted.base(), Some(&learned));
         assert_eq!(
             (fitted.stop(), learned.trace.len()),
@@ -602,10 +601,10 @@ fn the_standard_base_has_the_scales_of_the_largest_evidence() {
 #[test]
 fn bases_have_the_columns_that_were_asked_for() {
     let (likes, content, _) = database(40, 6);
-    let learned = |settings: BaseConfig| learn_base(&likes, Some(&content), &settings).unwrap();
+    let learned = |settings: BaseConfig| learn_base(&likes, Some(&content), &settings, 0).unwrap();
     for rank in [0, 1, 3] {
         for tastes in [false, true] {
-            let base = learned(base(rank, tastes, 3, 1));
+            let base = learned(base(rank, tastes, 3));
             assert_eq!((base.rank(), base.trace.len()), (rank, 3));
             let width = rank + if tastes { 3 } else { 1 };
             assert_eq!(base.prior.width(), width);
@@ -620,11 +619,11 @@ fn bases_have_the_columns_that_were_asked_for() {
             }
         }
     }
-    assert_eq!(learned(base(3, true, 3, 1)), learned(base(3, true, 3, 1)));
+    assert_eq!(learned(base(3, true, 3)), learned(base(3, true, 3)));
     // The start of the search for directions, which sides of more than 512 need: nearly the same ones.
     let population = Population::new(520, 3, 0.8, 6);
     let many = population.database(520, 8, 6);
-    let of = |seed: u64| learn_base(&many, None, &base(3, true, 1, seed)).unwrap();
+    let of = |seed: u64| learn_base(&many, None, &base(3, true, 1), seed).unwrap();
     let (a, b) = (of(1), of(2));
     assert_eq!(a, of(1));
     assert_ne!(a.prior, b.prior);
@@ -634,7 +633,7 @@ fn bases_have_the_columns_that_were_asked_for() {
             max_iterations: 500,
             tolerance: 1e-3,
         },
-        ..base(3, true, 1, 1)
+        ..base(3, true, 1)
     };
     let ends = learned(tolerant);
     assert!(matches!(ends.stop, Stop::Converged { .. }));
@@ -648,7 +647,7 @@ fn users_keep_so_many_ratings_in_training() {
     let config = |most_ratings: usize, seed: u64| HbrecConfig {
         most_ratings,
         seed,
-        ..with_base(base(1, false, 3, 0), given(1.0))
+        ..with_base(base(1, false, 3), given(1.0))
     };
     let of = |most: usize, seed: u64| fit(&likes, None, &config(most, seed)).unwrap();
     // The atom of a user is that of some of its ratings under the base of the fit.
@@ -894,7 +893,9 @@ fn groups_answer_by_sums_over_atoms_and_draws() {
             let term = |(w, m, v): &(f64, f64, f64)| w * normal_cdf(m / (1.0 + v).sqrt());
             within(p[row], parts.iter().map(term).sum(), 1e-9, &what);
             for (level, ends) in levels.iter().zip(&ends) {
-                for (end, share) in ends[row].iter().zip([0.5 - 0.5 * level, 0.5 + 0.5 * level]) {
+                let found = ends[row];
+                let shares = [0.5 - 0.5 * level, 0.5 + 0.5 * level];
+                for (end, share) in [found.lower, found.upper].iter().zip(shares) {
                     let at = npb_hbrec::npb_priors::special::normal_quantile(*end);
                     let below = |(w, m, v): &(f64, f64, f64)| w * normal_cdf((at - m) / v.sqrt());
                     within(parts.iter().map(below).sum(), share, 1e-6, &what);
@@ -973,12 +974,12 @@ fn groups_say_how_they_were_fitted() {
     assert!(matches!(ends.stop(), Stop::Converged { .. }));
 }
 
-fn gibbs(keep: u64, stored_draws: u64) -> GibbsConfig {
-    GibbsConfig {
-        schedule: vec![
-            GibbsMove::Auxiliary { components: 2 },
-            GibbsMove::Parameters,
-            GibbsMove::Concentration,
+fn gibbs(keep: u64, stored_draws: u64) -> DpGibbsConfig {
+    DpGibbsConfig {
+        moves: vec![
+            DpMove::Auxiliary { components: 2 },
+            DpMove::Parameters,
+            DpMove::Concentration,
         ],
         concentration: GammaPrior {
             shape: 3.0,
@@ -1097,7 +1098,7 @@ fn draws_of_the_infinite_model_are_stored_as_planned() {
         }
     }
     assert_ne!(whole.chains()[0].state, whole.chains()[1].state);
-    let other = GibbsConfig {
+    let other = DpGibbsConfig {
         seed: 5,
         ..gibbs(10, 10)
     };
@@ -1119,21 +1120,21 @@ fn draws_of_the_infinite_model_are_stored_as_planned() {
     }
 }
 
-/// A chain starts at the mean of the prior of the concentration, and a move of the schedule changes what it is of.
+/// A chain starts at the mean of the prior of the concentration, and a move changes what it is of.
 #[test]
 fn chains_start_at_the_prior_and_make_their_schedule() {
     let users = some_users(9, 7);
     let (model, data) = (bernoulli(), refs(&users));
-    for (schedule, moves) in [
-        (GibbsMove::Concentration, [true, false, false]),
-        (GibbsMove::Parameters, [false, true, false]),
-        (GibbsMove::Auxiliary { components: 2 }, [false, true, true]),
+    for (moves, moved) in [
+        (DpMove::Concentration, [true, false, false]),
+        (DpMove::Parameters, [false, true, false]),
+        (DpMove::Auxiliary { components: 2 }, [false, true, true]),
     ] {
-        let config = GibbsConfig {
-            schedule: vec![schedule],
+        let config = DpGibbsConfig {
+            moves: vec![moves],
             ..gibbs(10, 10)
         };
-        let mut sampler = GibbsSampler::new(&model, &data, &config, 1).unwrap();
+        let mut sampler = DpSampler::new(&model, &data, &config, 1).unwrap();
         let before = sampler.state().clone();
         assert_eq!(before.concentration, 2.0);
         assert_eq!(before.labels, (0..9).collect::<Vec<u32>>());
@@ -1144,6 +1145,6 @@ fn chains_start_at_the_prior_and_make_their_schedule() {
             before.parameters != after.parameters,
             before.labels != after.labels,
         ];
-        assert_eq!(changed, moves, "{schedule:?}");
+        assert_eq!(changed, moved, "{moves:?}");
     }
 }

@@ -3,7 +3,7 @@
 use npb_data::{Features, Rating, Ratings};
 use npb_hbrec::npb_priors::special::normal_cdf;
 use npb_hbrec::{
-    AtomRule, BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter,
+    AtomRule, BaseConfig, BaseDistribution, Content, ContentKernel, DpConcentration, Filter,
     HbrecConfig, HbrecFit, LikeMatrix, Likes, Profile, Recommender, RecommenderConfig, UserModel,
     WeightsConfig, fit,
 };
@@ -60,7 +60,7 @@ fn settings(tau: f64) -> HbrecConfig {
         }),
         identity: 0.4,
         weights: WeightsConfig {
-            tau: Concentration::Given(tau),
+            tau: DpConcentration::Given(tau),
             ..WeightsConfig::default()
         },
         ..HbrecConfig::default()
@@ -112,7 +112,7 @@ fn filters_are_settings_of_the_fit() {
     let likes = likes_of(&ratings);
     let given = settings(2.0);
     let with_tau = |tau: f64| WeightsConfig {
-        tau: Concentration::Given(tau),
+        tau: DpConcentration::Given(tau),
         ..given.weights
     };
     for (filter, expected, has_content) in [
@@ -391,7 +391,7 @@ fn later_users_and_items_are_counted() {
     let recommender = recommender.with_tau(9.0).unwrap();
     within(nobody(&recommender), 9.0 / (9.0 + mass), 1e-9, "after");
     let said = recommender.config();
-    assert_eq!(said.fit.weights.tau, Concentration::Given(9.0));
+    assert_eq!(said.fit.weights.tau, DpConcentration::Given(9.0));
     assert_eq!((said.filter, said.like_from), (Filter::Hybrid1, LIKED));
     assert!(recommender.with_tau(-1.0).is_err());
 }

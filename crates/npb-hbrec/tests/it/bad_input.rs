@@ -2,8 +2,8 @@
 
 use npb_hbrec::npb_data::{Rating, Ratings};
 use npb_hbrec::{
-    BaseConfig, BernoulliItems, Concentration, Content, ContentKernel, GaussianPrior, GibbsConfig,
-    GibbsMove, GibbsSampler, HbrecConfig, ItemPrior, LikeMatrix, LikelihoodTable, Likes,
+    BaseConfig, BernoulliItems, Content, ContentKernel, DpConcentration, DpGibbsConfig, DpMove,
+    DpSampler, GaussianPrior, HbrecConfig, ItemPrior, LikeMatrix, LikelihoodTable, Likes,
     LinearTask, ProbitTask, Recommender, RecommenderConfig, Task, WeightsConfig, fit,
 };
 
@@ -170,7 +170,7 @@ fn configurations_name_the_field() {
     };
     assert!(refused(identity).contains("identity"));
     let tau = WeightsConfig {
-        tau: Concentration::Given(-1.0),
+        tau: DpConcentration::Given(-1.0),
         ..WeightsConfig::default()
     };
     assert!(
@@ -201,21 +201,21 @@ fn configurations_name_the_field() {
 
     let probit = ProbitTask::new(GaussianPrior::isotropic(1, 1.0).unwrap());
     let task = Task::new(1, &[1.0], &[true]).unwrap();
-    let escobar = GibbsConfig {
-        schedule: vec![GibbsMove::Escobar],
-        ..GibbsConfig::default()
+    let escobar = DpGibbsConfig {
+        moves: vec![DpMove::Escobar],
+        ..DpGibbsConfig::default()
     };
-    assert!(message(GibbsSampler::new(&probit, &[&task], &escobar, 0)).contains("conjugate"));
+    assert!(message(DpSampler::new(&probit, &[&task], &escobar, 0)).contains("conjugate"));
     assert!(
-        message(GibbsSampler::new(&probit, &[], &GibbsConfig::default(), 0)).contains("no user")
+        message(DpSampler::new(&probit, &[], &DpGibbsConfig::default(), 0)).contains("no user")
     );
-    let nothing = GibbsConfig {
-        schedule: Vec::new(),
-        ..GibbsConfig::default()
+    let nothing = DpGibbsConfig {
+        moves: Vec::new(),
+        ..DpGibbsConfig::default()
     };
-    assert!(message(GibbsSampler::new(&probit, &[&task], &nothing, 0)).contains("schedule"));
+    assert!(message(DpSampler::new(&probit, &[&task], &nothing, 0)).contains("moves"));
     let wide = Task::new(2, &[1.0, 2.0], &[true]).unwrap();
-    let error = message(GibbsSampler::new(&probit, &[&wide], &escobar, 0));
+    let error = message(DpSampler::new(&probit, &[&wide], &escobar, 0));
     assert!(error.contains("features of a task"), "{error}");
 }
 

@@ -6,7 +6,7 @@ use npb_hbrec::npb_infer::checkpoint::Every;
 use npb_hbrec::npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_hbrec::npb_infer::{SweepPlan, Watch};
 use npb_hbrec::{
-    BaseConfig, BaseDistribution, BernoulliItems, GibbsConfig, GibbsFit, GibbsMove, HbrecConfig,
+    BaseConfig, BaseDistribution, BernoulliItems, DpGibbsConfig, DpGibbsFit, DpMove, HbrecConfig,
     HbrecFit, LikeMatrix, Likes, Saved, fit, fit_gibbs, fit_gibbs_watched, fit_watched,
 };
 
@@ -30,14 +30,14 @@ fn config() -> HbrecConfig {
     }
 }
 
-fn gibbs_config() -> GibbsConfig {
-    GibbsConfig {
-        schedule: vec![
-            GibbsMove::Escobar,
-            GibbsMove::Parameters,
-            GibbsMove::Blocked,
-            GibbsMove::Parameters,
-            GibbsMove::Concentration,
+fn gibbs_config() -> DpGibbsConfig {
+    DpGibbsConfig {
+        moves: vec![
+            DpMove::Escobar,
+            DpMove::Parameters,
+            DpMove::Blocked,
+            DpMove::Parameters,
+            DpMove::Concentration,
         ],
         sweeps: SweepPlan {
             burn_in: 3,
@@ -45,7 +45,7 @@ fn gibbs_config() -> GibbsConfig {
             thin: 1,
         },
         stored_draws: 4,
-        ..GibbsConfig::default()
+        ..DpGibbsConfig::default()
     }
 }
 
@@ -169,7 +169,7 @@ fn damaged_files_are_refused_or_valid() {
         .unwrap()
         .to_bytes()
         .unwrap();
-    type Fit = GibbsFit<Vec<[f64; 2]>>;
+    type Fit = DpGibbsFit<Vec<[f64; 2]>>;
     let exercise = |fit: &Fit| {
         fit.clusters();
         fit.diagnostics();

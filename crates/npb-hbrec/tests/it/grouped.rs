@@ -9,7 +9,7 @@ use npb_hbrec::npb_infer::{Stop, Watch, stream};
 use npb_hbrec::npb_priors::dist::Normal;
 use npb_hbrec::npb_priors::special::normal_cdf;
 use npb_hbrec::{
-    Concentration, GaussianTask, GroupedConfig, GroupedFit, Saved, WeightsConfig, fit_groups,
+    DpConcentration, GaussianTask, GroupedConfig, GroupedFit, Saved, WeightsConfig, fit_groups,
     fit_groups_watched,
 };
 use rand::RngExt;
@@ -88,7 +88,7 @@ fn score(predicted: &[f64], truth: &[f64]) -> f64 {
 fn given(tau: f64) -> GroupedConfig {
     GroupedConfig {
         weights: WeightsConfig {
-            tau: Concentration::Given(tau),
+            tau: DpConcentration::Given(tau),
             ..WeightsConfig::default()
         },
         ..GroupedConfig::default()
@@ -151,10 +151,11 @@ fn intervals_hold_what_they_say() {
                 let (rows, truth) = new_rows(w, 50, group as u64);
                 let known = fit.group(&format!("g{group:02}")).unwrap();
                 let ends = fit.predict_interval(known, &rows, 0.8).unwrap();
-                for ([low, high], truth) in ends.iter().zip(&truth) {
-                    *held += f64::from(u8::from(low <= truth && truth <= high)) / 2000.0;
-                    width += (high - low) / 2000.0;
-                    assert!(0.0 <= *low && low < high && *high <= 1.0);
+                for (interval, truth) in ends.iter().zip(&truth) {
+                    *held += f64::from(u8::from(interval.holds(*truth))) / 2000.0;
+                    width += interval.width() / 2000.0;
+                    assert!(0.0 <= interval.lower && interval.upper <= 1.0);
+                    assert!(interval.width() > 0.0);
                 }
             }
             widths.push(width);
@@ -177,7 +178,7 @@ fn intervals_are_quantiles_of_the_mixture() {
     let ends = alone.predict_interval(group, &rows, 0.9).unwrap();
     let median = alone.predict_interval(group, &rows, 1e-9).unwrap();
     let mut seen = 0;
-    for ((p, [low, high]), [middle, _]) in alone
+    for ((p, interval), median) in alone
         .predict(group, &rows)
         .unwrap()
         .iter()
@@ -185,12 +186,13 @@ fn intervals_are_quantiles_of_the_mixture() {
         .zip(median)
     {
         // Probabilities near one have no digits left to say how far.
+        let (low, high) = (interval.lower, interval.upper);
         if low < 1e-6 || high > 1.0 - 1e-6 {
             continue;
         }
         seen += 1;
         let z = |p: f64| npb_hbrec::npb_priors::special::normal_quantile(p);
-        let (mean, sd) = (z(middle), (z(high) - z(low)) / (2.0 * z(0.95)));
+        let (mean, sd) = (z(median.lower), (z(high) - z(low)) / (2.0 * z(0.95)));
         assert!((normal_cdf(mean / (1.0 + sd * sd).sqrt()) - p).abs() < 1e-6);
     }
     assert!(seen >= 10, "{seen}");
@@ -204,7 +206,7 @@ fn intervals_are_quantiles_of_the_mixture() {
     assert!(
         wide.iter()
             .zip(&narrow)
-            .all(|(w, n)| w[0] < n[0] && n[1] < w[1])
+            .all(|(w, n)| w.lower < n.lower && n.upper < w.upper)
     );
 }
 
@@ -485,7 +487,8 @@ fn uncertainty_is_that_of_draws() {
         drawn.sort_by(f64::total_cmp);
         let mean = drawn.iter().sum::<f64>() / DRAWS as f64;
         assert!((mean - p[row]).abs() < 0.01, "{mean} {}", p[row]);
-        for (end, at) in ends[row].iter().zip([DRAWS / 10, DRAWS - DRAWS / 10]) {
+        let ends = [ends[row].lower, ends[row].upper];
+        for (end, at) in ends.iter().zip([DRAWS / 10, DRAWS - DRAWS / 10]) {
             assert!((end - drawn[at]).abs() < 0.015, "{end} {}", drawn[at]);
         }
     }

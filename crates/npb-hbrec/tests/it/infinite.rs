@@ -1,7 +1,7 @@
 //! The infinite model as a whole.
 
 use npb_hbrec::npb_infer::{Stop, SweepPlan, stream};
-use npb_hbrec::{BernoulliItems, GibbsConfig, GibbsMove, Likes, UserModel, fit_gibbs};
+use npb_hbrec::{BernoulliItems, DpGibbsConfig, DpMove, Likes, UserModel, fit_gibbs};
 use rand::RngExt;
 
 /// Three kinds of users over 30 items.
@@ -44,8 +44,8 @@ fn clusters_are_found_and_chains_agree() {
         users(30),
     );
     let data: Vec<&Likes> = users.iter().collect();
-    let config = GibbsConfig {
-        schedule: vec![GibbsMove::Collapsed, GibbsMove::Concentration],
+    let config = DpGibbsConfig {
+        moves: vec![DpMove::Collapsed, DpMove::Concentration],
         sweeps: SweepPlan {
             burn_in: 100,
             keep: 200,
@@ -53,7 +53,7 @@ fn clusters_are_found_and_chains_agree() {
         },
         stored_draws: 50,
         seed: 3,
-        ..GibbsConfig::default()
+        ..DpGibbsConfig::default()
     };
     let fit = fit_gibbs(&model, &data, &config).unwrap();
     assert_eq!((fit.stop(), fit.draws().len()), (Stop::Completed, 100));

@@ -2,7 +2,7 @@
 
 use npb_hbrec::npb_infer::{Stop, stream};
 use npb_hbrec::{
-    AtomRule, BernoulliItems, Concentration, HbrecConfig, ItemPrior, LikeMatrix, LikelihoodTable,
+    AtomRule, BernoulliItems, DpConcentration, HbrecConfig, ItemPrior, LikeMatrix, LikelihoodTable,
     Likes, Mixture, ProbitItems, UserModel, Weights, WeightsConfig, WeightsEm, fit, infer_tau,
     learn_weights,
 };
@@ -116,7 +116,7 @@ fn the_own_model_wins_in_the_end() {
     let users: Vec<Likes> = (0..30).map(|u| clustered(u, 30, 1)).collect();
     let data: Vec<&Likes> = users.iter().collect();
     let config = WeightsConfig {
-        tau: Concentration::Given(1.0),
+        tau: DpConcentration::Given(1.0),
         ..WeightsConfig::default()
     };
     let mixture = Mixture::learn(model, &data, &config).unwrap();
@@ -150,7 +150,7 @@ fn extremes_of_tau() {
     let data: Vec<&Likes> = users.iter().collect();
     let with = |tau| {
         let config = WeightsConfig {
-            tau: Concentration::Given(tau),
+            tau: DpConcentration::Given(tau),
             ..WeightsConfig::default()
         };
         Mixture::learn(model.clone(), &data, &config)
@@ -175,7 +175,7 @@ fn own_atom_and_responsibilities_are_left_out() {
     for fitted in [true, false] {
         let config = WeightsConfig {
             fitted,
-            tau: Concentration::Given(1.0),
+            tau: DpConcentration::Given(1.0),
             ..WeightsConfig::default()
         };
         let mixture = Mixture::learn(model.clone(), &data, &config).unwrap();

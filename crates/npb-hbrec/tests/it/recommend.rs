@@ -2,7 +2,7 @@
 
 use npb_data::{Exposure, Features, Rating, Ratings};
 use npb_hbrec::{
-    BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
+    BaseConfig, BaseDistribution, Content, ContentKernel, DpConcentration, Filter, HbrecConfig,
     HbrecError, ItemPrior, Likes, ProbitItems, Recommendation, Recommender, RecommenderConfig,
     Saved, UserModel, WeightsConfig,
 };
@@ -206,7 +206,7 @@ fn ratings_make_a_user_surer() {
     let recommender = Recommender::fit(&ratings, None, &quick()).unwrap();
     let recommender = recommender.with_tau(f64::INFINITY).unwrap();
     let said = recommender.config().fit.weights.tau;
-    assert_eq!(said, Concentration::Given(f64::INFINITY));
+    assert_eq!(said, DpConcentration::Given(f64::INFINITY));
     let mean_sd = |n: u32| {
         let pairs: Vec<(u32, bool)> = (0..n).map(|i| (i, i % 2 == 0)).collect();
         let profile = recommender
@@ -347,7 +347,7 @@ fn bad_input_is_named() {
             .to_string()
     };
     let weights = WeightsConfig {
-        tau: Concentration::Given(-1.0),
+        tau: DpConcentration::Given(-1.0),
         ..Default::default()
     };
     for (field, config) in [

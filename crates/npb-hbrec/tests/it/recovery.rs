@@ -44,7 +44,7 @@ fn base_is_learned() {
             limits,
             ..BaseConfig::default()
         };
-        learn_base(&likes, None, &config).unwrap()
+        learn_base(&likes, None, &config, 0).unwrap()
     };
     let base = learned(6);
     assert_eq!(base.rank(), 2, "{:?}", base.item_variance());

@@ -18,7 +18,7 @@ use crate::factors::indicators::infer;
 use crate::fit::{FeatureReport, reports, saved};
 use crate::inputs::InputMap;
 use crate::prepared::{Prepared, appended, check_fit};
-use crate::state::FactorState;
+use crate::state::FeatureState;
 use crate::vb::{self, driven};
 
 /// A fitted iLSVM: the posterior of the features of all rows of the fit, and the weights of every class.
@@ -33,7 +33,7 @@ pub struct IlsvmFit {
     pub trace: Vec<VbReport>,
     pub(crate) columns: Columns,
     pub(crate) classes: Vec<String>,
-    pub(crate) state: FactorState,
+    pub(crate) state: FeatureState,
     /// Class by class: features, inputs if they are appended, bias if there is a column of ones.
     pub(crate) weights: Vec<f64>,
     /// Scores of the rows of the fit, row-major.
@@ -140,7 +140,7 @@ pub fn fit_watched(
 }
 
 /// Name of the model in checkpoints.
-const CHECKPOINT: &str = "regbayes/ilsvm/checkpoint";
+const CHECKPOINT: &str = "npb-regbayes/ilsvm/checkpoint";
 
 /// Inputs in the units of a fit, and their features before labels are looked at (IBP).
 #[derive(Clone, Debug)]
@@ -168,7 +168,7 @@ impl PreparedClasses {
     ) -> Result<Self, RegBayesError> {
         config.validate()?;
         let rows = labelled_rows(inputs, labels)?;
-        let fill = |state: &FactorState, _, table: &Table| Ok(filled(state, table));
+        let fill = |state: &FeatureState, _, table: &Table| Ok(filled(state, table));
         let core = Prepared::new(inputs, rows, config, Items::from_rows, fill, part)?;
         Ok(Self(core))
     }
@@ -304,7 +304,7 @@ pub(crate) fn problem_of(
 }
 
 /// Inputs in standard units, D x N, with what the features expect in the holes.
-fn filled(state: &FactorState, table: &Table) -> Mat<f64> {
+fn filled(state: &FeatureState, table: &Table) -> Mat<f64> {
     let (n_rows, d) = (table.n_rows(), table.n_cols());
     Mat::from_fn(d, n_rows, |j, n| match table.is_observed(n, j) {
         true => table.values()[n * d + j],
@@ -340,7 +340,7 @@ fn scores(
 
 impl IlsvmFit {
     /// The posterior of the features: items are the rows of the fit, observations its columns in use.
-    pub fn state(&self) -> &FactorState {
+    pub fn state(&self) -> &FeatureState {
         &self.state
     }
 
@@ -383,7 +383,7 @@ impl IlsvmFit {
     pub fn predict(&self, inputs: &Table) -> Result<ClassScores, RegBayesError> {
         let table = self.columns.apply(inputs)?;
         let indicators = self.infer(&table)?;
-        let other = FactorState {
+        let other = FeatureState {
             indicators,
             ..self.state.clone()
         };
@@ -450,4 +450,4 @@ impl IlsvmFit {
     }
 }
 
-saved!(IlsvmFit, "regbayes/ilsvm");
+saved!(IlsvmFit, "npb-regbayes/ilsvm");

@@ -5,11 +5,11 @@ use npb_linalg::Cholesky;
 
 use super::Factors;
 use super::moments::{expected_loading_squares, expected_squares, ln_prior};
-use crate::config::Concentration;
-use crate::state::{FactorState, Spread};
+use crate::config::IbpConcentration;
+use crate::state::{FeatureState, Spread};
 
 /// `sum_j ln det Cov(w_j)`.
-fn ln_det_spread(state: &FactorState) -> f64 {
+fn ln_det_spread(state: &FeatureState) -> f64 {
     match &state.spread {
         // A covariance is the inverse of a factored matrix; rounding can only make it less than positive definite where nothing is known anyway.
         Spread::Shared(s) => {
@@ -49,8 +49,8 @@ impl Factors<'_> {
         };
         let entropies: Vec<f64> = parallel::map(0..items.n_items(), column_entropy);
         let concentration = match self.config.concentration {
-            Concentration::Learned { prior } => ln_prior(state.sticks.alpha(), prior),
-            Concentration::Fixed(_) => 0.0,
+            IbpConcentration::Learned { prior } => ln_prior(state.sticks.alpha(), prior),
+            IbpConcentration::Fixed(_) => 0.0,
         };
         vec![
             -0.5 * self.config.input_weight * n * ln_noise,

@@ -5,7 +5,8 @@
 
 use npb_data::Table;
 use npb_infer::parallel;
-use npb_infer::{ranges, stream};
+use npb_infer::ranges::{self, OutOfRange};
+use npb_infer::stream;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
@@ -49,7 +50,7 @@ pub struct IbpGibbsConfig {
     /// Prior of alpha.
     pub concentration: GammaPrior,
     /// Moves of one sweep.
-    pub schedule: Vec<IbpMove>,
+    pub moves: Vec<IbpMove>,
     /// Seed of everything random.
     pub seed: u64,
     /// Number of the chain.
@@ -67,7 +68,7 @@ impl Default for IbpGibbsConfig {
             noise: unit,
             loading: unit,
             concentration: unit,
-            schedule: vec![
+            moves: vec![
                 IbpMove::Indicators,
                 IbpMove::Loadings,
                 IbpMove::Weights,
@@ -197,19 +198,19 @@ impl IbpSampler {
         &self.draw
     }
 
-    /// One sweep: every move of the schedule.
+    /// One sweep: every move in order.
     ///
     /// # Errors
     /// A precision that is not positive definite.
     pub fn sweep(&mut self) -> Result<(), RegBayesError> {
         self.sweep += 1;
-        for (n, step) in self.config.schedule.clone().into_iter().enumerate() {
+        for (n, step) in self.config.moves.clone().into_iter().enumerate() {
             self.apply(step, n as u64)?;
         }
         Ok(())
     }
 
-    /// One move; `place` is its place in the schedule.
+    /// One move; `place` is its place among the moves.
     fn apply(&mut self, step: IbpMove, place: u64) -> Result<(), RegBayesError> {
         let key = [self.config.chain, self.sweep, MOVES + place, 0];
         let rng = &mut stream(self.config.seed, key);
@@ -368,11 +369,11 @@ impl IbpGibbsConfig {
     ///
     /// # Errors
     /// The first field that is out of range.
-    pub fn validate(&self) -> Result<(), RegBayesError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         ranges::up_to("truncation", self.truncation, 4096)?;
         ranges::gamma("noise", self.noise)?;
         ranges::gamma("loading", self.loading)?;
-        Ok(ranges::gamma("concentration", self.concentration)?)
+        ranges::gamma("concentration", self.concentration)
     }
 
     /// A draw from the prior, for so many items with so many observations each.

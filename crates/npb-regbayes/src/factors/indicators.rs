@@ -5,7 +5,7 @@ use npb_linalg::faer::Mat;
 
 use super::Items;
 use crate::dense::{axpy, columns_mut, product, sigmoid};
-use crate::state::{FactorState, Spread};
+use crate::state::{FeatureState, Spread};
 
 /// What the indicators need to know of `q(W)`; stands for as long as the loadings do.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(crate) enum Evidence {
 
 impl Evidence {
     /// Cost: I J K + J K^2 for complete inputs, else J K.
-    pub(crate) fn new(items: &Items, state: &FactorState) -> Self {
+    pub(crate) fn new(items: &Items, state: &FeatureState) -> Self {
         if items.seen.is_some() {
             let (variances, shared) = match &state.spread {
                 Spread::Own(v) => (Some(v.transpose().to_owned()), None),
@@ -70,7 +70,7 @@ impl Evidence {
 }
 
 /// `A = E[W'W] = J S + M'M`, with diagonal covariances `M'M + diag sum_j sigma_jk^2`.
-pub(crate) fn loading_moment(state: &FactorState) -> Mat<f64> {
+pub(crate) fn loading_moment(state: &FeatureState) -> Mat<f64> {
     let m = &state.loadings;
     let mut a = product(m.as_ref(), m.transpose(), 1.0);
     match &state.spread {
@@ -273,7 +273,7 @@ const SETTLED: f64 = 1e-8;
 
 /// Indicators of items that were not there at the fit, loadings and sticks as they are; K x items. Each starts where that item of the fit is whose expected
 /// entries are closest to it: from the mean use of each feature the same sweeps end in worse optima. Cost: items of both, times J, and the sweeps.
-pub(crate) fn infer(state: &FactorState, items: &Items, precision: f64) -> Mat<f64> {
+pub(crate) fn infer(state: &FeatureState, items: &Items, precision: f64) -> Mat<f64> {
     let known = &state.indicators;
     let mut odds = vec![0.0; state.n_features()];
     state.sticks.prior_ln_odds(&mut odds);

@@ -8,10 +8,10 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::directions::signed_directions;
 use super::{Factors, Items};
-use crate::config::{Concentration, FactorConfig, Start, Variance};
+use crate::config::{FeatureConfig, IbpConcentration, Start, Variance};
 use crate::dense::sigmoid;
 use crate::error::RegBayesError;
-use crate::state::{FactorState, Spread};
+use crate::state::{FeatureState, Spread};
 
 /// Third word of the keys of random streams.
 const START: u64 = 1;
@@ -20,13 +20,13 @@ impl<'d> Factors<'d> {
     /// The start of a run: indicators by `config.start`, loadings and sticks at their best.
     pub(crate) fn start(
         items: &'d Items,
-        config: FactorConfig,
+        config: FeatureConfig,
         seed: u64,
     ) -> Result<Self, RegBayesError> {
         let k = config.truncation;
         let alpha = match config.concentration {
-            Concentration::Fixed(alpha) => alpha,
-            Concentration::Learned { prior } => prior.shape / prior.rate,
+            IbpConcentration::Fixed(alpha) => alpha,
+            IbpConcentration::Learned { prior } => prior.shape / prior.rate,
         };
         let sticks = IbpFactor::new(k, alpha).map_err(|e| {
             npb_infer::ranges::OutOfRange::new("concentration", alpha, e.to_string())
@@ -43,7 +43,7 @@ impl<'d> Factors<'d> {
             Variance::Learned => 1.0,
         };
         let observations = items.n_observations();
-        let state = FactorState {
+        let state = FeatureState {
             sticks,
             indicators: start(items, k, config.start, seed),
             loadings: Mat::zeros(k, observations),

@@ -5,9 +5,9 @@ use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 
 use super::Items;
-use crate::config::{FactorConfig, LoadingCovariance};
+use crate::config::{FeatureConfig, LoadingCovariance};
 use crate::dense::{axpy, columns_mut, product};
-use crate::state::{FactorState, Spread};
+use crate::state::{FeatureState, Spread};
 
 /// Observations whose residuals are held at a time.
 const BLOCK: usize = 64;
@@ -25,8 +25,8 @@ pub(crate) fn second_moment(psi: &Mat<f64>, expected_use: &[f64]) -> Mat<f64> {
 /// All loadings at their best. Cost: I J K, and I K^2 + K^3 (full) or another I J K.
 pub(crate) fn update(
     items: &Items,
-    config: &FactorConfig,
-    state: &mut FactorState,
+    config: &FeatureConfig,
+    state: &mut FeatureState,
 ) -> Result<(), NotPositiveDefinite> {
     let precision = config.input_weight / state.noise_variance;
     if config.covariance == LoadingCovariance::Full && items.seen.is_none() {
@@ -44,7 +44,7 @@ pub(crate) fn update(
 /// `S = (I / sigma_0^2 + E[Z'Z] / lambda^2)^-1`, `m_j = S psi' x_j / lambda^2`: one K x K factor for all observations.
 fn update_full(
     items: &Items,
-    state: &mut FactorState,
+    state: &mut FeatureState,
     precision: f64,
 ) -> Result<(), NotPositiveDefinite> {
     let k = state.n_features();
@@ -67,7 +67,7 @@ fn update_full(
 }
 
 /// Means one after the other, `sigma_jk^2 = (1/sigma_0^2 + sum_i o_ij psi_ik / lambda^2)^-1`, blocks of observations in parallel.
-fn update_by_entry(items: &Items, state: &mut FactorState, precision: f64, isotropic: bool) {
+fn update_by_entry(items: &Items, state: &mut FeatureState, precision: f64, isotropic: bool) {
     let (k, j) = (state.n_features(), state.n_observations());
     let mut variances = Mat::zeros(k, j);
     let psi = &state.indicators;
@@ -196,7 +196,7 @@ impl<'a> Block<'a> {
 ///
 /// `indicators`: K x I; `values`, `seen`: one observation, I entries. Source: R (25), corrected, with `E[Z'Z]` of the observed items.
 pub(crate) fn infer_mean(
-    state: &FactorState,
+    state: &FeatureState,
     precision: f64,
     values: &[f64],
     seen: &[bool],

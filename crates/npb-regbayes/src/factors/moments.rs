@@ -8,13 +8,13 @@ use npb_priors::special::ln_gamma;
 
 use super::indicators::Evidence;
 use super::items::Items;
-use crate::state::{FactorState, Spread};
+use crate::state::{FeatureState, Spread};
 
 /// Parts that add up to `E |X - Z W'|^2` over the observed entries: the inputs' squares, and what each item's features take away.
 pub(crate) fn expected_squares(
     items: &Items,
     evidence: &Evidence,
-    state: &FactorState,
+    state: &FeatureState,
 ) -> [f64; 2] {
     let psi = &state.indicators;
     let own: Vec<f64> = parallel::map(0..items.n_items(), |i| {
@@ -30,7 +30,7 @@ pub(crate) fn expected_squares(
 }
 
 /// `E sum_j |w_j|^2`.
-pub(crate) fn expected_loading_squares(state: &FactorState) -> f64 {
+pub(crate) fn expected_loading_squares(state: &FeatureState) -> f64 {
     let m = &state.loadings;
     let squares = |m: &Mat<f64>| -> f64 {
         let own = |j: usize| npb_linalg::dot(m.col_as_slice(j), m.col_as_slice(j));

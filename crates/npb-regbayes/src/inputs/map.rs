@@ -18,8 +18,6 @@ pub struct MapConfig {
     pub features: usize,
     /// Inverse squared width of the kernel; 0: one over the number of columns times their mean variance.
     pub gamma: f64,
-    /// Seed of the landmarks.
-    pub seed: u64,
 }
 
 impl Default for MapConfig {
@@ -27,7 +25,6 @@ impl Default for MapConfig {
         Self {
             features: 500,
             gamma: 0.0,
-            seed: 0,
         }
     }
 }
@@ -38,7 +35,7 @@ impl Default for MapConfig {
 /// use npb_regbayes::{InputMap, MapConfig};
 /// let x = [0.0, 0.0, 1.0, 0.5, -1.0, 2.0]; // Three rows of two columns.
 /// let config = MapConfig { features: 3, gamma: 0.5, ..MapConfig::default() };
-/// let map = InputMap::fit(&x, 2, &config)?;
+/// let map = InputMap::fit(&x, 2, &config, 0)?;
 /// let z = map.apply(&x)?;
 /// let product: f64 = (0..3).map(|k| z[k] * z[3 + k]).sum();
 /// assert!((product - (-0.5_f64 * 1.25).exp()).abs() < 1e-6); // Every row is a landmark: exact.
@@ -59,11 +56,16 @@ pub struct InputMap {
 const LANDMARKS: u64 = 0x6c61_6e64;
 
 impl InputMap {
-    /// Chooses landmarks. `values`: rows of `n_cols` numbers, one after the other. Cost: `features^3 / 3`.
+    /// Chooses landmarks by `seed`. `values`: rows of `n_cols` numbers, one after the other. Cost: `features^3 / 3`.
     ///
     /// # Errors
     /// Rows that do not fit or are not finite; no row; settings out of range; landmarks whose kernel is not positive definite.
-    pub fn fit(values: &[f64], n_cols: usize, config: &MapConfig) -> Result<Self, RegBayesError> {
+    pub fn fit(
+        values: &[f64],
+        n_cols: usize,
+        config: &MapConfig,
+        seed: u64,
+    ) -> Result<Self, RegBayesError> {
         let inputs = Inputs::dense(values, n_cols)?;
         ranges::at_least("rows of a map", inputs.n_rows() as u64, 1)?;
         ranges::at_least("features", config.features as u64, 1)?;
@@ -74,7 +76,7 @@ impl InputMap {
         };
         let n_rows = values.len() / n_cols;
         let features = config.features.min(n_rows);
-        let mut rng = stream(config.seed, [0, 0, LANDMARKS, 0]);
+        let mut rng = stream(seed, [0, 0, LANDMARKS, 0]);
         let mut chosen = index::sample(&mut rng, n_rows, features).into_vec();
         chosen.sort_unstable();
         let row = |n: usize| &values[n * n_cols..][..n_cols];

@@ -4,7 +4,6 @@ use npb_infer::ranges::{self, OutOfRange, at_least};
 use serde::{Deserialize, Serialize};
 
 use crate::config::IlsvmConfig;
-use crate::error::RegBayesError;
 
 /// What scores see of a row beside its latent features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +75,7 @@ impl LabelsConfig {
     ///
     /// # Errors
     /// The first field that is out of range.
-    pub fn validate(&self) -> Result<(), RegBayesError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         self.latent.validate()?;
         at_least("folds", self.folds as u64, 2)?;
         at_least("landmarks", self.landmarks as u64, 1)?;
@@ -85,7 +84,7 @@ impl LabelsConfig {
             ranges::moderate("costs", cost)?;
         }
         if let Some(pair) = self.costs.windows(2).find(|pair| pair[0] >= pair[1]) {
-            return Err(OutOfRange::new("costs", pair[1], "above the one before").into());
+            return Err(OutOfRange::new("costs", pair[1], "above the one before"));
         }
         Ok(())
     }

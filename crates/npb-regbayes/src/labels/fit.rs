@@ -20,7 +20,7 @@ use crate::fit::{FeatureReport, saved};
 use crate::inputs::Inputs;
 use crate::machine::{Machine, MachineLimits, Solution};
 use crate::select::stopped;
-use crate::state::FactorState;
+use crate::state::FeatureState;
 use crate::tasks::{Goal, Learned, MtIlsvmFit, PreparedTasks, TaskData, TaskScores, TaskTargets};
 use crate::tasks::{fit_some, fit_watched as fit_tasks};
 use npb_data::splits::k_fold;
@@ -383,7 +383,7 @@ impl LabelsFit {
     }
 
     /// The posterior of the features.
-    pub fn state(&self) -> &FactorState {
+    pub fn state(&self) -> &FeatureState {
         self.latent.state()
     }
 
@@ -434,7 +434,7 @@ impl LabelsFit {
     }
 }
 
-saved!(LabelsFit, "regbayes/labels");
+saved!(LabelsFit, "npb-regbayes/labels");
 
 /// The score of one task, in the units of the machine.
 struct Terms {

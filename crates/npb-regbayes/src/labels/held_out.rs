@@ -17,7 +17,6 @@ use crate::tasks::{Goal, TaskTargets};
 const IN_FOLDS: MachineLimits = MachineLimits {
     tolerance: 1e-2,
     max_passes: 100,
-    seed: 0,
 };
 /// Costs in a row that make the loss larger before larger ones are given up.
 const RISES: usize = 2;

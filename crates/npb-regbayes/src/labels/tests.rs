@@ -18,7 +18,6 @@ use crate::tasks::{Goal, TaskTargets};
 const WELL: MachineLimits = MachineLimits {
     tolerance: 1e-10,
     max_passes: 100_000,
-    seed: 0,
 };
 
 /// D x N.

@@ -12,8 +12,8 @@ use crate::inputs::{Inputs, Rows};
 const ORDER: u64 = 0x6d61_6368;
 
 /// Puts the rows of one round in a new order.
-pub(super) fn shuffle(rows: &mut [u32], seed: u64, round: u64) {
-    rows.shuffle(&mut stream(seed, [0, ORDER, round, 0]));
+pub(super) fn shuffle(rows: &mut [u32], round: u64) {
+    rows.shuffle(&mut stream(0, [0, ORDER, round, 0]));
 }
 
 /// x'w.

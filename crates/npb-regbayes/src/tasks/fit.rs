@@ -21,7 +21,7 @@ use crate::fit::{FeatureReport, reports, saved};
 use crate::inputs::InputMap;
 use crate::machine::Solution;
 use crate::prepared::{Prepared, appended, check_fit};
-use crate::state::FactorState;
+use crate::state::FeatureState;
 use crate::vb::{self, driven};
 
 /// What a fit knows of one task.
@@ -51,7 +51,7 @@ pub struct MtIlsvmFit {
     /// Every outer iteration; `elbo` is minus the objective.
     pub trace: Vec<VbReport>,
     pub(crate) columns: Columns,
-    pub(crate) state: FactorState,
+    pub(crate) state: FeatureState,
     pub(crate) tasks: Vec<Learned>,
     /// What appended inputs are seen through.
     map: Option<InputMap>,
@@ -195,7 +195,7 @@ pub(crate) fn fit_some(
 }
 
 /// Name of the model in checkpoints.
-const CHECKPOINT: &str = "regbayes/mt-ilsvm/checkpoint";
+const CHECKPOINT: &str = "npb-regbayes/mt-ilsvm/checkpoint";
 
 /// Inputs in the units of a fit, and their features before labels are looked at (MT-IBP).
 #[derive(Clone, Debug)]
@@ -374,7 +374,7 @@ fn target_units(tasks: &[Task]) -> (f64, f64) {
 }
 
 /// Inputs in standard units, D x N, with what the projection expects in the holes: `psi_d' E[w_n | x_n]`.
-fn filled(state: &FactorState, precision: f64, table: &Table) -> Result<Mat<f64>, RegBayesError> {
+fn filled(state: &FeatureState, precision: f64, table: &Table) -> Result<Mat<f64>, RegBayesError> {
     let d = table.n_cols();
     let mut inputs = Mat::from_fn(d, table.n_rows(), |j, n| table.values()[n * d + j]);
     if table.n_missing() == 0 {
@@ -398,7 +398,7 @@ fn filled(state: &FactorState, precision: f64, table: &Table) -> Result<Mat<f64>
 
 impl MtIlsvmFit {
     /// The posterior of the features: items are the input columns in use, observations the rows of the fit.
-    pub fn state(&self) -> &FactorState {
+    pub fn state(&self) -> &FeatureState {
         &self.state
     }
 
@@ -554,4 +554,4 @@ impl MtIlsvmFit {
     }
 }
 
-saved!(MtIlsvmFit, "regbayes/mt-ilsvm");
+saved!(MtIlsvmFit, "npb-regbayes/mt-ilsvm");

@@ -68,14 +68,14 @@ impl Validation {
     ///
     /// # Errors
     /// Fewer than two folds; no cost or no class costs.
-    pub fn validate(&self) -> Result<(), RegBayesError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         let least = [
             ("validation.folds", self.folds, 2),
             ("validation.costs", self.costs.len(), 1),
             ("validation.class_costs", self.class_costs.len(), 1),
         ];
         for (field, value, least) in least {
-            npb_infer::ranges::at_least(field, value as u64, least)?;
+            at_least(field, value as u64, least)?;
         }
         Ok(())
     }

@@ -7,10 +7,10 @@ use npb_priors::ibp::IbpFactor;
 use npb_linalg::faer::Mat;
 
 use super::*;
-use crate::config::Concentration;
+use crate::config::IbpConcentration;
 use crate::factors::gibbs::{IbpDraw, IbpGibbsConfig, IbpSampler};
 use crate::factors::{Factors, Items};
-use crate::state::{FactorState, Spread};
+use crate::state::{FeatureState, Spread};
 
 type Update = fn(&mut Factors<'_>);
 
@@ -54,10 +54,10 @@ fn a_bound_with_half_of_a_variance_would_be_seen_to_fall() {
     let rng = &mut case(100);
     let table = table(20, 6, 0.0, rng);
     let items = Items::from_rows(&table);
-    let config = FactorConfig {
+    let config = FeatureConfig {
         truncation: 4,
         warm_up: 0,
-        ..FactorConfig::default()
+        ..FeatureConfig::default()
     };
     let mut factors = Factors::start(&items, config, 1).unwrap();
     for _ in 0..3 {
@@ -82,10 +82,10 @@ fn the_bound_is_the_mean_of_its_definition() {
         let rng = &mut case(number);
         let table = table(8, 3, missing, rng);
         let items = Items::from_rows(&table);
-        let config = FactorConfig {
+        let config = FeatureConfig {
             truncation: 2,
             warm_up: 0,
-            ..FactorConfig::default()
+            ..FeatureConfig::default()
         };
         let mut factors = Factors::start(&items, config, 1).unwrap();
         for _ in 0..3 {
@@ -105,7 +105,7 @@ fn the_bound_is_the_mean_of_its_definition() {
 }
 
 /// One draw of it, two features.
-fn ln_ratio(state: &FactorState, table: &Table, rng: &mut Xoshiro256PlusPlus) -> f64 {
+fn ln_ratio(state: &FeatureState, table: &Table, rng: &mut Xoshiro256PlusPlus) -> f64 {
     let ln_normal = |x: f64, variance: f64| {
         -0.5 * (std::f64::consts::TAU * variance).ln() - 0.5 * x * x / variance
     };
@@ -152,10 +152,10 @@ fn updates_end_where_the_bound_is_highest() {
         let rng = &mut case(number);
         let table = table(14, 4, missing, rng);
         let items = Items::from_rows(&table);
-        let config = FactorConfig {
+        let config = FeatureConfig {
             truncation: 3,
             warm_up: 0,
-            ..FactorConfig::default()
+            ..FeatureConfig::default()
         };
         let mut factors = Factors::start(&items, config, 1).unwrap();
         for _ in 0..5 {
@@ -232,9 +232,9 @@ fn a_known_concentration_stays_and_a_learned_one_maximises_the_bound() {
     let rng = &mut case(300);
     let table = table(15, 5, 0.0, rng);
     let items = Items::from_rows(&table);
-    let mut config = FactorConfig {
+    let mut config = FeatureConfig {
         truncation: 4,
-        ..FactorConfig::default()
+        ..FeatureConfig::default()
     };
     let mut learned = Factors::start(&items, config, 1).unwrap();
     learned.update_concentration();
@@ -245,7 +245,7 @@ fn a_known_concentration_stays_and_a_learned_one_maximises_the_bound() {
         moved.elbo()
     })
     .unwrap();
-    config.concentration = Concentration::Fixed(1.7);
+    config.concentration = IbpConcentration::Fixed(1.7);
     let mut fixed = Factors::start(&items, config, 1).unwrap();
     fixed.sweep(1, None).unwrap();
     assert_eq!(fixed.state.sticks.alpha(), 1.7);
@@ -277,9 +277,9 @@ fn the_variational_posterior_is_where_the_sampler_stays() {
     for missing in [false, true] {
         let table = clear_table(missing);
         let items = Items::from_rows(&table);
-        let config = FactorConfig {
+        let config = FeatureConfig {
             truncation: 3,
-            ..FactorConfig::default()
+            ..FeatureConfig::default()
         };
         let mut factors = Factors::start(&items, config, 1).unwrap();
         for _ in 0..200 {

@@ -128,11 +128,11 @@ fn the_lagrangian_falls_in_every_sweep_and_the_objective_does_not() {
         let config = IlsvmConfig {
             cost: 5.0,
             label_weight: 1.0,
-            factors: FactorConfig {
+            factors: FeatureConfig {
                 truncation: 3,
                 warm_up: 2,
                 input_weight: 0.05,
-                ..FactorConfig::default()
+                ..FeatureConfig::default()
             },
             ..IlsvmConfig::default()
         };

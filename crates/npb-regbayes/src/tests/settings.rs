@@ -6,9 +6,9 @@ use npb_priors::GammaPrior;
 
 use super::*;
 use crate::classes::{ClassMargins, PreparedClasses, problem_of};
-use crate::config::{Concentration, IlsvmConfig, LabelUpdate, Start};
+use crate::config::{IbpConcentration, IlsvmConfig, LabelUpdate, Start};
 use crate::factors::{Factors, Items};
-use crate::state::{FactorState, Spread};
+use crate::state::{FeatureState, Spread};
 use crate::tasks::{PreparedTasks, TaskMargins};
 
 #[track_caller]
@@ -20,12 +20,12 @@ fn near(found: f64, expected: f64, what: &str) {
     );
 }
 
-fn small(truncation: usize) -> FactorConfig {
-    FactorConfig {
+fn small(truncation: usize) -> FeatureConfig {
+    FeatureConfig {
         truncation,
         max_truncation: truncation,
         growth: 0,
-        ..FactorConfig::default()
+        ..FeatureConfig::default()
     }
 }
 
@@ -36,7 +36,7 @@ fn starts_are_even_or_signed_directions_with_noise() {
     let table = table(400, 6, 0.0, rng);
     let items = Items::from_rows(&table);
     let started = |start: Start, seed: u64| {
-        let config = FactorConfig { start, ..small(2) };
+        let config = FeatureConfig { start, ..small(2) };
         Factors::start(&items, config, seed).unwrap().state
     };
     let even = started(Start::Even { noise: 0.0 }, 1);
@@ -84,7 +84,7 @@ fn starts_are_even_or_signed_directions_with_noise() {
 }
 
 /// E |x - W z|^2 over what is observed, cell by cell.
-fn squares(state: &FactorState, table: &Table) -> f64 {
+fn squares(state: &FeatureState, table: &Table) -> f64 {
     let k = state.n_features();
     let mut total = 0.0;
     for n in 0..table.n_rows() {
@@ -126,10 +126,10 @@ fn scales_and_covariances_have_their_closed_forms() {
                 shape: 2.5,
                 rate: 4.0,
             };
-            let config = FactorConfig {
+            let config = FeatureConfig {
                 covariance,
                 input_weight: 0.4,
-                concentration: Concentration::Learned { prior },
+                concentration: IbpConcentration::Learned { prior },
                 ..small(3)
             };
             let mut factors = Factors::start(&items, config, 1).unwrap();
@@ -218,10 +218,10 @@ fn scales_and_covariances_have_their_closed_forms() {
             let alpha = (2.5 - 1.0 + 3.0) / (4.0 - ln_weights[2]);
             near(factors.state.sticks.alpha(), alpha, &what);
             // What is given stays.
-            let config = FactorConfig {
+            let config = FeatureConfig {
                 noise_variance: Variance::Fixed(0.37),
                 loading_variance: Variance::Fixed(2.3),
-                concentration: Concentration::Fixed(1.9),
+                concentration: IbpConcentration::Fixed(1.9),
                 ..config
             };
             let mut fixed = Factors::start(&items, config, 1).unwrap();
@@ -243,7 +243,7 @@ fn features_begin_with_sweeps_of_the_inputs() {
     let labels = classes(&table, rng);
     let data = tasks(&table, rng);
     for warm_up in [0, 4] {
-        let factors = FactorConfig {
+        let factors = FeatureConfig {
             warm_up,
             ..small(4)
         };
@@ -270,7 +270,7 @@ fn features_begin_with_sweeps_of_the_inputs() {
     }
     let items = Items::from_rows(&table);
     let started = |truncation: usize, max_truncation: usize, growth: usize| {
-        let config = FactorConfig {
+        let config = FeatureConfig {
             truncation,
             max_truncation,
             growth,
@@ -288,7 +288,7 @@ fn features_begin_with_sweeps_of_the_inputs() {
     assert_eq!(started(12, 20, 1), 15);
     // All of it in a fit.
     let config = IlsvmConfig {
-        factors: FactorConfig {
+        factors: FeatureConfig {
             max_truncation: 3,
             growth: 2,
             ..small(1)
@@ -383,7 +383,7 @@ fn iterations_make_so_many_sweeps() {
     for inner_sweeps in [1, 3] {
         let config = IlsvmConfig {
             inner_sweeps,
-            factors: FactorConfig {
+            factors: FeatureConfig {
                 warm_up: 1,
                 ..small(3)
             },

@@ -1,9 +1,9 @@
 //! Settings of MedLDA.
 
-use npb_infer::{VbLimits, ranges};
+use npb_infer::VbLimits;
+use npb_infer::ranges::{self, OutOfRange};
 use serde::{Deserialize, Serialize};
 
-use crate::error::RegBayesError;
 use crate::loss::Slack;
 use crate::machine::MachineLimits;
 
@@ -105,12 +105,12 @@ impl MedLdaConfig {
     ///
     /// # Errors
     /// The first that is out of range.
-    pub fn validate(&self) -> Result<(), RegBayesError> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         ranges::up_to("topics", self.topics, MOST_TOPICS)?;
         for (field, value) in [("alpha", self.alpha), ("word_prior", self.word_prior)] {
             if !(LEAST_PRIOR..=MOST_PRIOR).contains(&value) {
                 let rule = format!("from {LEAST_PRIOR} to {MOST_PRIOR:e}");
-                return Err(ranges::OutOfRange::new(field, value, rule).into());
+                return Err(OutOfRange::new(field, value, rule));
             }
         }
         ranges::not_negative("cost", self.cost)?;
@@ -119,6 +119,6 @@ impl MedLdaConfig {
         ranges::at_least("inner_iterations", self.inner_iterations as u64, 1)?;
         ranges::not_negative("inner_tolerance", self.inner_tolerance)?;
         self.limits.validate()?;
-        Ok(self.machine.validate().map_err(|e| e.inside("machine"))?)
+        self.machine.validate().map_err(|e| e.inside("machine"))
     }
 }

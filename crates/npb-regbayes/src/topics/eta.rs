@@ -11,7 +11,7 @@ use crate::dense::centre_and_scale;
 use crate::error::RegBayesError;
 use crate::inputs::Inputs;
 use crate::loss::Targets;
-use crate::machine::{Machine, MachineLimits, Problem, Solution};
+use crate::machine::{Machine, Problem, Solution};
 
 /// Responses as the machine takes them: real ones in standard units.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -145,13 +145,9 @@ impl Setting<'_> {
         targets: Targets<'_>,
         warm: Option<&Solution>,
     ) -> Result<Solution, RegBayesError> {
-        let limits = MachineLimits {
-            seed: self.config.seed,
-            ..self.config.machine
-        };
         let costs = self.costs;
         let machine = Machine::new(Inputs::dense(inputs, self.config.topics)?);
-        machine.solve(&Problem { targets, costs }, warm, &limits)
+        machine.solve(&Problem { targets, costs }, warm, &self.config.machine)
     }
 
     /// The full form: `q(eta) = N(S a, S)`, `S = (I + sum E[zz'] / delta^2)^-1`, `a = sum_n (y_n / delta^2 + omega_n) E z_n` (R appendix B, corrected, `docs/regbayes.md#medlda`).

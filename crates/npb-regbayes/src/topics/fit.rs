@@ -287,7 +287,7 @@ impl MedLdaVb<'_> {
     }
 }
 
-saved!(MedLdaFit, "npb-regbayes/medlda");
+saved!(MedLdaFit, "npb-regbayes/medlda/2");
 
 impl MedLdaFit {
     /// Checks everything that methods rely on.

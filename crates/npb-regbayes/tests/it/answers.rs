@@ -10,7 +10,7 @@ use npb_regbayes::npb_linalg::{Cholesky, dot, faer::Mat};
 use npb_regbayes::npb_priors::GammaPrior;
 use npb_regbayes::tasks::{self, MtIlsvmVb, PreparedTasks, Task, TaskData, TaskTargets};
 use npb_regbayes::{
-    ClassCosts, FactorState, IbpGibbsConfig, IbpMove, IbpSampler, IlsvmConfig, IlsvmFit, InputMap,
+    ClassCosts, FeatureState, IbpGibbsConfig, IbpMove, IbpSampler, IlsvmConfig, IlsvmFit, InputMap,
     Inputs, LabelUpdate, LoadingCovariance, Machine, MachineLimits, MapConfig, MtIlsvmFit, Problem,
     Slack, Spread, Targets, Variance,
 };
@@ -20,7 +20,6 @@ use crate::simulated::{self, class_config, task_config};
 const WELL: MachineLimits = MachineLimits {
     tolerance: 1e-10,
     max_passes: 100_000,
-    seed: 0,
 };
 
 #[track_caller]
@@ -66,7 +65,7 @@ fn appended(rows: &[Vec<f64>], training: &[usize], config: &IlsvmConfig) -> Vec<
         None => rows.iter().map(|r| scaled(r, config.raw_inputs)).collect(),
         Some(map) => {
             let of: Vec<f64> = training.iter().flat_map(|&n| rows[n].clone()).collect();
-            let map = InputMap::fit(&of, rows[0].len(), &map).unwrap();
+            let map = InputMap::fit(&of, rows[0].len(), &map, config.seed).unwrap();
             let by = config.raw_inputs * (rows[0].len() as f64).sqrt();
             let row = |r: &Vec<f64>| scaled(&map.apply(r).unwrap(), by);
             rows.iter().map(row).collect()
@@ -125,7 +124,6 @@ fn settings(number: usize, base: IlsvmConfig) -> IlsvmConfig {
             config.map = Some(MapConfig {
                 features: 9,
                 gamma: 0.04,
-                seed: 3,
             });
         }
         _ => config.label_update = LabelUpdate::TwoStage,
@@ -144,7 +142,7 @@ fn class_data(missing: f64) -> (Table, Labels, Vec<usize>) {
     (table, labels, known)
 }
 
-fn indicators(state: &FactorState, n: usize) -> Vec<f64> {
+fn indicators(state: &FeatureState, n: usize) -> Vec<f64> {
     state.indicators.col_as_slice(n).to_vec()
 }
 
@@ -368,7 +366,7 @@ fn task_data(missing: f64) -> (Table, TaskData, Vec<usize>) {
 }
 
 /// Features of complete rows: `psi' x`.
-fn summed(state: &FactorState, row: &[f64]) -> Vec<f64> {
+fn summed(state: &FeatureState, row: &[f64]) -> Vec<f64> {
     let of = |k: usize| {
         (0..row.len())
             .map(|d| state.indicators[(k, d)] * row[d])
@@ -766,9 +764,8 @@ fn maps_choose_landmarks_by_their_seed() {
         let config = MapConfig {
             features: 8,
             gamma: 0.9,
-            seed,
         };
-        let map = InputMap::fit(&values, 3, &config).unwrap();
+        let map = InputMap::fit(&values, 3, &config, seed).unwrap();
         let mapped = map.apply(&values).unwrap();
         // Landmarks have length one.
         let row = |n: usize| &mapped[n * 8..(n + 1) * 8];
@@ -792,16 +789,16 @@ fn maps_choose_landmarks_by_their_seed() {
 fn the_sampler_has_its_priors_and_its_schedule() {
     let (table, _) = simulated::classes(33, 12, 0.2);
     let prior = |shape: f64, rate: f64| GammaPrior { shape, rate };
-    let config = |schedule: Vec<IbpMove>, seed: u64, chain: u64| IbpGibbsConfig {
+    let config = |moves: Vec<IbpMove>, seed: u64, chain: u64| IbpGibbsConfig {
         truncation: 4,
         noise: prior(6.0, 2.0),
         loading: prior(5.0, 10.0),
         concentration: prior(8.0, 4.0),
-        schedule,
+        moves,
         seed,
         chain,
     };
-    let all = || IbpGibbsConfig::default().schedule;
+    let all = || IbpGibbsConfig::default().moves;
     let (mut sums, draws) = ([0.0; 5], 3000);
     for seed in 0..draws {
         let sampler = IbpSampler::new(&table, &config(all(), seed, 0)).unwrap();

@@ -61,7 +61,6 @@ fn config(topics: usize) -> MedLdaConfig {
         machine: MachineLimits {
             tolerance: 1e-9,
             max_passes: 100_000,
-            seed: 0,
         },
         ..MedLdaConfig::default()
     }
@@ -219,7 +218,6 @@ fn machine(shares: &[f64], k: usize, costs: &[f64], targets: Targets<'_>) -> Vec
     let limits = MachineLimits {
         tolerance: 1e-10,
         max_passes: 100_000,
-        seed: 9,
     };
     let problem = Problem { targets, costs };
     machine.solve(&problem, None, &limits).unwrap().weights

@@ -3,7 +3,7 @@
 use npb_regbayes::npb_data::{Labels, Table, Targets};
 use npb_regbayes::tasks::{Task, TaskData};
 use npb_regbayes::{
-    ClassCosts, FactorConfig, IbpGibbsConfig, IbpSampler, IlsvmConfig, MtIlsvmConfig, Variance,
+    ClassCosts, FeatureConfig, IbpGibbsConfig, IbpSampler, IlsvmConfig, MtIlsvmConfig, Variance,
     classes, tasks,
 };
 
@@ -18,7 +18,7 @@ fn table(rows: usize, cols: usize) -> Table {
 fn settings_out_of_range_are_named() {
     let base = MtIlsvmConfig::default;
     let with = |factors| MtIlsvmConfig { factors, ..base() };
-    let factors = FactorConfig::default;
+    let factors = FeatureConfig::default;
     for (config, field) in [
         (
             MtIlsvmConfig {
@@ -63,28 +63,28 @@ fn settings_out_of_range_are_named() {
             "inner_sweeps",
         ),
         (
-            with(FactorConfig {
+            with(FeatureConfig {
                 truncation: 0,
                 ..factors()
             }),
             "factors.truncation",
         ),
         (
-            with(FactorConfig {
+            with(FeatureConfig {
                 truncation: 400,
                 ..factors()
             }),
             "factors.truncation",
         ),
         (
-            with(FactorConfig {
+            with(FeatureConfig {
                 noise_variance: Variance::Fixed(0.0),
                 ..factors()
             }),
             "factors.noise_variance",
         ),
         (
-            with(FactorConfig {
+            with(FeatureConfig {
                 input_weight: 0.0,
                 ..factors()
             }),

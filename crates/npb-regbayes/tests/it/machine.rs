@@ -11,7 +11,6 @@ const CLASSES: usize = 4;
 const EXACT: MachineLimits = MachineLimits {
     tolerance: 1e-8,
     max_passes: 100_000,
-    seed: 1,
 };
 
 /// The rows of `benches/scikit_learn_machines.py`.

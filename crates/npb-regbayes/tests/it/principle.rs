@@ -314,7 +314,6 @@ fn machines_are_the_principle_on_a_gaussian_factor() {
     let limits = MachineLimits {
         tolerance: 1e-11,
         max_passes: 100_000,
-        seed: 0,
     };
     let identity = Mat::<f64>::identity(dim, dim);
     for slack in [Slack::Linear, Slack::Squared] {

@@ -68,9 +68,8 @@ fn products_of_mapped_rows_are_the_kernel() {
     let config = MapConfig {
         features,
         gamma: 0.7,
-        seed: 3,
     };
-    let map = InputMap::fit(&train, 3, &config).unwrap();
+    let map = InputMap::fit(&train, 3, &config, 3).unwrap();
     assert_eq!(map.n_features(), features);
     let mapped = map.apply(&new).unwrap();
     for i in 0..50 {
@@ -93,6 +92,7 @@ fn products_of_mapped_rows_are_the_kernel() {
             features: 5,
             ..MapConfig::default()
         },
+        0,
     )
     .unwrap();
     assert!((map.gamma() - 1.0).abs() < 0.1, "{}", map.gamma());
@@ -101,7 +101,7 @@ fn products_of_mapped_rows_are_the_kernel() {
 #[test]
 fn bad_maps_are_named() {
     let train = rows(10, 1);
-    let fit = |config: MapConfig| InputMap::fit(&train, 3, &config);
+    let fit = |config: MapConfig| InputMap::fit(&train, 3, &config, 0);
     assert!(
         fit(MapConfig {
             features: 0,
@@ -116,11 +116,11 @@ fn bad_maps_are_named() {
         })
         .is_err()
     );
-    assert!(InputMap::fit(&[], 3, &MapConfig::default()).is_err());
-    assert!(InputMap::fit(&train[1..], 3, &MapConfig::default()).is_err());
+    assert!(InputMap::fit(&[], 3, &MapConfig::default(), 0).is_err());
+    assert!(InputMap::fit(&train[1..], 3, &MapConfig::default(), 0).is_err());
     // Rows that are all the same, more features than rows.
     let same = [1.0, 2.0, 3.0].repeat(5);
-    let map = InputMap::fit(&same, 3, &MapConfig::default()).unwrap();
+    let map = InputMap::fit(&same, 3, &MapConfig::default(), 0).unwrap();
     assert_eq!(map.n_features(), 5);
     let mapped = map.apply(&same[..3]).unwrap();
     assert!((dot(&mapped, &mapped) - 1.0).abs() < 1e-3);

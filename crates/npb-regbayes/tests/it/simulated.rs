@@ -3,7 +3,7 @@
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_regbayes::npb_data::{Labels, Mask, Table};
 use npb_regbayes::tasks::{Task, TaskData};
-use npb_regbayes::{FactorConfig, IlsvmConfig, MtIlsvmConfig};
+use npb_regbayes::{FeatureConfig, IlsvmConfig, MtIlsvmConfig};
 use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 
@@ -111,12 +111,12 @@ impl Tasks {
 }
 
 /// A small factor model.
-pub(crate) fn factors(truncation: usize) -> FactorConfig {
-    FactorConfig {
+pub(crate) fn factors(truncation: usize) -> FeatureConfig {
+    FeatureConfig {
         truncation,
         max_truncation: truncation + 10,
         growth: 2,
-        ..FactorConfig::default()
+        ..FeatureConfig::default()
     }
 }
 

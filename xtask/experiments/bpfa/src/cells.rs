@@ -317,9 +317,9 @@ const MEDIAN_LEFT: f64 = 0.408;
 pub(super) fn ours(cell: &Cell, truth: &Image, restored: &Restored) -> Result<Outcome> {
     let image = restored.image()?;
     let psnr = metrics::psnr(image.values(), truth.values(), peak(truth))?;
-    let (lower, upper) = restored.interval(0.9)?;
-    let inside = truth.values().iter().zip(lower.iter().zip(&upper));
-    let inside = inside.filter(|(t, (l, u))| *l <= *t && *t <= *u).count();
+    let inside = truth.values().iter().zip(restored.interval(0.9)?);
+    let inside = inside.filter(|(t, interval)| interval.holds(f64::from(**t)));
+    let inside = inside.count();
     let used = restored.usage.iter().filter(|&&u| u > 0.0).count();
     let mut outcome = Outcome::metrics([
         ("psnr", psnr),

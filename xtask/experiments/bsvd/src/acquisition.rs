@@ -1,6 +1,6 @@
 //! Figures 5.4 and 5.5: entries of a matrix asked for where the model is least certain, or at random.
 
-use npb_bsvd::{Acquisition, BsvdConfig, Cells, SideInformation, Units, Wanted, fit};
+use npb_bsvd::{Acquisition, BsvdConfig, BsvdUnits, Cells, SideInformation, Wanted, fit};
 use npb_infer::{SweepPlan, stream};
 use rand::seq::SliceRandom;
 
@@ -95,7 +95,7 @@ const NEXT: SweepPlan = SweepPlan {
 /// One global mean, as in the thesis.
 fn configured(unit: f64, seed: u64) -> BsvdConfig {
     BsvdConfig {
-        units: Units::Given {
+        units: BsvdUnits::Given {
             centre: 0.0,
             scale: unit,
         },

@@ -2,8 +2,8 @@
 
 use npb_bsvd::npb_data::{DataError, Rating, Ratings};
 use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdError, BsvdSampler, BsvdState, Features, Likelihood, SideInformation,
-    SideState, Units,
+    BsvdConfig, BsvdData, BsvdError, BsvdSampler, BsvdState, BsvdUnits, Features, Likelihood,
+    SideInformation, SideState,
 };
 use npb_infer::testing::{Calibration, JointModel};
 use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
@@ -114,7 +114,7 @@ impl Model {
         let config = BsvdConfig {
             likelihood,
             threshold_precision: 1.0,
-            units: Units::Given {
+            units: BsvdUnits::Given {
                 centre: 0.0,
                 scale: 1.0,
             },
@@ -286,13 +286,7 @@ impl Model {
         let data = BsvdData::new(&ratings, self.side.clone(), &config)?;
         let mut sampler = BsvdSampler::resume(&data, config, state.clone(), 0)?;
         // As many sweeps as the rarest move needs to be due once.
-        let period = self
-            .config
-            .schedule
-            .iter()
-            .map(|s| s.every)
-            .max()
-            .unwrap_or(1);
+        let period = self.config.moves.iter().map(|s| s.every).max().unwrap_or(1);
         for _ in 0..period {
             sampler.sweep()?;
         }

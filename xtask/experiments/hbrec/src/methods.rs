@@ -7,7 +7,7 @@ use npb_baselines::{
 use npb_bsvd::{BsvdConfig, Cells, Likelihood, SideInformation};
 use npb_data::{Rating, Ratings};
 use npb_hbrec::{
-    BaseConfig, BaseDistribution, Concentration, Content, ContentKernel, Filter, HbrecConfig,
+    BaseConfig, BaseDistribution, Content, ContentKernel, DpConcentration, Filter, HbrecConfig,
     LikeMatrix, Likes, Mixture, Recommender, RecommenderConfig, WeightsConfig,
 };
 use npb_infer::VbLimits;
@@ -361,7 +361,7 @@ fn likes_of(n_items: usize, given: &[Given]) -> Result<Likes> {
 /// Machines of the users of the database as atoms, their weights by EM.
 fn machines<'a>(survey: &'a Survey, database: &Ratings) -> Result<Learned<'a>> {
     let config = WeightsConfig {
-        tau: Concentration::Given(0.0),
+        tau: DpConcentration::Given(0.0),
         ..HbrecConfig::printed().weights
     };
     let likes = LikeMatrix::new(database, 0.0)?;

@@ -1,7 +1,7 @@
 //! EM for point masses between the own model and the Gibbs samplers, on users in clusters.
 
 use npb_hbrec::{
-    BernoulliItems, FiniteEm, FiniteSampler, GibbsConfig, GibbsMove, GibbsState, LikelihoodTable,
+    BernoulliItems, DpGibbsConfig, DpMove, DpState, FiniteEm, FiniteSampler, LikelihoodTable,
     Likes, Mixture, UserModel, Weights, WeightsConfig, fit_gibbs,
 };
 use npb_infer::{Stop, SweepPlan, Xoshiro256PlusPlus, stream};
@@ -237,16 +237,16 @@ fn finite(
     Ok(Mixture::from_parts(model, atoms, weights, config)?)
 }
 
-fn schedule(sampler: usize) -> Vec<GibbsMove> {
-    let auxiliary = GibbsMove::Auxiliary { components: 3 };
-    let mut schedule = match sampler {
-        0 => vec![GibbsMove::Escobar],
-        1 => vec![auxiliary, GibbsMove::Parameters],
-        2 => vec![GibbsMove::Blocked, GibbsMove::Parameters],
-        _ => vec![GibbsMove::Collapsed],
+fn moves(sampler: usize) -> Vec<DpMove> {
+    let auxiliary = DpMove::Auxiliary { components: 3 };
+    let mut moves = match sampler {
+        0 => vec![DpMove::Escobar],
+        1 => vec![auxiliary, DpMove::Parameters],
+        2 => vec![DpMove::Blocked, DpMove::Parameters],
+        _ => vec![DpMove::Collapsed],
     };
-    schedule.push(GibbsMove::Concentration);
-    schedule
+    moves.push(DpMove::Concentration);
+    moves
 }
 
 /// The prior of a new user given a drawn partition: parameters at their posterior means given each cluster's users, which for these users is exact and less
@@ -254,7 +254,7 @@ fn schedule(sampler: usize) -> Vec<GibbsMove> {
 fn given_partition(
     model: &BernoulliItems,
     data: &[&Likes],
-    draw: &GibbsState<Vec<[f64; 2]>>,
+    draw: &DpState<Vec<[f64; 2]>>,
 ) -> Result<Mixture<BernoulliItems>> {
     let config = WeightsConfig::default();
     let mut atoms = Vec::new();
@@ -286,8 +286,8 @@ fn gibbs(
     } else {
         work.sweeps / 2
     };
-    let config = GibbsConfig {
-        schedule: schedule(sampler),
+    let config = DpGibbsConfig {
+        moves: moves(sampler),
         chains: 1,
         sweeps: SweepPlan {
             burn_in: half,
@@ -296,7 +296,7 @@ fn gibbs(
         },
         stored_draws: 50,
         seed,
-        ..GibbsConfig::default()
+        ..DpGibbsConfig::default()
     };
     let clock = std::time::Instant::now();
     let fit = fit_gibbs(model, data, &config)?;

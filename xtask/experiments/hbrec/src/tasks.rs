@@ -4,7 +4,7 @@ use std::io::Read;
 
 use npb_data::read::{self, DelimitedOptions};
 use npb_hbrec::{
-    AtomRule, Concentration, GaussianPrior, LinearTask, Mixture, Task, UserModel, Weights,
+    AtomRule, DpConcentration, GaussianPrior, LinearTask, Mixture, Task, UserModel, Weights,
     WeightsConfig, learn_gaussian,
 };
 use npb_infer::{Stop, VbLimits};
@@ -81,7 +81,7 @@ impl Prior {
         let gaussian = || Ok::<_, npb_hbrec::HbrecError>(learn_gaussian(model, data, &LIMITS)?.0);
         let empirical = WeightsConfig {
             atoms: AtomRule::Map,
-            tau: Concentration::Given(0.0),
+            tau: DpConcentration::Given(0.0),
             fitted: false,
             ..Default::default()
         };

@@ -3,8 +3,8 @@
 mod groups;
 
 use npb_hbrec::{
-    BernoulliItems, GibbsConfig, GibbsModel, GibbsMove, GibbsSampler, GibbsState, Likes,
-    Recommender, RecommenderConfig,
+    BernoulliItems, DpGibbsConfig, DpMove, DpSampler, DpState, GibbsModel, Likes, Recommender,
+    RecommenderConfig,
 };
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::JointModel;
@@ -44,18 +44,18 @@ const USERS: usize = 5;
 const ITEMS: usize = 2;
 const SHAPES: [f64; 2] = [0.8, 1.2];
 
-/// The infinite model of beta-Bernoulli users under one schedule.
+/// The infinite model of beta-Bernoulli users under one moves.
 struct Infinite {
     model: BernoulliItems,
-    config: GibbsConfig,
+    config: DpGibbsConfig,
 }
 
 impl Infinite {
-    fn new(assignment: GibbsMove) -> Result<Self> {
+    fn new(assignment: DpMove) -> Result<Self> {
         Ok(Self {
             model: BernoulliItems::new(vec![SHAPES; ITEMS])?,
-            config: GibbsConfig {
-                schedule: vec![assignment, GibbsMove::Parameters, GibbsMove::Concentration],
+            config: DpGibbsConfig {
+                moves: vec![assignment, DpMove::Parameters, DpMove::Concentration],
                 ..Default::default()
             },
         })
@@ -63,7 +63,7 @@ impl Infinite {
 }
 
 impl JointModel for Infinite {
-    type State = GibbsState<Vec<[f64; 2]>>;
+    type State = DpState<Vec<[f64; 2]>>;
     type Data = Vec<Likes>;
 
     fn names(&self) -> Vec<String> {
@@ -91,7 +91,7 @@ impl JointModel for Infinite {
             .collect();
         let clusters = labels.iter().max().map_or(0, |l| l + 1);
         let parameters = (0..clusters).map(|_| self.model.draw_prior(rng)).collect();
-        GibbsState {
+        DpState {
             labels,
             parameters,
             concentration,
@@ -111,16 +111,17 @@ impl JointModel for Infinite {
     }
 
     fn sweep(&self, state: &mut Self::State, data: &Vec<Likes>, rng: &mut Xoshiro256PlusPlus) {
-        let config = GibbsConfig {
+        let config = DpGibbsConfig {
             seed: rng.next_u64(),
             ..self.config.clone()
         };
         let data: Vec<&Likes> = data.iter().collect();
-        let swept = GibbsSampler::resume(&self.model, &data, &config, 0, state.clone(), 0)
-            .and_then(|mut sampler| {
+        let swept = DpSampler::resume(&self.model, &data, &config, 0, state.clone(), 0).and_then(
+            |mut sampler| {
                 sampler.sweep()?;
                 Ok(sampler.state().clone())
-            });
+            },
+        );
         match swept {
             Ok(next) => *state = next,
             // Not a number is an alarm.
@@ -155,9 +156,9 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         Scale::Paper => (1_000, 50),
     };
     let moves = [
-        ("escobar", GibbsMove::Escobar),
-        ("auxiliary", GibbsMove::Auxiliary { components: 2 }),
-        ("blocked", GibbsMove::Blocked),
+        ("escobar", DpMove::Escobar),
+        ("auxiliary", DpMove::Auxiliary { components: 2 }),
+        ("blocked", DpMove::Blocked),
     ];
     let mut models = Vec::new();
     for (name, assignment) in moves {
@@ -175,7 +176,7 @@ fn ranks(plan: &Plan) -> Result<Findings> {
         plan,
         [(20, 9, 50, 5), (1_000, 99, 100, 5), (2_000, 99, 300, 15)],
     );
-    let model = Infinite::new(GibbsMove::Auxiliary { components: 2 })?;
+    let model = Infinite::new(DpMove::Auxiliary { components: 2 })?;
     let setting = format!("users={USERS};items={ITEMS}");
     calibration::calibrate(&model, &test, &setting, "npb:hbrec")
 }

@@ -6,7 +6,7 @@ use npb_baselines::{Kernel, LinearConfig, OneAgainstRest, PairwiseSvm, Pca, SvmC
 use npb_data::{Split, Table, metrics, splits};
 use npb_infer::VbLimits;
 use npb_regbayes::classes::{IlsvmFit, fit};
-use npb_regbayes::{FactorConfig, IlsvmConfig, LabelUpdate};
+use npb_regbayes::{FeatureConfig, IlsvmConfig, LabelUpdate};
 
 use super::data::{Classes, standardised};
 use super::recovery::ILSVM;
@@ -73,7 +73,7 @@ impl Method {
 
 fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> IlsvmConfig {
     let default = IlsvmConfig::default();
-    let factors = FactorConfig {
+    let factors = FeatureConfig {
         truncation: TRUNCATION,
         max_truncation: MOST,
         ..default.factors
@@ -83,7 +83,7 @@ fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> IlsvmConfig {
             let (truncation, growth) = (k, 0);
             (
                 LabelUpdate::Profiled,
-                FactorConfig {
+                FeatureConfig {
                     truncation,
                     growth,
                     ..factors
@@ -96,7 +96,7 @@ fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> IlsvmConfig {
     let (max_iterations, factors) = match scale {
         Scale::Smoke => (
             2,
-            FactorConfig {
+            FeatureConfig {
                 truncation: factors.truncation.min(8),
                 max_truncation: 8,
                 warm_up: 2,

@@ -8,7 +8,7 @@ use npb_regbayes::tasks::{
     Candidate, Chosen, Criterion, HeldOut, TaskData, Validation, cross_validate, fit,
 };
 use npb_regbayes::{
-    ClassCosts, FactorConfig, LabelUpdate, MachineLimits, MapConfig, MtIlsvmConfig,
+    ClassCosts, FeatureConfig, LabelUpdate, MachineLimits, MapConfig, MtIlsvmConfig,
 };
 
 use super::data::{MultiLabel, standardised};
@@ -161,7 +161,7 @@ pub(super) fn config(
                 max_iterations: 2,
                 ..config.limits
             },
-            factors: FactorConfig {
+            factors: FeatureConfig {
                 truncation: 8,
                 growth: 0,
                 warm_up: 2,

@@ -7,7 +7,7 @@ use npb_linalg::dot;
 use npb_priors::dist::Normal;
 use npb_regbayes::tasks::TaskData;
 use npb_regbayes::{
-    FactorConfig, FactorState, IlsvmConfig, LabelUpdate, MtIlsvmConfig, classes, tasks,
+    FeatureConfig, FeatureState, IlsvmConfig, LabelUpdate, MtIlsvmConfig, classes, tasks,
 };
 use rand::RngExt;
 
@@ -188,7 +188,7 @@ fn highest(values: &[f64]) -> usize {
 }
 
 /// Mean over true features of the largest absolute correlation with a found one.
-fn found_again(state: &FactorState, features: &[Vec<f64>]) -> f64 {
+fn found_again(state: &FeatureState, features: &[Vec<f64>]) -> f64 {
     let n = features[0].len().min(state.n_items());
     let found: Vec<Vec<f64>> = (0..state.n_features())
         .map(|k| (0..n).map(|i| state.indicators[(k, i)]).collect())
@@ -232,14 +232,14 @@ fn predict(
     drawn: &Drawn,
     scale: Scale,
     seed: u64,
-) -> Result<(Vec<usize>, Option<FactorState>)> {
+) -> Result<(Vec<usize>, Option<FeatureState>)> {
     let (cost, truncation, label_update) = match method {
         Method::Truth => return Ok((drawn.truth.clone(), None)),
         Method::Linear => return Ok((linear(source, drawn)?, None)),
         Method::Ours { cost, truncation } => (cost, truncation, LabelUpdate::Profiled),
         Method::TwoStage { cost, truncation } => (cost, truncation, LabelUpdate::TwoStage),
     };
-    let factors = |factors: FactorConfig| FactorConfig {
+    let factors = |factors: FeatureConfig| FeatureConfig {
         truncation,
         ..factors
     };

@@ -6,7 +6,7 @@ use npb_priors::dist::Normal;
 use npb_regbayes::classes::{IlsvmVb, PreparedClasses};
 use npb_regbayes::tasks::{MtIlsvmVb, PreparedTasks};
 use npb_regbayes::{
-    FactorConfig, IlsvmConfig, MedLdaConfig, MedLdaVb, MtIlsvmConfig, Response, classes,
+    FeatureConfig, IlsvmConfig, MedLdaConfig, MedLdaVb, MtIlsvmConfig, Response, classes,
 };
 use rand::RngExt;
 
@@ -70,7 +70,7 @@ fn seconds(n: usize, k: usize, seed: u64) -> Result<f64> {
                 max_iterations: iterations,
                 tolerance: 0.0,
             },
-            factors: FactorConfig {
+            factors: FeatureConfig {
                 truncation: k,
                 growth: 0,
                 warm_up: 1,
@@ -231,7 +231,7 @@ fn seconds_of_steps(context: &Context<'_>, dataset: &str, seed: u64) -> Result<V
     } else {
         100
     };
-    let factors = |factors| FactorConfig {
+    let factors = |factors| FeatureConfig {
         truncation: k,
         growth: 0,
         ..factors

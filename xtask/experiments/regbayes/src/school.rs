@@ -4,7 +4,7 @@ use npb_baselines::{Sharing, TaskRidge};
 use npb_data::{Labels, Split, TargetKind, Targets, metrics, splits};
 use npb_infer::{VbLimits, Watch};
 use npb_regbayes::tasks::{Criterion, TaskData, Validation, cross_validate, fit};
-use npb_regbayes::{FactorConfig, LabelUpdate, MtIlsvmConfig, Slack};
+use npb_regbayes::{FeatureConfig, LabelUpdate, MtIlsvmConfig, Slack};
 
 use super::data::{Pupils, School, standardised};
 use super::labels::OURS;
@@ -124,7 +124,7 @@ pub(super) fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> MtIl
                 max_iterations: 2,
                 ..config.limits
             },
-            factors: FactorConfig {
+            factors: FeatureConfig {
                 truncation: 6,
                 growth: 0,
                 warm_up: 2,

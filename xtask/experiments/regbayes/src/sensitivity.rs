@@ -1,6 +1,6 @@
 //! Figures 8 and 9: sensitivity to alpha, C and the number of training rows, with time.
 
-use npb_regbayes::{Concentration, LabelUpdate, MtIlsvmConfig};
+use npb_regbayes::{IbpConcentration, LabelUpdate, MtIlsvmConfig};
 
 use super::data::{MultiLabel, School};
 use super::labels::{self, OURS};
@@ -48,7 +48,7 @@ fn cases(scale: Scale) -> Vec<(String, Case)> {
 fn with_alpha(config: MtIlsvmConfig, alpha: Option<f64>) -> MtIlsvmConfig {
     let mut config = config;
     if let Some(alpha) = alpha {
-        config.factors.concentration = Concentration::Fixed(alpha);
+        config.factors.concentration = IbpConcentration::Fixed(alpha);
     }
     config
 }

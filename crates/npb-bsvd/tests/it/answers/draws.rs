@@ -3,8 +3,8 @@
 use npb_bsvd::npb_data::{Exposure, Rating, Ratings};
 use npb_bsvd::npb_priors::special::normal_cdf;
 use npb_bsvd::{
-    Acquisition, BsvdFit, BsvdSampler, Cells, Evaluation, Key, Likelihood, Part, SideInformation,
-    Successes,
+    Acquisition, BsvdFit, BsvdSampler, Cells, DrawTable, Evaluation, Key, Likelihood,
+    SideInformation, Successes,
 };
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_infer::stream;
@@ -48,9 +48,9 @@ fn cells_are_mixtures_over_the_draws() {
             let (below, above) = (0.5 - 0.5 * level, 0.5 + 0.5 * level);
             (quantile(&means, below), quantile(&means, above))
         };
-        let (lower, upper) = found.interval(0.6).unwrap();
-        close(lower, ends(0.6).0, 1e-6);
-        close(upper, ends(0.6).1, 1e-6);
+        let interval = found.interval(0.6).unwrap();
+        close(interval.lower, ends(0.6).0, 1e-6);
+        close(interval.upper, ends(0.6).1, 1e-6);
         let at_most = |y: f64| mean(&each(&fit, |draw| up_to(&fit, draw, cell, y)));
         let own_levels = levels(likelihood);
         let points = match likelihood {
@@ -80,14 +80,14 @@ fn cells_are_mixtures_over_the_draws() {
                 _ => assert!(at_most(y) >= p && at_most(y - 1.0) < p, "{p}: {y}"),
             }
         }
-        let (lower, upper) = found.predictive_interval(0.6).unwrap();
-        assert_eq!(lower, found.predictive_quantile(0.2).unwrap());
-        assert_eq!(upper, found.predictive_quantile(0.8).unwrap());
+        let interval = found.predictive_interval(0.6).unwrap();
+        assert_eq!(interval.lower, found.predictive_quantile(0.2).unwrap());
+        assert_eq!(interval.upper, found.predictive_quantile(0.8).unwrap());
         let summary = found.summary(0.9).unwrap();
         let by_name = fit.predict(Key::Index(cell.0), cell.1).unwrap();
         assert_eq!(summary, by_name);
         assert_eq!(
-            (summary.mean, summary.sd, summary.level),
+            (summary.mean, summary.sd, summary.interval.level),
             (found.mean(), found.sd(), 0.9)
         );
         assert_eq!(summary.interval, found.interval(0.9).unwrap());
@@ -269,8 +269,8 @@ fn followed_cells_have_the_moments_of_all_draws() {
         let cells = Cells::of(&entries);
         let mut config = config(likelihood, 0, 12);
         config.chains = 3;
-        let rows = config.schedule.pop().unwrap();
-        config.schedule.insert(2, rows);
+        let rows = config.moves.pop().unwrap();
+        config.moves.insert(2, rows);
         let fit = example.fitted(&cells, &config);
         assert_eq!((fit.moments.draws, fit.draws().len()), (36, 36));
         let found = fit.evaluate_followed().unwrap();
@@ -320,8 +320,8 @@ fn noise_ranks_and_singular_values_are_those_of_the_draws() {
     let found = fit.noise_sd(0.5).unwrap();
     close(found.mean, mean(&noise), 1e-9);
     close(found.sd, sd(&noise), 1e-9);
-    close(found.lower, quantile(&noise, 0.25), 1e-9);
-    close(found.upper, quantile(&noise, 0.75), 1e-9);
+    close(found.interval.lower, quantile(&noise, 0.25), 1e-9);
+    close(found.interval.upper, quantile(&noise, 0.75), 1e-9);
     let weight = |weights: &[f32], at: usize| f64::from(weights[at]);
     let (rows, columns) = (fit.row_noise().unwrap(), fit.column_noise().unwrap());
     for (i, found) in rows.iter().enumerate() {
@@ -383,9 +383,10 @@ fn noise_ranks_and_singular_values_are_those_of_the_draws() {
         .map(|s| s.mean * s.mean + s.sd * s.sd * (n - 1.0) / n)
         .sum();
     close(second, mean(&squares), 1e-5);
-    assert!(found.iter().all(|s| s.lower <= s.upper));
+    assert!(found.iter().all(|s| s.interval.width() >= 0.0));
     for w in found.windows(2) {
-        assert!(w[0].mean >= w[1].mean && w[0].lower >= w[1].lower && w[0].upper >= w[1].upper);
+        let [a, b] = [w[0].interval, w[1].interval];
+        assert!(w[0].mean >= w[1].mean && a.lower >= b.lower && a.upper >= b.upper);
     }
 }
 
@@ -422,8 +423,8 @@ fn strengths_and_loadings_are_along_the_vectors_of_the_mean() {
         });
         close(strength.mean, mean(&along), 1e-4);
         close(strength.sd, sd(&along), 1e-4);
-        close(strength.lower, quantile(&along, 0.05), 1e-4);
-        close(strength.upper, quantile(&along, 0.95), 1e-4);
+        close(strength.interval.lower, quantile(&along, 0.05), 1e-4);
+        close(strength.interval.upper, quantile(&along, 0.95), 1e-4);
         for j in 0..COLUMNS {
             let own = each(&fit, |draw| {
                 (0..ROWS)
@@ -644,15 +645,23 @@ fn files_hold_the_numbers_of_the_draws() {
     let (rows, columns) = (&draw.rows, &draw.columns);
     let scales: Vec<f32> = draw.scales.iter().map(|s| *s as f32).collect();
     for (part, values, lines) in [
-        (Part::RowFactors, &rows.factors, ROWS),
-        (Part::ColumnFactors, &columns.factors, COLUMNS),
-        (Part::Scales, &scales, 1),
-        (Part::RowIntercepts, &rows.intercepts, ROWS),
-        (Part::ColumnIntercepts, &columns.intercepts, COLUMNS),
-        (Part::RowCoefficients, &rows.coefficients, ROWS),
-        (Part::ColumnCoefficients, &columns.coefficients, COLUMNS),
-        (Part::RowNoiseWeights, &rows.noise_weights, ROWS),
-        (Part::ColumnNoiseWeights, &columns.noise_weights, COLUMNS),
+        (DrawTable::RowFactors, &rows.factors, ROWS),
+        (DrawTable::ColumnFactors, &columns.factors, COLUMNS),
+        (DrawTable::Scales, &scales, 1),
+        (DrawTable::RowIntercepts, &rows.intercepts, ROWS),
+        (DrawTable::ColumnIntercepts, &columns.intercepts, COLUMNS),
+        (DrawTable::RowCoefficients, &rows.coefficients, ROWS),
+        (
+            DrawTable::ColumnCoefficients,
+            &columns.coefficients,
+            COLUMNS,
+        ),
+        (DrawTable::RowNoiseWeights, &rows.noise_weights, ROWS),
+        (
+            DrawTable::ColumnNoiseWeights,
+            &columns.noise_weights,
+            COLUMNS,
+        ),
     ] {
         let wanted: Vec<f64> = values.iter().map(|x| f64::from(*x)).collect();
         let (mut csv, mut npy) = (Vec::new(), Vec::new());

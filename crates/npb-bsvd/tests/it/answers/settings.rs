@@ -3,8 +3,8 @@
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::npb_priors::GammaPrior;
 use npb_bsvd::{
-    BsvdConfig, BsvdData, BsvdFit, BsvdMove, BsvdSampler, BsvdState, Cells, FactorUpdate,
-    Likelihood, Scheduled, SideInformation, Units, fit,
+    BsvdConfig, BsvdData, BsvdFit, BsvdMove, BsvdSampler, BsvdState, BsvdUnits, Cells,
+    FactorUpdate, Likelihood, Scheduled, SideInformation, fit,
 };
 use npb_infer::SweepPlan;
 
@@ -65,7 +65,7 @@ fn say_nothing(likelihood: Likelihood, more: impl Fn(&mut BsvdConfig)) -> BsvdFi
     let entries: Vec<Rating> = (0..n).map(entry).collect();
     let ratings = Ratings::new(3, 3, &entries).unwrap();
     let mut settings = BsvdConfig {
-        units: Units::Given {
+        units: BsvdUnits::Given {
             centre: 2.0,
             scale: 1.0,
         },
@@ -79,7 +79,7 @@ fn say_nothing(likelihood: Likelihood, more: impl Fn(&mut BsvdConfig)) -> BsvdFi
         factor_precision_shape_range: (1.0, 4.0),
         ..config(likelihood, 50, 4000)
     };
-    for scheduled in &mut settings.schedule {
+    for scheduled in &mut settings.moves {
         scheduled.every = 1;
     }
     more(&mut settings);
@@ -312,20 +312,20 @@ fn shapes_are_those_of_their_ranges() {
     }
 }
 
-/// A move is made in the sweeps whose number it divides, and never when it is not in the schedule.
+/// A move is made in the sweeps whose number it divides, and never when it is not among the moves.
 #[test]
 fn moves_are_made_when_they_are_due() {
     let example = Example::new(Likelihood::Gaussian, 44);
     let mut settings = config(Likelihood::Gaussian, 0, 12);
-    for scheduled in &mut settings.schedule {
+    for scheduled in &mut settings.moves {
         if scheduled.step == BsvdMove::Noise {
             scheduled.every = 3;
         }
     }
     settings
-        .schedule
+        .moves
         .retain(|s| s.step != BsvdMove::ScalePrecision);
-    assert!(settings.schedule.contains(&Scheduled {
+    assert!(settings.moves.contains(&Scheduled {
         step: BsvdMove::Noise,
         every: 3
     }));
@@ -433,7 +433,7 @@ fn the_choice_between_ways_to_draw_rows_is_one_of_them() {
 fn units_are_changed_and_changed_back() {
     let example = Example::new(Likelihood::Gaussian, 48);
     let settings = |centre: f64, scale: f64| BsvdConfig {
-        units: Units::Given { centre, scale },
+        units: BsvdUnits::Given { centre, scale },
         ..config(Likelihood::Gaussian, 10, 10)
     };
     let doubled: Vec<Rating> = example
@@ -460,8 +460,8 @@ fn units_are_changed_and_changed_back() {
     close(b.sd, 2.0 * a.sd, 1e-5);
     close(b.predictive_sd, 2.0 * a.predictive_sd, 1e-5);
     close(
-        b.predictive_interval.0,
-        2.0 * a.predictive_interval.0 - 16.0,
+        b.predictive_interval.lower,
+        2.0 * a.predictive_interval.lower - 16.0,
         1e-5,
     );
     close(

@@ -14,7 +14,7 @@ const K: usize = 3;
 struct Model {
     fault: Option<Fault>,
     holes: bool,
-    schedule: Vec<IbpMove>,
+    moves: Vec<IbpMove>,
     sweeps: u64,
 }
 
@@ -32,7 +32,7 @@ impl Model {
                 shape: 3.0,
                 rate: 1.5,
             },
-            schedule: self.schedule.clone(),
+            moves: self.moves.clone(),
             seed,
             chain: 0,
         }
@@ -122,7 +122,7 @@ impl JointModel for Model {
 }
 
 fn all() -> Vec<IbpMove> {
-    IbpGibbsConfig::default().schedule
+    IbpGibbsConfig::default().moves
 }
 
 const TEST: JointTest = JointTest {
@@ -138,7 +138,7 @@ fn the_sampler_leaves_the_joint_law_alone() {
         let model = Model {
             fault: None,
             holes,
-            schedule: all(),
+            moves: all(),
             sweeps: 1,
         };
         let report = TEST.run(&model);
@@ -152,7 +152,7 @@ fn each_move_alone_leaves_the_joint_law_alone() {
         let model = Model {
             fault: None,
             holes: true,
-            schedule: vec![step],
+            moves: vec![step],
             sweeps: 1,
         };
         let report = TEST.run(&model);
@@ -164,7 +164,7 @@ fn each_move_alone_leaves_the_joint_law_alone() {
 fn faults_of_one_half_are_found() {
     use IbpMove::*;
     // With the fewest moves that let the fault add up.
-    for (fault, schedule) in [
+    for (fault, moves) in [
         (Fault::NoiseShape, vec![NoisePrecision]),
         (Fault::LoadingShape, vec![Loadings, LoadingPrecision]),
         (Fault::ConcentrationShape, vec![Concentration]),
@@ -175,7 +175,7 @@ fn faults_of_one_half_are_found() {
         let model = Model {
             fault: Some(fault),
             holes: false,
-            schedule,
+            moves,
             sweeps: 1,
         };
         // Many chains: what stays as it is differs from chain to chain more than a fault moves the rest.

@@ -12,7 +12,7 @@ use super::super::fit::{LabelsFit, fit};
 use super::super::held_out::{Found, HeldOutTargets};
 use super::super::members::{Block, Member, blocks};
 use super::WELL;
-use crate::config::{ClassCosts, FactorConfig, IlsvmConfig, LabelUpdate};
+use crate::config::{ClassCosts, FeatureConfig, IlsvmConfig, LabelUpdate};
 use crate::dense::centre_and_scale;
 use crate::inputs::Inputs;
 use crate::machine::Machine;
@@ -61,10 +61,10 @@ fn config(inputs: LabelInputs, decisions: Decisions) -> LabelsConfig {
         landmarks: 17,
         latent: IlsvmConfig {
             seed: 8,
-            factors: FactorConfig {
+            factors: FeatureConfig {
                 truncation: 3,
                 growth: 0,
-                ..FactorConfig::default()
+                ..FeatureConfig::default()
             },
             class_costs: ClassCosts::Balanced,
             ones: 0.7,

@@ -48,10 +48,7 @@ fn held(image: &Image, truth: &[f64], config: &ImageConfig) -> Result<Option<[f6
     let mut share = Share::default();
     for (at, truth) in truth.iter().enumerate() {
         if image.n_missing() == 0 || !image.observed().get(at / line, at % line) {
-            let inside = |(low, high): &(Vec<f32>, Vec<f32>)| {
-                f64::from(low[at]) <= *truth && *truth <= f64::from(high[at])
-            };
-            share.add([inside(&ends[0]), inside(&ends[1])]);
+            share.add([ends[0][at].holds(*truth), ends[1][at].holds(*truth)]);
         }
     }
     Ok(share.of_table())

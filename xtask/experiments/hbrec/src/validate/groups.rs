@@ -50,7 +50,7 @@ fn held(kinds: &[[f64; 3]], seed: u64) -> Result<Option<[f64; 2]>> {
         let wide = fit.predict_interval(known, &new, LEVELS[0])?;
         let narrow = fit.predict_interval(known, &new, LEVELS[1])?;
         for ((p, wide), narrow) in truth.iter().zip(wide).zip(narrow) {
-            share.add([wide, narrow].map(|[low, high]| low <= *p && *p <= high));
+            share.add([wide, narrow].map(|interval| interval.holds(*p)));
         }
     }
     Ok(share.of_table())
