@@ -192,6 +192,6 @@ impl Factors {
         threads: usize,
     ) -> PyResult<Array<'py>> {
         let table = table(&x, &names)?;
-        of_table(py, &ask(py, threads, || self.0.impute_new(&table))?)
+        of_table(py, &ask(py, threads, || self.0.impute(&table))?)
     }
 }

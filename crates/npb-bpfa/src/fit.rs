@@ -41,15 +41,14 @@ pub struct CellMoments {
 
 /// A fitted matrix.
 ///
-/// Followed cells have moments over *all* kept draws ([`followed`](Self::followed), [`impute`](Self::impute)); all else is answered from the stored draws
+/// Followed cells have moments over *all* kept draws ([`followed`](Self::followed), [`impute_training`](Self::impute_training)); all else is answered from the stored draws
 /// ([`BpfaConfig::stored_draws`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BpfaFit {
     /// Configuration of the run.
     pub config: BpfaConfig,
-    /// Why the run ended.
-    pub stop: Stop,
+    pub(crate) stop: Stop,
     /// Scalars of every sweep of each chain; see [`BpfaSampler::scalar_names`].
     pub traces: Vec<Trace>,
     /// Stored draws of each chain in turn.
@@ -92,7 +91,7 @@ pub struct Prediction {
 /// let table = Table::from_nan_coded(60, 4, &cells)?;
 /// let sweeps = SweepPlan { burn_in: 100, keep: 100, thin: 1 };
 /// let model = fit(&table, &BpfaConfig { atoms: 6, sweeps, ..BpfaConfig::default() })?;
-/// let full = model.impute(&table)?;
+/// let full = model.impute_training(&table)?;
 /// assert!((full.row(2)[0] - value(8)).abs() < 0.2);    // was missing
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -471,6 +470,11 @@ impl Prediction {
 }
 
 impl BpfaFit {
+    /// Why the run ended.
+    pub fn stop(&self) -> Stop {
+        self.stop
+    }
+
     /// Number of rows.
     pub fn n_rows(&self) -> usize {
         self.n_rows
@@ -568,7 +572,7 @@ impl BpfaFit {
     ///
     /// # Errors
     /// A table of another shape or other columns; cells missing that were not followed.
-    pub fn impute(&self, table: &Table) -> Result<Table, BpfaError> {
+    pub fn impute_training(&self, table: &Table) -> Result<Table, BpfaError> {
         self.check_columns(table)?;
         self.check_size("rows", table.n_rows(), self.n_rows)?;
         let (n, p) = (table.n_rows(), table.n_cols());
@@ -630,7 +634,7 @@ impl BpfaFit {
     ///
     /// # Errors
     /// As [`transform`](Self::transform).
-    pub fn impute_new(&self, table: &Table) -> Result<Table, BpfaError> {
+    pub fn impute(&self, table: &Table) -> Result<Table, BpfaError> {
         if self.draws.is_empty() {
             return Err(no_draws());
         }

@@ -199,8 +199,7 @@ pub struct Restored {
     pub spike_probability: Vec<f32>,
     /// Scalars of each sweep of each chain, in units of the model ([`BpfaSampler::scalar_names`]).
     pub traces: Vec<Trace>,
-    /// How the run ended.
-    pub stop: Stop,
+    pub(crate) stop: Stop,
     /// How it was made.
     pub config: ImageConfig,
 }
@@ -216,6 +215,11 @@ impl Restored {
             !self.unknown_channels.contains(&(col % channels))
         })?;
         Ok(Image::from_parts(self.size, self.mean.clone(), observed)?)
+    }
+
+    /// Why the run ended.
+    pub fn stop(&self) -> Stop {
+        self.stop
     }
 
     /// Standard deviation of the restored value of every entry, height x width x channels: that of draws of single patches, over sweeps and over the

@@ -29,7 +29,7 @@
 //! assert!((cell.mean - value(31)).abs() < 0.3 && cell.sd < 0.3);
 //! // New rows need no new fit.
 //! let new = Table::from_nan_coded(1, 6, &[0.5, -0.5, 1.0, 0.25, 0.0, f64::NAN])?;
-//! let filled = model.impute_new(&new)?;
+//! let filled = model.impute(&new)?;
 //! assert!(filled.is_observed(0, 5) && filled.row(0)[5] > 0.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -38,8 +38,8 @@
 //! |---|---|
 //! | fit a table or ratings | [`fit`], [`fit_watched`], [`fit_ratings`], [`Cells`] |
 //! | settings, moves as values | [`BpfaConfig`], [`BpfaMove`], [`ScorePrior`], [`UsagePrior`], [`DependentPrior`], [`SlabPrior`], [`SpikePrior`], [`Centring`] |
-//! | missing cells, any cell, held-out entries | [`BpfaFit::impute`], [`BpfaFit::predict`], [`BpfaFit::ln_density`], [`Prediction`] |
-//! | new rows | [`BpfaFit::transform`], [`BpfaFit::impute_new`], [`BpfaSampler::encoder`] |
+//! | missing cells, any cell, held-out entries | [`BpfaFit::impute_training`], [`BpfaFit::predict`], [`BpfaFit::ln_density`], [`Prediction`] |
+//! | new rows | [`BpfaFit::transform`], [`BpfaFit::impute`], [`BpfaSampler::encoder`] |
 //! | columns and channels that are constant, or copies of others | [`Role`] |
 //! | number of dense factors | [`compare_atoms`], [`HeldOut`]; the bound of [`BpfaVb`] |
 //! | variational Bayes, step by step | [`BpfaVb`], [`BpfaVbConfig`], [`Factorisation`], [`BpfaPosterior`], [`BpfaVbUpdate`] |

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use npb_infer::parallel;
-use npb_infer::ranges::{OutOfRange, at_least, gamma, moderate, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, at_least, gamma, not_negative, up_to};
 use npb_infer::{VbLimits, VbOutcome, VbReport, resume_vb, stream};
 use npb_linalg::faer::{MatMut, MatRef};
 use npb_linalg::{Cholesky, NotPositiveDefinite};

@@ -37,8 +37,7 @@ const CONTINUED: u64 = 1;
 pub struct BsvdFit {
     /// Configuration of the run.
     pub config: BsvdConfig,
-    /// Why the run ended.
-    pub stop: Stop,
+    pub(crate) stop: Stop,
     /// Scalars of every sweep; see [`BsvdSampler::scalars`]. Of several chains: those of the first.
     pub trace: Trace,
     /// Those of the other chains.
@@ -90,6 +89,11 @@ fn go_on(
 }
 
 impl BsvdFit {
+    /// Why the run ended.
+    pub fn stop(&self) -> Stop {
+        self.stop
+    }
+
     /// What chains on these data come to; there is one at least.
     pub(crate) fn of_chains(
         data: &BsvdData,

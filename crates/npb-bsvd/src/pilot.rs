@@ -5,7 +5,7 @@ use npb_infer::{Stop, SweepPlan, Watch, stream};
 use rand::RngExt;
 
 use crate::chains::run;
-use crate::config::BsvdUnits;
+use crate::config::{BsvdMove, BsvdUnits};
 use crate::fit::BsvdFit;
 use crate::{BsvdConfig, BsvdError, Entries, SideInformation};
 

@@ -121,7 +121,7 @@ fn answers_for_cells_are_averages_over_the_draws() {
     let Mixed { table, merged } = mixed();
     let model = fit(&table, &spiky(2, 6)).unwrap();
     assert_eq!(model.draws.len(), 12);
-    let full = model.impute(&table).unwrap();
+    let full = model.impute_training(&table).unwrap();
     let followed = model.followed();
     // Place among the modelled columns, factor and offset.
     let follows = [
@@ -233,7 +233,7 @@ fn kept_draws_are_those_of_the_plan() {
     let chosen = [4, 6, 8, 10].map(|at: usize| all.draws[at].clone());
     assert_eq!(thinned.draws, chosen);
     assert_eq!(thinned.traces, all.traces);
-    assert_eq!(thinned.stop, Stop::Completed);
+    assert_eq!(thinned.stop(), Stop::Completed);
     let at = 2;
     let (i, j) = (
         thinned.cells.rows[at] as usize,
@@ -511,7 +511,7 @@ fn new_rows_have_the_scores_that_follow_from_their_cells() {
     let scores = model.transform(&new).unwrap();
     (0..2).for_each(|k| mean_is(&scores, k, means[1][k], 0.02));
     let expected = units[1].0 + units[1].1 * 0.5 * (fitted(0) + fitted(1));
-    let full = model.impute_new(&new).unwrap();
+    let full = model.impute(&new).unwrap();
     mean_is(&full, 1, expected, 0.05);
     assert!((0..NEW_ROWS).all(|i| full.row(i)[0] == new.row(i)[0]));
 
@@ -558,7 +558,7 @@ fn new_rows_have_the_scores_that_follow_from_their_cells() {
             .sum::<f64>()
     };
     let fitted: f64 = model.draws.iter().map(|draw| 0.5 * fitted(draw)).sum();
-    let full = model.impute_new(&new).unwrap();
+    let full = model.impute(&new).unwrap();
     mean_is(&full, 1, columns[1] + centre + scale * fitted, 0.05);
 }
 

@@ -59,7 +59,7 @@ fn tables() {
                 ..config.clone()
             };
             let model = fit(table, &config).unwrap_or_else(|e| panic!("{what}: {e}"));
-            let full = model.impute(table).unwrap();
+            let full = model.impute_training(table).unwrap();
             assert!(full.values().iter().all(|x| x.is_finite()), "{what}");
         }
     }
@@ -74,7 +74,7 @@ fn huge_values_are_named() {
     let near = table(3, 2, &[1.0, 2.0, 3.0, 5.0, 4.0, 3.0]);
     let model = fit(&near, &config(3, 5, 5)).unwrap();
     errors.push(model.transform(&far).unwrap_err().to_string());
-    errors.push(model.impute_new(&far).unwrap_err().to_string());
+    errors.push(model.impute(&far).unwrap_err().to_string());
     for error in errors {
         let value = format!("{} in row 1, column 1", 1e300);
         assert!(error.contains(&value), "{error}");

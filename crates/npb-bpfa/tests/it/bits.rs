@@ -127,7 +127,7 @@ fn of_fits_that_were_stopped() {
     });
     let stop = stop.with_checkpoint(&path, Every::sweeps(3));
     let partial = fit_watched(&table, &config, &stop).unwrap();
-    assert_ne!(partial.stop, whole.stop);
+    assert_ne!(partial.stop(), whole.stop());
     drop(stop);
     let go_on = Watch::none().with_checkpoint(&path, Every::sweeps(100));
     let resumed = fit_watched(&table, &config, &go_on).unwrap();

@@ -30,7 +30,7 @@ fn missing_cells_noise_and_atoms_are_recovered() {
     let data = simulated(300, 20, 4, 0.1, 0.3, 3);
     let table = data.table();
     let model = fit(&table, &config(16, 300, 200)).unwrap();
-    let (error, plain) = errors(&data, &model.impute(&table).unwrap());
+    let (error, plain) = errors(&data, &model.impute_training(&table).unwrap());
     assert!(error < 0.15 * plain, "{error} of {plain}");
     // Atoms in at least a twentieth of the rows. The chain starts with 16 rows as atoms and leaves sums of the four true ones only slowly: fewer than were
     // offered, more than there are.
@@ -70,7 +70,7 @@ fn dense_and_laplace_scores_recover_too() {
             ..config(6, 300, 200)
         };
         let model = fit(&table, &config).unwrap();
-        let (error, plain) = errors(&data, &model.impute(&table).unwrap());
+        let (error, plain) = errors(&data, &model.impute_training(&table).unwrap());
         assert!(error < 0.2 * plain, "{scores:?}: {error} of {plain}");
     }
 }
@@ -89,7 +89,7 @@ fn new_rows_are_filled_and_transformed() {
         noisy: Vec::new(),
         observed: data.observed[300 * 12..].to_vec(),
     };
-    let (error, plain) = errors(&rest, &model.impute_new(&new).unwrap());
+    let (error, plain) = errors(&rest, &model.impute(&new).unwrap());
     assert!(error < 0.3 * plain, "{error} of {plain}");
     let scores = model.transform(&new).unwrap();
     assert_eq!(
@@ -113,7 +113,7 @@ fn new_rows_leave_the_atoms_alone() {
         let few = table.select_rows(&[0, 1]);
         let atoms = model.draws.last().unwrap().n_atoms();
         assert_eq!(model.transform(&few).unwrap().n_cols(), atoms);
-        model.impute_new(&few).unwrap();
+        model.impute(&few).unwrap();
     }
 }
 
@@ -190,7 +190,7 @@ fn a_column_without_values_stays_missing() {
     let table = Table::from_nan_coded(60, 5, &cells).unwrap();
     let model = fit(&table, &config(4, 50, 50)).unwrap();
     assert_eq!(model.unobserved_columns(), [3]);
-    let full = model.impute(&table).unwrap();
+    let full = model.impute_training(&table).unwrap();
     assert!((0..60).all(|i| (0..5).all(|j| full.is_observed(i, j) == (j != 3))));
     assert!(model.predict(0, 3).is_err());
 }
@@ -282,7 +282,7 @@ fn new_rows_are_answered_one_by_one() {
     let model = fit(&table, &config(5, 60, 20)).unwrap();
     let backwards: Vec<usize> = (0..80).rev().collect();
     let turned = table.select_rows(&backwards);
-    for ask in [BpfaFit::transform, BpfaFit::impute_new] {
+    for ask in [BpfaFit::transform, BpfaFit::impute] {
         let all = ask(&model, &table).unwrap();
         assert_eq!(ask(&model, &turned).unwrap(), all.select_rows(&backwards));
         let few = ask(&model, &table.select_rows(&[7, 3])).unwrap();
@@ -299,7 +299,7 @@ fn new_rows_are_answered_one_by_one() {
     assert!(scores.row(0).iter().all(|&s| s == 0.0));
     assert!(
         model
-            .impute_new(&empty)
+            .impute(&empty)
             .unwrap()
             .row(0)
             .iter()
@@ -326,8 +326,8 @@ fn constants_and_copies_change_no_answer() {
     let config = config(5, 60, 40);
     let model = fit(&table, &config).unwrap();
     let (full, new) = (
+        model.impute_training(&table).unwrap(),
         model.impute(&table).unwrap(),
-        model.impute_new(&table).unwrap(),
     );
     let scores = model.transform(&table).unwrap();
     // The last column says what its original does, and something where that does not.
@@ -338,8 +338,11 @@ fn constants_and_copies_change_no_answer() {
         let found = fit(wider, &config).unwrap();
         assert_eq!(found.transform(wider).unwrap(), scores, "{what}");
         let same = |a: &Table, b: &Table| (0..60).all(|i| a.row(i)[..6] == b.row(i)[..6]);
-        assert!(same(&found.impute(wider).unwrap(), &full), "{what}");
-        assert!(same(&found.impute_new(wider).unwrap(), &new), "{what}");
+        assert!(
+            same(&found.impute_training(wider).unwrap(), &full),
+            "{what}"
+        );
+        assert!(same(&found.impute(wider).unwrap(), &new), "{what}");
         assert_eq!(
             found.predict(3, 2).unwrap(),
             model.predict(3, 2).unwrap(),
@@ -380,7 +383,10 @@ fn constants_and_copies_change_no_answer() {
     assert!((density(0, 0.7) - 4.0_f64.ln() - density(6, 8.0 - 4.0 * 0.7)).abs() < 1e-6);
     // Known by its copy alone.
     let hidden = beside(&table, |i| vec![8.0 - 4.0 * data.noisy[i * 6]]);
-    let found = fit(&hidden, &config).unwrap().impute(&hidden).unwrap();
+    let found = fit(&hidden, &config)
+        .unwrap()
+        .impute_training(&hidden)
+        .unwrap();
     let lost = (0..60).filter(|i| !table.is_observed(*i, 0));
     assert!(lost.clone().count() > 5);
     lost.for_each(|i| assert!((found.row(i)[0] - data.noisy[i * 6]).abs() < 1e-6));
@@ -398,7 +404,10 @@ fn units_of_columns_do_not_matter() {
     let other = table.map(|_, j, v| unit(j) * v).unwrap();
     let config = config(5, 50, 30);
     let (a, b) = (fit(&table, &config).unwrap(), fit(&other, &config).unwrap());
-    let (full, scaled) = (a.impute(&table).unwrap(), b.impute(&other).unwrap());
+    let (full, scaled) = (
+        a.impute_training(&table).unwrap(),
+        b.impute_training(&other).unwrap(),
+    );
     for at in 0..250 {
         assert_eq!(unit(at % 5) * full.values()[at], scaled.values()[at]);
     }
@@ -415,7 +424,7 @@ fn near_copies_do_not_ruin_the_rest() {
         let cell = |i: usize, j: usize| table.get(i, j).unwrap_or(f64::NAN);
         let error = |table: &Table| {
             let model = fit(table, &config(16, 150, 150)).unwrap();
-            let full = model.impute(table).unwrap();
+            let full = model.impute_training(table).unwrap();
             let holes = (0..960).filter(|&at| !data.observed[at]);
             let square = |at: usize| (full.row(at / 8)[at % 8] - data.noisy[at]).powi(2);
             (holes.clone().map(square).sum::<f64>() / holes.count() as f64).sqrt()

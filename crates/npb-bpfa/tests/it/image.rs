@@ -82,7 +82,7 @@ fn noise_is_found_and_taken_out() {
     }
     let covered = coverage(&restored, &truth);
     assert!((0.8..0.995).contains(&covered), "{covered}");
-    assert_eq!(restored.stop, Stop::Completed);
+    assert_eq!(restored.stop(), Stop::Completed);
     assert_eq!(restored.traces[0].n_sweeps(), 60);
 }
 
@@ -235,7 +235,7 @@ fn a_stopped_run_goes_on_in_the_same_bits() {
     let watch = Watch::new(stop_at(7)).with_checkpoint(&path, Every::sweeps(1));
     let stopped = restore_watched(&image, &config, &watch).unwrap();
     assert_eq!(
-        (stopped.stop, stopped.traces[0].n_sweeps()),
+        (stopped.stop(), stopped.traces[0].n_sweeps()),
         (Stop::Cancelled, 7)
     );
     let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));

@@ -21,7 +21,7 @@ fn a_loaded_fit_is_the_fit_and_damaged_files_do_no_harm() {
         let loaded = BpfaFit::from_bytes(&bytes).unwrap();
         assert_eq!(loaded.to_bytes().unwrap(), bytes);
         let use_it = |model: &BpfaFit| {
-            let _ = model.impute(&table);
+            let _ = model.impute_training(&table);
             let _ = model.followed();
             let _ = model.predict(0, 0);
             let _ = model.transform(&table);
@@ -50,7 +50,7 @@ fn damaged_checkpoints_do_no_harm() {
         fit_watched(&table, &config, &watch(1_000_000))
     };
     let use_it = |model: &BpfaFit| {
-        let _ = model.impute(&table);
+        let _ = model.impute_training(&table);
         let _ = model.predict(0, 0);
         let _ = model.used_atoms();
     };

@@ -15,7 +15,6 @@ use super::*;
 use crate::config::{BsvdUnits, FactorUpdate, Scheduled};
 use crate::features::SideInformation;
 use crate::likelihood::Likelihood;
-use crate::reduced::ln_gain;
 use crate::state::Tuning;
 use crate::{latent_scale, links};
 use npb_data::Features;

@@ -141,8 +141,8 @@ fn a_watched_fit_hears_of_every_chain_and_stops() {
         "{shares:?}"
     );
     assert_eq!(parts.len(), 3);
-    assert_eq!((fit.stop, fit.config.chains), (Stop::Completed, 3));
+    assert_eq!((fit.stop(), fit.config.chains), (Stop::Completed, 3));
     let (fit, shares, _) = run(5);
-    assert!(fit.stop == Stop::Cancelled && shares.iter().all(|s| *s < 0.6));
+    assert!(fit.stop() == Stop::Cancelled && shares.iter().all(|s| *s < 0.6));
     assert!(fit.moments.draws <= 3);
 }

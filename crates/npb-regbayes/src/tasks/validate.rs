@@ -1,6 +1,7 @@
 //! Cross-validation of the cost C of MT-iLSVM, of its class costs, and of thresholds for its labels.
 
 use npb_data::splits::{Split, k_fold};
+use npb_infer::ranges::{OutOfRange, at_least};
 use npb_infer::watch::Checkpoint;
 use npb_infer::{Variational, Watch, stream};
 use serde::{Deserialize, Serialize};
