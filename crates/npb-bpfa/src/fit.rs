@@ -269,7 +269,7 @@ impl<'d> Following<'d> {
         let config = config.clone();
         let (sampler, moments) = match reached {
             None => (
-                BpfaSampler::chain(rows, config, chain, None)?,
+                BpfaSampler::begin(rows, config, chain, None)?,
                 CellMoments::of(cells),
             ),
             Some(reached) => {
@@ -277,7 +277,7 @@ impl<'d> Following<'d> {
                 moments.check(cells)?;
                 reached.draws.iter().try_for_each(|draw| draw.check(rows))?;
                 let made = reached.trace.n_sweeps() as u64;
-                let sampler = BpfaSampler::resume(rows, config, chain, state, made)?;
+                let sampler = BpfaSampler::go_on(rows, config, chain, state, made)?;
                 (sampler, moments)
             }
         };
@@ -815,6 +815,10 @@ impl BpfaFit {
             draw.scores.check(n, draw.n_atoms())?;
             let groups = draw.shared.ln_odds.len() / draw.n_atoms();
             expect(groups == usize::from(!dense), "weights")?;
+            draw.lasso.check(n, draw.n_atoms())?;
+            let n_channels = draw.shared.noise_precisions.len();
+            draw.spikes.check(usize::MAX, n_channels)?;
+            expect(!draw.dependence.is_modelled(), "dependence on locations")?;
         }
         Ok(())
     }

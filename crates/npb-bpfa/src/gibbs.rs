@@ -1,4 +1,4 @@
-//! The Gibbs sampler. Equations: `docs/bpfa.md#number-of-atoms`.
+//! The Gibbs sampler. Equations: `docs/bpfa.md#updates`.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use crate::scan::{self, ResidualWork, ScanPrior, ScanWork};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
 use crate::spikes::SpikeDraw;
 use crate::state::{BpfaState, Dictionary, Shared};
-use crate::usage::{Collapsed, draw_ln_odds, scan_row, summed};
+use crate::usage::{Collapsed, draw_ln_odds, row_for_scan, summed};
 use crate::{BpfaConfig, BpfaError, BpfaRows, init};
 
 /// Third words of the keys of random streams; 0 is that of the start.
@@ -130,9 +130,19 @@ impl<'d> BpfaSampler<'d> {
         atoms: Option<Dictionary>,
     ) -> Result<Self, BpfaError> {
         config.validate()?;
+        Self::begin(rows, config, chain, atoms)
+    }
+
+    /// The same with a configuration that is checked.
+    pub(crate) fn begin(
+        rows: &'d BpfaRows,
+        config: BpfaConfig,
+        chain: u64,
+        atoms: Option<Dictionary>,
+    ) -> Result<Self, BpfaError> {
         let neighbourhood = neighbourhood(rows, &config)?;
         let state = init::start(rows, &config, chain, atoms, &neighbourhood)?;
-        Self::resume(rows, config, chain, state, 0)
+        Self::go_on(rows, config, chain, state, 0)
     }
 
     /// Starts a chain from what rows share, found with other rows. No atom is active; where usage depends on locations, anchors of these rows take the weights
@@ -175,6 +185,17 @@ impl<'d> BpfaSampler<'d> {
         sweeps: u64,
     ) -> Result<Self, BpfaError> {
         config.validate()?;
+        Self::go_on(rows, config, chain, state, sweeps)
+    }
+
+    /// The same with a configuration that is checked.
+    pub(crate) fn go_on(
+        rows: &'d BpfaRows,
+        config: BpfaConfig,
+        chain: u64,
+        state: BpfaState,
+        sweeps: u64,
+    ) -> Result<Self, BpfaError> {
         state.check(rows)?;
         let neighbourhood = neighbourhood(rows, &config)?;
         check_shape(&state, &config, &neighbourhood)?;
@@ -299,7 +320,7 @@ impl<'d> BpfaSampler<'d> {
     }
 
     /// Noise precision of each column, and relative weight of each entry.
-    fn weights(&self) -> (Vec<f32>, Vec<f32>) {
+    fn noise_weights(&self) -> (Vec<f32>, Vec<f32>) {
         let columns = self.state.shared.column_weights(self.rows);
         let entries = self.state.spikes.entry_weights(self.rows, &columns);
         (columns, entries)
@@ -333,7 +354,7 @@ impl<'d> BpfaSampler<'d> {
     }
 
     fn draw_scores(&mut self) -> Result<(), BpfaError> {
-        let (columns, entries) = self.weights();
+        let (columns, entries) = self.noise_weights();
         let shared = self.rows.is_complete() && entries.is_empty();
         self.refresh_loadings(shared.then_some(&columns));
         let blocks = match self.config.scores {
@@ -451,7 +472,7 @@ impl<'d> BpfaSampler<'d> {
         let mut counts: Vec<u64> = all_counts.chunks_exact(k).flat_map(of_atoms).collect();
         let shared = &self.state.shared;
         let slabs: Vec<f64> = atoms.iter().map(|&k| shared.slab_precision(k)).collect();
-        let (columns, entries) = self.weights();
+        let (columns, entries) = self.noise_weights();
         let products = self.products(&atoms, &columns, &entries);
         Collapsed {
             arch: self.memory.arch,
@@ -537,7 +558,7 @@ impl<'d> BpfaSampler<'d> {
         if self.sweep <= self.config.hold_dictionary {
             return Ok(());
         }
-        let (columns, entries) = self.weights();
+        let (columns, entries) = self.noise_weights();
         let BpfaState { shared, scores, .. } = &mut self.state;
         let drawn = DictionaryDraw {
             arch: self.memory.arch,
@@ -554,7 +575,7 @@ impl<'d> BpfaSampler<'d> {
         Ok(())
     }
 
-    /// `t^2 ~ GIG((P - n_k)/2, P |d_k|^2, sum of precision times s^2)`, `d_k <- t d_k`, `s_k <- s_k / t`.
+    /// `t^2 ~ GIG((P - n_k)/2, P |d_k|^2, sum of precision times s^2)`, `d_k <- t d_k`, `s_k <- s_k / t` (`docs/bpfa.md#lengths`).
     fn draw_lengths(&mut self) -> Result<(), BpfaError> {
         if self.sweep <= self.config.hold_dictionary {
             return Ok(());
@@ -655,7 +676,7 @@ impl<'d> BpfaSampler<'d> {
         let Some((low, high)) = self.rows.bounds() else {
             return Ok(());
         };
-        let (columns, entries) = self.weights();
+        let (columns, entries) = self.noise_weights();
         self.latents = None;
         let residuals = self.residuals();
         let mut values = self.rows.all_values().to_vec();
@@ -897,7 +918,7 @@ impl WithSimd for ScanBlock<'_> {
         let [chain, sweep, block] = self.key;
         let kp = self.loadings.kp;
         for i in first..(first + BLOCK_ROWS).min(self.rows.n_rows()) {
-            let row = scan_row(
+            let row = row_for_scan(
                 self.rows,
                 &self.state.scores,
                 self.column_weights,

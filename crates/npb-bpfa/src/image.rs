@@ -393,7 +393,7 @@ pub fn restore_watched(
         config.extras(&units),
     )?;
     let (n, sweeps) = (config.model.chains, config.model.sweeps);
-    let checkpoint = watch.checkpoint(Restored::MODEL, Restored::VERSION, key, n)?;
+    let checkpoint = watch.checkpoint("npb-bpfa/image/checkpoint", Restored::VERSION, key, n)?;
     let work = Work {
         image: &unit_image,
         rows: &all,
@@ -486,7 +486,7 @@ impl<'a> Work<'a> {
         state: BpfaState,
         sweeps: u64,
     ) -> Result<BpfaSampler<'a>, BpfaError> {
-        BpfaSampler::resume(self.rows, self.config.model.clone(), chain, state, sweeps)
+        BpfaSampler::go_on(self.rows, self.config.model.clone(), chain, state, sweeps)
     }
 
     fn start(self, chain: u64) -> Result<BpfaSampler<'a>, BpfaError> {
@@ -500,7 +500,7 @@ impl<'a> Work<'a> {
                 let image = without(self.image, &suspects)?;
                 start_from_patches(&image, &self.grid, self.rows, model, chain)?
             }
-            AtomStart::NoisyPatches => BpfaSampler::chain(self.rows, model.clone(), chain, None)?,
+            AtomStart::NoisyPatches => BpfaSampler::begin(self.rows, model.clone(), chain, None)?,
         };
         if suspects.is_empty() {
             return Ok(sampler);

@@ -15,7 +15,7 @@ use crate::loadings::Loadings;
 use crate::rows::BpfaRows;
 use crate::scan::{self, ScanRow, ScanWork};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
-use crate::usage::scan_row;
+use crate::usage::row_for_scan;
 
 /// Mixing scales of Laplace scores; empty for other scores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -155,7 +155,7 @@ impl WithSimd for LassoBlock<'_> {
         let mut weights = Vec::new();
         let [chain, sweep, block] = self.key;
         for i in first..(first + BLOCK_ROWS).min(self.rows.n_rows()) {
-            let row = scan_row(
+            let row = row_for_scan(
                 self.rows,
                 self.scores,
                 self.column_weights,

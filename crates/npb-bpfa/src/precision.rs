@@ -1,4 +1,4 @@
-//! Precisions of noise and slabs. Equations: `docs/bpfa.md#dictionary`.
+//! Precisions of noise and slabs. Equations: `docs/bpfa.md#precisions`.
 
 use npb_infer::parallel;
 use npb_priors::dist::Gamma;

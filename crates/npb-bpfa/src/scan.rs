@@ -102,6 +102,7 @@ pub(crate) fn scan_row<S: Simd>(
         while let Some((k, s)) = scores.next_if(|&(k, _)| k < span.end) {
             work.pending[k] = s;
             work.own_threshold[k] = work.threshold[k];
+            // No square is below: an active atom is always reached, and drawn anew.
             work.threshold[k] = -1.0;
         }
         scan_span(simd, d, row, prior, span, work, rng);

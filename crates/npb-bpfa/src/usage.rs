@@ -224,7 +224,7 @@ impl WithSimd for Look<'_, '_> {
             .enumerate()
         {
             let i = first + i;
-            let row = scan_row(
+            let row = row_for_scan(
                 all.rows,
                 scores,
                 all.column_weights,
@@ -272,7 +272,7 @@ impl WithSimd for Look<'_, '_> {
 
 /// Row `i` as the scan wants it; `weights` is scratch memory.
 #[inline(always)]
-pub(crate) fn scan_row<'a>(
+pub(crate) fn row_for_scan<'a>(
     rows: &'a BpfaRows,
     scores: &'a Scores,
     column_weights: &'a [f32],

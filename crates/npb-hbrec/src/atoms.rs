@@ -27,14 +27,14 @@ pub struct AtomTable {
 }
 
 /// The users' own fits as atoms, and their evidence.
-pub(crate) fn fitted(
+pub(crate) fn atoms_of_users(
     model: &ProbitItems,
     users: &[&Likes],
-    kind: AtomRule,
+    rule: AtomRule,
 ) -> Result<(Vec<ItemAtom>, Vec<f64>), HbrecError> {
     let alone = |likes: &&Likes| {
         let posterior = model.fit(likes)?;
-        let atom = model.atom(&posterior, kind);
+        let atom = model.atom(&posterior, rule);
         Ok((atom, model.ln_evidence(&posterior)))
     };
     let fits: Result<Vec<(ItemAtom, f64)>, HbrecError> = parallel::try_map(users, alone);

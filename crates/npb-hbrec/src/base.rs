@@ -29,13 +29,14 @@ pub fn learn_base(
     config: &BaseConfig,
     seed: u64,
 ) -> Result<LearnedBase, HbrecError> {
+    config.validate()?;
     let watch = Watch::none();
     let mut part = watch.part("base", 1.0);
     let memory = Checkpoint::in_memory([None]);
     learn_base_watched((likes, content), (config, seed), &mut part, &memory)
 }
 
-/// From where the checkpoint left it.
+/// From where the checkpoint left it, with settings that are checked.
 pub(crate) fn learn_base_watched(
     (likes, content): (&LikeMatrix, Option<&Content>),
     (config, seed): (&BaseConfig, u64),

@@ -217,7 +217,8 @@ pub enum DpMove {
     /// Neal's algorithm 3: each user in turn joins a cluster with probability `n_k P(D_j | data of the cluster)`, parameters integrated out, which then are
     /// drawn anew. It mixes best, because no parameter has to suit a user before it may join; cost quadratic in users. Conjugate models only.
     Collapsed,
-    /// Neal's algorithm 8: as before, but for so many candidates drawn from the base distribution, each with weight `tau / components`.
+    /// Neal's algorithm 8: as [`Escobar`](Self::Escobar), but new parameters are so many candidates drawn from the base distribution, each with weight
+    /// `tau P(D_j | theta) / components`. For any model.
     Auxiliary {
         /// Candidates, at least 1.
         components: usize,

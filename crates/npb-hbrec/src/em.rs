@@ -147,18 +147,18 @@ pub fn learn_weights(
     ln_evidence: &[f64],
     config: &WeightsConfig,
 ) -> Result<Weights, HbrecError> {
+    config.validate()?;
     let watch = Watch::none();
     learn_weights_watched(table, ln_evidence, config, &mut watch.part("weights", 1.0))
 }
 
-/// As [`learn_weights`]; `part` hears of each iteration.
+/// As [`learn_weights`], with settings that are checked; `part` hears of each iteration.
 pub(crate) fn learn_weights_watched(
     table: &LikelihoodTable,
     ln_evidence: &[f64],
     config: &WeightsConfig,
     part: &mut Part<'_, '_>,
 ) -> Result<Weights, HbrecError> {
-    config.validate()?;
     if ln_evidence.len() != table.n_users() {
         return Err(HbrecError::Size {
             what: "evidences of users",

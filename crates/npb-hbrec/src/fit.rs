@@ -10,7 +10,7 @@ use npb_priors::dist::pick;
 use rand::RngExt;
 use rand::seq::index::sample;
 
-use crate::atoms::{AtomTable, fitted};
+use crate::atoms::{AtomTable, atoms_of_users};
 use crate::base::learn_base_watched;
 use crate::em::{learn_weights_watched, posterior_weights, without_own};
 use crate::kernel::{check_content, learn_scales};
@@ -24,6 +24,7 @@ use contents::{Contents, FittedBase};
 use left_out::CHOICE;
 
 const MODEL: &str = "npb-hbrec/items";
+const CHECKPOINT: &str = "npb-hbrec/items/checkpoint";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The two scales of the standard base are learned from at most so many users, and so many ratings of each: each of some forty evidences costs a fit of
 /// each.
@@ -67,7 +68,7 @@ pub fn fit(
     fit_watched(likes, content, config, &Watch::none())
 }
 
-/// As [`fit`], watched, stopped or checkpointed by the caller. Stopped, the base is what the iterations so far have made and the atoms have equal weights.
+/// As [`fit`], watched, stopped or checkpointed by the caller: the checkpoint is of the base, which takes most of the time. Stopped, the base is what the iterations so far have made and the atoms have equal weights.
 ///
 /// # Errors
 /// As [`fit`]; a checkpoint that cannot be read or written, or is of another fit.
@@ -89,11 +90,11 @@ pub fn fit_watched(
     let prior = base.prior().clone();
     let model = ProbitItems::new(prior.with_identity(config.identity)?);
     let users: Vec<&Likes> = training.users().iter().collect();
-    let (atoms, ln_evidence) = fitted(&model, &users, config.weights.atoms)?;
+    let (atoms, ln_evidence) = atoms_of_users(&model, &users, config.weights.atoms)?;
     let table = (atoms.len() <= MOST_CACHED).then(|| AtomTable::new(&model, &atoms));
     let mut weights = weights(&training, table.as_ref(), &ln_evidence, config, watch)?;
     if infers_tau(config, likes.n_users()) {
-        left_out::infer_tau(&training, content, config, &mut weights, watch)?;
+        left_out::infer_from_others(&training, content, config, &mut weights, watch)?;
     }
     let content = Contents {
         config: *config,
@@ -157,7 +158,7 @@ fn base(
         return Ok(FittedBase::Standard { scales, prior });
     };
     let key = fingerprint(&(config, likes.n_items(), likes.users(), content))?;
-    let checkpoint = watch.checkpoint(MODEL, VERSION, key, 1)?;
+    let checkpoint = watch.checkpoint(CHECKPOINT, VERSION, key, 1)?;
     let learned = learn_base_watched(
         (likes, content),
         (base, config.seed),

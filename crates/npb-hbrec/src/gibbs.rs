@@ -123,18 +123,6 @@ impl<'d, U: GibbsModel> DpSampler<'d, U> {
         self.sweep
     }
 
-    /// Makes the moves of a sweep.
-    ///
-    /// # Errors
-    /// Numerical trouble in a redraw, with sweep and cluster.
-    pub fn sweep(&mut self) -> Result<(), HbrecError> {
-        self.sweep += 1;
-        for (place, scheduled) in (0..).zip(self.config.moves.clone()) {
-            self.apply(scheduled, place)?;
-        }
-        Ok(())
-    }
-
     /// sum_j ln P(D_j | theta of its cluster).
     pub fn ln_likelihood(&self) -> f64 {
         let user = |(data, &label): (&&U::Data, &u32)| {

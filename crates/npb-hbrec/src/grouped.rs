@@ -24,6 +24,7 @@ use crate::{
 };
 
 const MODEL: &str = "npb-hbrec/groups";
+const CHECKPOINT: &str = "npb-hbrec/groups/checkpoint";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Of random choices of groups.
 const CHOICE: u64 = 31;
@@ -269,7 +270,7 @@ fn base(
 ) -> Result<(ProbitTask, VbOutcome), HbrecError> {
     let model = ProbitTask::new(start(data.first().map_or(1, |task| task.width()))?);
     let key = fingerprint(&(config, data))?;
-    let checkpoint = watch.checkpoint(MODEL, VERSION, key, 1)?;
+    let checkpoint = watch.checkpoint(CHECKPOINT, VERSION, key, 1)?;
     let run = (&mut watch.part("base", share), &checkpoint);
     learn_gaussian_watched(&model, data, MEAN_PRECISION, &config.limits, run)
 }

@@ -7,8 +7,8 @@ use crate::storage::{self, FormatError, StorageError};
 /// A fit that can be kept in a file and come back: `save`, `load`, `to_bytes`, `from_bytes`.
 ///
 /// A model crate says what is stored and checks it when it comes back; the rest is provided, and
-/// the same for all models. The file is that of [`storage`]; it says which layout its content has
-/// (the first, so far), so that a later release with another one still reads it.
+/// the same for all models. The file is that of [`storage`] and says which model it is of. A content
+/// with another layout gets another name (`npb-X/fit/2`): files of the one before are refused by it.
 ///
 /// ```
 /// use npb_infer::{Saved, storage::{FormatError, StorageError}};

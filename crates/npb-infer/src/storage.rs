@@ -68,7 +68,9 @@ pub enum FormatError {
         supported: u32,
     },
     /// The file holds another model than the one asked for.
-    #[error("holds a {found:?}, not a {expected:?}: load it with that model")]
+    #[error(
+        "holds a {found:?}, not a {expected:?}: load it with that model; if that is the same model by an earlier version: fit again, or load it with the version that wrote it"
+    )]
     OtherModel {
         /// The model asked for.
         expected: String,

@@ -33,7 +33,7 @@ const PROPOSAL: MachineLimits = MachineLimits {
 const INNER_TOLERANCE: f64 = 1e-5;
 
 /// What labels say: the machine of one model and the inputs that features make for it.
-pub(crate) trait Supervision: Clone + Sync {
+pub(crate) trait Margins: Clone + Sync {
     /// Solves the machine at these indicators, from its last duals; may give up when its objective cannot be at most `ceiling`.
     fn refit(
         &mut self,
@@ -89,7 +89,7 @@ pub(crate) struct Alternation<'d, S> {
     pub(crate) iteration: u64,
 }
 
-impl<'d, S: Supervision> Alternation<'d, S> {
+impl<'d, S: Margins> Alternation<'d, S> {
     /// F, what is minimised; of two stages the first alone.
     pub(crate) fn objective(&self) -> f64 {
         self.objective_with(self.factors.elbo())
@@ -236,7 +236,7 @@ impl<'d, S: Supervision> Alternation<'d, S> {
 }
 
 /// The bound is minus the objective.
-impl<S: Supervision> Variational for Alternation<'_, S> {
+impl<S: Margins> Variational for Alternation<'_, S> {
     type State = Reached;
     type Error = RegBayesError;
 

@@ -4,14 +4,13 @@ use npb_data::Table;
 use npb_infer::watch::Part;
 use npb_linalg::faer::Mat;
 
-use crate::alternate::{Alternation, Supervision};
+use crate::alternate::{Alternation, Margins};
 use crate::columns::Columns;
 use crate::config::IlsvmConfig;
 use crate::error::{RegBayesError, same_size};
 use crate::factors::{Factors, Items};
 use crate::inputs::InputMap;
 use crate::state::FeatureState;
-use crate::vb;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
@@ -42,7 +41,7 @@ impl Prepared {
         let table = columns.apply(inputs)?;
         let items = items(&table);
         let mut factors = Factors::start(&items, config.factors, config.seed)?;
-        vb::warm_up(&mut factors, config, part)?;
+        warm_up(&mut factors, config, part)?;
         let inputs = fill(&factors.state, factors.precision(), &table)?;
         let state = factors.state;
         let map = match config.map {
@@ -65,7 +64,7 @@ impl Prepared {
     }
 
     /// A run that begins with the features of the inputs alone.
-    pub(crate) fn alternation<S: Supervision>(
+    pub(crate) fn alternation<S: Margins>(
         &self,
         labels: S,
         config: &IlsvmConfig,
@@ -86,6 +85,39 @@ impl Prepared {
         let width = self.appended.len() / self.inputs.ncols();
         let row = |&n: &usize| self.appended[n * width..][..width].iter().copied();
         self.rows.iter().flat_map(row).collect()
+    }
+}
+
+/// Sweeps without labels, then as many features as the inputs alone ask for: the first part of the work, told to the watcher; `false` when it asked to stop.
+fn warm_up(
+    factors: &mut Factors<'_>,
+    config: &IlsvmConfig,
+    part: &mut Part<'_, '_>,
+) -> Result<bool, RegBayesError> {
+    for sweep in 1..=config.factors.warm_up {
+        factors.sweep(0, None)?;
+        if part
+            .report(0, config.warm_up_share(sweep), &[], &[])
+            .is_break()
+        {
+            return Ok(false);
+        }
+    }
+    factors.keep_used()?;
+    let whole = config.warm_up_share(config.factors.warm_up);
+    while factors.grow()? {
+        if part.report(0, whole, &[], &[]).is_break() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl IlsvmConfig {
+    /// Share of the work of a fit, in sweeps, that so many sweeps without labels are.
+    fn warm_up_share(&self, sweeps: u64) -> f64 {
+        let after = self.limits.max_iterations as f64 * self.inner_sweeps as f64;
+        sweeps as f64 / (self.factors.warm_up as f64 + after).max(1.0)
     }
 }
 

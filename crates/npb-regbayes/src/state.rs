@@ -31,7 +31,7 @@ pub struct FeatureState {
     pub loadings: Mat<f64>,
     /// Their covariance.
     pub spread: Spread,
-    /// `lambda^2` (MT-iLSVM), `sigma_n0^2` (iLSVM).
+    /// `lambda^2`: of the noise around `Z W`; R calls it `sigma_n0^2` in iLSVM.
     pub noise_variance: f64,
     /// Prior variance of loadings, `sigma_0^2`.
     pub loading_variance: f64,

@@ -3,10 +3,9 @@
 use npb_infer::watch::{Checkpoint, Part};
 use npb_infer::{VbOutcome, VbRun, maximise};
 
-use crate::alternate::{Alternation, Reached, Supervision};
+use crate::alternate::{Alternation, Margins, Reached};
 use crate::config::IlsvmConfig;
 use crate::error::RegBayesError;
-use crate::factors::Factors;
 
 /// Name of the scalar that watchers are told.
 const OBJECTIVE: &str = "minus_objective";
@@ -55,42 +54,9 @@ macro_rules! driven {
 }
 pub(crate) use driven;
 
-/// Sweeps without labels, then as many features as the inputs alone ask for: the first part of the work, told to the watcher; `false` when it asked to stop.
-pub(crate) fn warm_up(
-    factors: &mut Factors<'_>,
-    config: &IlsvmConfig,
-    part: &mut Part<'_, '_>,
-) -> Result<bool, RegBayesError> {
-    for sweep in 1..=config.factors.warm_up {
-        factors.sweep(0, None)?;
-        if part
-            .report(0, config.warm_up_share(sweep), &[], &[])
-            .is_break()
-        {
-            return Ok(false);
-        }
-    }
-    factors.keep_used()?;
-    let whole = config.warm_up_share(config.factors.warm_up);
-    while factors.grow()? {
-        if part.report(0, whole, &[], &[]).is_break() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-impl IlsvmConfig {
-    /// Share of the work of a fit, in sweeps, that so many sweeps without labels are.
-    fn warm_up_share(&self, sweeps: u64) -> f64 {
-        let after = self.limits.max_iterations as f64 * self.inner_sweeps as f64;
-        sweeps as f64 / (self.factors.warm_up as f64 + after).max(1.0)
-    }
-}
-
 /// Goes on from where the checkpoint left it, or from `before`, or begins with the machine on the present features, until the objective settles, a limit is
 /// reached or the watcher stops it; then solves the machine well.
-pub(crate) fn run<S: Supervision>(
+pub(crate) fn run<S: Margins>(
     alternation: &mut Alternation<'_, S>,
     before: Option<Reached>,
     config: &IlsvmConfig,

@@ -512,7 +512,7 @@ fn copy_scan(sampler: &mut BpfaSampler<'_>, fault: ScanFault, rng: &mut Xoshiro2
     for i in 0..N {
         let mut weights = Vec::new();
         let state = &sampler.state;
-        let row = scan_row(
+        let row = row_for_scan(
             sampler.rows,
             &state.scores,
             &columns,

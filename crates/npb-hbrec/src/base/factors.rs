@@ -293,6 +293,15 @@ impl<'d> BaseEm<'d> {
         seed: u64,
     ) -> Result<Self, HbrecError> {
         config.validate()?;
+        Self::start(likes, content, config, seed)
+    }
+
+    fn start(
+        likes: &'d LikeMatrix,
+        content: Option<&Content>,
+        config: &BaseConfig,
+        seed: u64,
+    ) -> Result<Self, HbrecError> {
         check_content(likes.n_items(), content)?;
         let active: Vec<usize> = (0..likes.n_users())
             .filter(|&u| !likes.user(u).is_empty())
@@ -330,12 +339,12 @@ impl<'d> BaseEm<'d> {
             active,
             place,
         };
-        em.start(config.rank, seed);
+        em.start_items(config.rank, seed);
         em.update_users()?;
         Ok(em)
     }
 
-    fn start(&mut self, most: usize, seed: u64) {
+    fn start_items(&mut self, most: usize, seed: u64) {
         let n_items = self.likes.n_items();
         let rate = |item: usize| {
             let raters = self.likes.raters(item);
@@ -739,7 +748,7 @@ impl<'d> BaseEm<'d> {
         (config, seed): (&BaseConfig, u64),
         reached: Option<BaseState>,
     ) -> Result<Self, HbrecError> {
-        let mut em = Self::new(likes, content, config, seed)?;
+        let mut em = Self::start(likes, content, config, seed)?;
         if let Some(state) = reached {
             em.restore(state)?;
         }

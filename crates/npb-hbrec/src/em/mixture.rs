@@ -57,18 +57,18 @@ impl<U: UserModel> Mixture<U> {
     /// # Errors
     /// A configuration out of range; data that do not fit the model; numerical trouble.
     pub fn learn(model: U, users: &[&U::Data], config: &WeightsConfig) -> Result<Self, HbrecError> {
+        config.validate()?;
         let watch = Watch::none();
         Self::learn_watched(model, users, config, &mut watch.part("weights", 1.0))
     }
 
-    /// As [`learn`](Self::learn); `part` hears of it. Stopped, all atoms have weight 1 and tau is their number.
+    /// As [`learn`](Self::learn), with settings that are checked; `part` hears of it. Stopped, all atoms have weight 1 and tau is their number.
     pub(crate) fn learn_watched(
         model: U,
         users: &[&U::Data],
         config: &WeightsConfig,
         part: &mut Part<'_, '_>,
     ) -> Result<Self, HbrecError> {
-        config.validate()?;
         let alone = |data: &&U::Data| {
             let posterior = model.fit(data)?;
             Ok((

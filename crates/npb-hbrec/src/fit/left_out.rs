@@ -4,7 +4,7 @@ use npb_infer::watch::{Checkpoint, Part};
 use npb_infer::{Stop, Watch, stream};
 use rand::seq::SliceRandom;
 
-use crate::atoms::{AtomTable, fitted};
+use crate::atoms::{AtomTable, atoms_of_users};
 use crate::base::learn_base_watched;
 use crate::{
     BaseDistribution, Content, HbrecConfig, HbrecError, LikeMatrix, LikelihoodTable, Likes,
@@ -22,7 +22,7 @@ const MOST_FOLDS: usize = 5;
 
 /// Sets tau to where users left out of the base are most likely. Those that the base has learned from are too likely under it, by what their own ratings have
 /// taught it. Stopped, or with nobody to leave out, tau is left as it is.
-pub(super) fn infer_tau(
+pub(super) fn infer_from_others(
     likes: &LikeMatrix,
     content: Option<&Content>,
     config: &HbrecConfig,
@@ -84,7 +84,10 @@ impl LeftOut {
         let model = ProbitItems::new(learned.prior.with_identity(config.identity)?);
         let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
         let data: Vec<&Likes> = active.iter().map(|&k| likes.user(k)).collect();
-        let table = AtomTable::new(&model, &fitted(&model, &data, config.weights.atoms)?.0);
+        let table = AtomTable::new(
+            &model,
+            &atoms_of_users(&model, &data, config.weights.atoms)?.0,
+        );
         for &user in left_out {
             let mut row = vec![f64::NEG_INFINITY; xi.len()];
             let found = table.ln_likelihoods(likes.user(user));

@@ -13,7 +13,6 @@ use crate::{
 
 const SCALARS: [&str; 3] = ["clusters", "concentration", "ln_likelihood"];
 const MODEL: &str = "npb-hbrec/gibbs";
-/// Checkpoints of `hbrec/gibbs` hold draws by another rule.
 const CHECKPOINT: &str = "npb-hbrec/gibbs/chains";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -186,12 +185,7 @@ impl<P: Clone + Send + Sync> DpGibbsFit<P> {
 
     /// Stored draws of all chains; the last ones where a run was stopped before any was stored.
     pub fn draws(&self) -> Vec<&DpState<P>> {
-        let mut stored: Vec<_> = self.chains.iter().flat_map(|chain| &chain.draws).collect();
-        if stored.is_empty() {
-            // Files of earlier versions.
-            stored.extend(self.chains.iter().map(|chain| &chain.state));
-        }
-        stored
+        self.chains.iter().flat_map(|chain| &chain.draws).collect()
     }
 
     /// Share of the draws in which two users are in one cluster.

@@ -13,6 +13,18 @@ use crate::{DpMove, GibbsModel, HbrecError};
 const ALL: u64 = u64::MAX;
 
 impl<U: GibbsModel> DpSampler<'_, U> {
+    /// Makes the moves of a sweep.
+    ///
+    /// # Errors
+    /// Numerical trouble in a redraw, with sweep and cluster.
+    pub fn sweep(&mut self) -> Result<(), HbrecError> {
+        self.sweep += 1;
+        for (place, scheduled) in (0..).zip(self.config.moves.clone()) {
+            self.apply(scheduled, place)?;
+        }
+        Ok(())
+    }
+
     /// Makes one move. `place`: where it stands among the moves, which keys its randomness.
     pub(super) fn apply(&mut self, scheduled: DpMove, place: u64) -> Result<(), HbrecError> {
         match scheduled {
@@ -179,16 +191,15 @@ impl<U: GibbsModel> DpSampler<'_, U> {
         let tau = self.state.concentration;
         let counts = self.state.counts();
         let gammas = counts.iter().map(|&n| n as f64).chain([tau]);
-        let ln_gamma = |shape: f64, rng: &mut Xoshiro256PlusPlus| {
+        let draw_ln_gamma = |shape: f64, rng: &mut Xoshiro256PlusPlus| {
             Gamma::new(shape, 1.0)
                 .expect("counts and tau are positive")
                 .sample_ln(rng)
         };
-        let mut ln_g: Vec<f64> = gammas.map(|shape| ln_gamma(shape, rng)).collect();
-        npb_priors::special::ln_normalize(&mut ln_g);
+        let mut weights: Vec<f64> = gammas.map(|shape| draw_ln_gamma(shape, rng)).collect();
+        npb_priors::special::ln_normalize(&mut weights);
         // `ln_normalize` leaves probabilities.
-        let mut rest = ln_g.pop().unwrap_or(0.0);
-        let mut weights = ln_g;
+        let mut rest = weights.pop().unwrap_or(0.0);
         let slice = |(user, &label): (usize, &u32)| {
             let u: f64 = self.rng(place, user as u64).random();
             (1.0 - u) * weights[label as usize]

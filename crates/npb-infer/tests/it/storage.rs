@@ -141,7 +141,7 @@ fn errors_say_which_kind_of_wrong() {
     let other = storage::from_bytes::<Wire>("npb-iqgme/fit", &good).unwrap_err();
     assert_eq!(
         other.to_string(),
-        "holds a \"npb-test/fit\", not a \"npb-iqgme/fit\": load it with that model"
+        "holds a \"npb-test/fit\", not a \"npb-iqgme/fit\": load it with that model; if that is the same model by an earlier version: fit again, or load it with the version that wrote it"
     );
 
     let mut longer = good.clone();

@@ -6,7 +6,7 @@ use npb_linalg::faer::Mat;
 
 #[cfg(test)]
 use crate::alternate::primal;
-use crate::alternate::{Supervision, better, check_solutions};
+use crate::alternate::{Margins, better, check_solutions};
 use crate::dense::axpy;
 use crate::error::RegBayesError;
 use crate::inputs::Inputs;
@@ -85,7 +85,7 @@ impl ClassMargins {
     }
 }
 
-impl Supervision for ClassMargins {
+impl Margins for ClassMargins {
     fn refit(
         &mut self,
         indicators: &Mat<f64>,

@@ -1,4 +1,4 @@
-//! The variational bound of the factor model and what its scales are learned from. Equations: `docs/regbayes.md#sticks`.
+//! The variational bound of the factor model. Equations: `docs/regbayes.md#sticks`.
 
 use npb_infer::parallel;
 use npb_linalg::Cholesky;

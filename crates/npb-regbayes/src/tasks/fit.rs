@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use super::data::{Task, TaskData, TaskTargets};
 use super::margins::{Goal, TaskMargins, TaskProblem, machine_rows};
-use crate::alternate::{Alternation, Supervision};
+use crate::alternate::{Alternation, Margins};
 use crate::columns::Columns;
 use crate::config::IlsvmConfig;
 use crate::dense::{centre_and_scale, columns_mut, sigmoid};
 use crate::error::{RegBayesError, same_size};
 use crate::factors::Items;
 use crate::factors::loadings::infer_mean;
-use crate::fit::{FeatureReport, reports, saved};
 use crate::inputs::InputMap;
 use crate::machine::Solution;
 use crate::prepared::{Prepared, appended, check_fit};
+use crate::reports::{FeatureReport, reports};
+use crate::saved::saved;
 use crate::state::FeatureState;
 use crate::vb::{self, driven};
 

@@ -9,7 +9,7 @@ use npb_linalg::faer::Mat;
 use super::data::{Task, TaskTargets};
 #[cfg(test)]
 use crate::alternate::primal;
-use crate::alternate::{Supervision, better, check_solutions};
+use crate::alternate::{Margins, better, check_solutions};
 use crate::config::{ClassCosts, IlsvmConfig};
 use crate::dense::product;
 use crate::error::RegBayesError;
@@ -170,7 +170,7 @@ impl TaskMargins {
     }
 }
 
-impl Supervision for TaskMargins {
+impl Margins for TaskMargins {
     fn refit(
         &mut self,
         indicators: &Mat<f64>,

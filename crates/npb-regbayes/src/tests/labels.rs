@@ -3,7 +3,7 @@
 use npb_linalg::faer::Mat;
 
 use super::*;
-use crate::alternate::{Alternation, Supervision};
+use crate::alternate::{Alternation, Margins};
 use crate::classes::{ClassMargins, PreparedClasses, problem_of};
 use crate::config::IlsvmConfig;
 use crate::inputs::MapConfig;
@@ -16,7 +16,7 @@ fn rounding(objective: f64) -> f64 {
 }
 
 /// Applies blocks in random order; each may only lower the objective.
-fn never_rises<S: Supervision>(
+fn never_rises<S: Margins>(
     alternation: &mut Alternation<'_, S>,
     rng: &mut Xoshiro256PlusPlus,
     name: &str,
@@ -96,7 +96,7 @@ fn the_objective_never_rises_over_accepted_blocks() {
 }
 
 /// Sweeps of the Lagrangian taken as they are: it falls in each (R (27), (33)), `L + loss` often rises, which is what acceptance is for. How often it rose.
-fn rises_under_the_lagrangian<S: Supervision>(run: &mut Alternation<'_, S>, name: &str) -> u32 {
+fn rises_under_the_lagrangian<S: Margins>(run: &mut Alternation<'_, S>, name: &str) -> u32 {
     let lagrangian = |run: &Alternation<'_, S>, pull: &Mat<f64>| {
         let psi = &run.factors.state.indicators;
         let own = |i: usize| npb_linalg::dot(pull.col_as_slice(i), psi.col_as_slice(i));

@@ -12,7 +12,7 @@ use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::Units;
 use super::vb::{MedLdaVb, State};
 use crate::error::{RegBayesError, same_size};
-use crate::fit::saved;
+use crate::saved::saved;
 
 /// A word of a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -261,7 +261,8 @@ impl MedLdaVb<'_> {
     pub fn run(self, watch: &Watch<'_>) -> Result<MedLdaFit, RegBayesError> {
         let config = *self.config();
         let version = env!("CARGO_PKG_VERSION");
-        let checkpoint = watch.checkpoint("npb-regbayes/medlda-run", version, self.key()?, 1)?;
+        let checkpoint =
+            watch.checkpoint("npb-regbayes/medlda/checkpoint", version, self.key()?, 1)?;
         let (limits, mut part) = (config.limits, watch.part("run", 1.0));
         let begin = |reached: Option<State>| {
             let mut run = self;

@@ -15,7 +15,7 @@ use super::start;
 use crate::error::{RegBayesError, same_size};
 use crate::machine::Solution;
 
-/// Steps towards the stationary tilt are halved so many times before it is given up.
+/// Lengths of the step towards the stationary tilt that are tried, each half the one before.
 const HALVINGS: u32 = 6;
 
 /// Rise of the objective that rounding could explain, relative to it.

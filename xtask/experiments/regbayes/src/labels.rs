@@ -147,7 +147,6 @@ pub(super) fn config(
         machine: MachineLimits {
             tolerance: 1e-3,
             max_passes: 300,
-            ..MachineLimits::default()
         },
         map: map.then(|| MapConfig {
             features: 600,
