@@ -773,7 +773,7 @@ impl<'d> BpfaSampler<'d> {
         Ok(())
     }
 
-    /// In the second half of the burn-in: takes atoms out that no row uses, or brings new ones in when all are used.
+    /// In the second half of the burn-in: takes atoms out that no row uses, or brings new ones in when all are used (`docs/bpfa.md#number-of-atoms`).
     fn adapt_atoms(&mut self) -> Result<(), BpfaError> {
         let burn_in = self.config.sweeps.burn_in;
         let second_half = self.sweep > burn_in / 2 && self.sweep <= burn_in;

@@ -438,7 +438,7 @@ fn copy_lengths(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
 /// A copy of the draw of the dictionary for two atoms, one after the other, its prior precision a half too small.
 fn copy_dictionary(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
     let rows = sampler.rows;
-    let (columns, _) = sampler.weights();
+    let (columns, _) = sampler.noise_weights();
     for p in 0..P {
         for atom in 0..2 {
             let (mut precision, mut linear) = (P as f64 - 0.5, 0.0);
@@ -462,7 +462,7 @@ fn copy_collapsed(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
     let (rows, k) = (sampler.rows, sampler.state.n_atoms());
     let n = rows.n_rows();
     let priors = sampler.weight_priors(&[0, 1]).unwrap();
-    let (columns, _) = sampler.weights();
+    let (columns, _) = sampler.noise_weights();
     for i in 0..n {
         for atom in 0..k {
             let (mut linear, mut norm) = (0.0, 0.0);
@@ -504,7 +504,7 @@ fn copy_collapsed(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
 
 /// A copy of the scan in double precision, with a fault.
 fn copy_scan(sampler: &mut BpfaSampler<'_>, fault: ScanFault, rng: &mut Xoshiro256PlusPlus) {
-    let (columns, entries) = sampler.weights();
+    let (columns, entries) = sampler.noise_weights();
     sampler.refresh_loadings(None);
     sampler.scan_prior();
     let k = sampler.state.n_atoms();

@@ -15,10 +15,9 @@ use crate::dense::axpy;
 use crate::error::{RegBayesError, same_size};
 use crate::factors::Items;
 use crate::factors::indicators::infer;
+use crate::fit::{FeatureReport, reports, saved};
 use crate::inputs::InputMap;
 use crate::prepared::{Prepared, appended, check_fit};
-use crate::reports::{FeatureReport, reports};
-use crate::saved::saved;
 use crate::state::FeatureState;
 use crate::vb::{self, driven};
 

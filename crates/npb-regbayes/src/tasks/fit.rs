@@ -17,11 +17,10 @@ use crate::dense::{centre_and_scale, columns_mut, sigmoid};
 use crate::error::{RegBayesError, same_size};
 use crate::factors::Items;
 use crate::factors::loadings::infer_mean;
+use crate::fit::{FeatureReport, reports, saved};
 use crate::inputs::InputMap;
 use crate::machine::Solution;
 use crate::prepared::{Prepared, appended, check_fit};
-use crate::reports::{FeatureReport, reports};
-use crate::saved::saved;
 use crate::state::FeatureState;
 use crate::vb::{self, driven};
 

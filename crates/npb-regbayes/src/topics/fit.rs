@@ -12,7 +12,7 @@ use super::documents::{Documents, Pass, WordWeights, topic_totals};
 use super::eta::Units;
 use super::vb::{MedLdaVb, State};
 use crate::error::{RegBayesError, same_size};
-use crate::saved::saved;
+use crate::fit::saved;
 
 /// A word of a topic.
 #[derive(Clone, Copy, Debug, PartialEq)]
