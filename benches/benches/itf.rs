@@ -68,11 +68,10 @@ fn settled(data: &ItfData, structure: Structure, sweeps: usize) -> ItfSampler<'_
     sampler
 }
 
-const STRUCTURES: [(&str, Structure); 4] = [
+const STRUCTURES: [(&str, Structure); 3] = [
     ("tensor", Structure::Tensor),
     ("joint", Structure::Joint),
     ("tensor_blocks", Structure::TensorBlocks),
-    ("joint_blocks", Structure::JointBlocks),
 ];
 
 fn sweeps(c: &mut Criterion) {

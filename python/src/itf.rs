@@ -2,7 +2,7 @@
 
 use npb_infer::Trace;
 use npb_itf::{
-    Dependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, Verdict,
+    ColumnDependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, Verdict,
     fit_data_watched,
 };
 use pyo3::prelude::*;
@@ -148,7 +148,7 @@ impl Itf {
 
 fn pair<'py>(
     py: Python<'py>,
-    found: &Dependence,
+    found: &ColumnDependence,
     one: &PairDependence,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);

@@ -434,7 +434,7 @@ pub(crate) fn cross_counts(
 /// This visits every labelling with positive probability q. Returns the labels and ln [P(labels) p(rows | labels) / q], with
 /// P = exp ln_label_probability(counts, `alpha`) and p = exp Σ `ln_total`. Afterwards the clusters hold the rows.
 pub(crate) fn sequential(
-    clusters: &mut (impl CollapsedClusters + ?Sized),
+    clusters: &mut impl CollapsedClusters,
     alpha: f64,
     order: &[u32],
     given: Option<&[u32]>,
@@ -446,7 +446,7 @@ pub(crate) fn sequential(
 
 /// As [`sequential`], for the lower labels of one column given its top-level labels: every top-level cluster has sticks of its own.
 pub(crate) fn sequential_below(
-    clusters: &mut (impl CollapsedClusters + ?Sized),
+    clusters: &mut impl CollapsedClusters,
     top: &[u32],
     beta: f64,
     order: &[u32],

@@ -1,11 +1,9 @@
 //! Settings of a fit.
 
-use npb_infer::SweepPlan;
 use npb_infer::ranges::{OutOfRange, at_least, up_to};
+use npb_infer::{Chains, SweepPlan};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
-
-use crate::ItfError;
 
 /// Which clusterings the columns have, and how these depend on each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,19 +17,17 @@ pub enum Structure {
     /// A random partition of the columns into independent blocks, each a factorisation of its own. An extension of ours;
     /// one block is the paper's model.
     TensorBlocks,
-    /// A random partition of the columns into independent blocks of one clustering each (cross-categorisation).
-    JointBlocks,
 }
 
 impl Structure {
     /// Whether every column has labels of its own below the top level.
     pub fn has_lower(self) -> bool {
-        matches!(self, Self::Tensor | Self::TensorBlocks)
+        self != Self::Joint
     }
 
     /// Whether the partition of the columns is random.
     pub fn has_blocks(self) -> bool {
-        matches!(self, Self::TensorBlocks | Self::JointBlocks)
+        self == Self::TensorBlocks
     }
 }
 
@@ -173,11 +169,11 @@ const MOST_CHAINS: usize = 4096;
 const MAX_CONCENTRATION: f64 = 1000.0;
 
 impl ItfConfig {
-    /// Checks every field; the error names the first that is out of range.
+    /// Checks every field.
     ///
     /// # Errors
-    /// [`ItfError::Config`].
-    pub fn validate(&self) -> Result<(), ItfError> {
+    /// The first that is out of range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         gamma("top_concentration", self.top_concentration)?;
         gamma("lower_concentration", self.lower_concentration)?;
         gamma("column_concentration", self.column_concentration)?;
@@ -185,12 +181,22 @@ impl ItfConfig {
         if per_cluster && self.structure.has_blocks() {
             let rule =
                 "shared when the structure has blocks (a column takes its concentration along)";
-            return Err(OutOfRange::new("lower_sharing", "per_top_cluster", rule).into());
+            return Err(OutOfRange::new("lower_sharing", "per_top_cluster", rule));
         }
         at_least("moves (number of)", self.moves.len() as u64, 1)?;
         up_to("chains", self.chains, MOST_CHAINS)?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
-        Ok(at_least("sweeps.thin", self.sweeps.thin, 1)?)
+        at_least("sweeps.thin", self.sweeps.thin, 1)
+    }
+
+    /// The chains, each of which is called this.
+    pub(crate) fn plan(&self, name: &'static str) -> Chains {
+        Chains {
+            name,
+            chains: self.chains,
+            sweeps: self.sweeps,
+            stored_draws: self.sweeps.keep,
+        }
     }
 
     pub(crate) fn per_top_cluster(&self) -> bool {

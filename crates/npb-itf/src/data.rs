@@ -4,7 +4,7 @@ use npb_data::{ColumnKind, MixedColumn, MixedTable};
 use serde::{Deserialize, Serialize};
 
 use crate::ItfError;
-use crate::columns::levels;
+use crate::columns::{codes, levels};
 use crate::kernels::{Cells, Column};
 use crate::place::{Place, members};
 
@@ -22,18 +22,6 @@ pub struct ColumnInfo {
 }
 
 /// The data of a fit: named columns, each a kernel with its cells. Rows agree across columns.
-///
-/// ```
-/// use npb_itf::npb_data::{MixedColumn, MixedTable};
-/// use npb_itf::ItfData;
-///
-/// let area = MixedColumn::Real(vec![Some(71.5), Some(40.0), None]);
-/// let heated = MixedColumn::Binary { levels: ["no".into(), "yes".into()], values: vec![Some(true), None, Some(false)] };
-/// let table = MixedTable::new(vec!["area".into(), "heated".into()], vec![area, heated])?;
-/// let data = ItfData::from_table(&table)?;
-/// assert_eq!((data.n_rows(), data.n_columns()), (3, 2));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ItfData {
     n_rows: usize,
@@ -209,4 +197,52 @@ impl ItfData {
         data.describe(self.infos.clone(), self.places.clone());
         Ok(data)
     }
+}
+
+/// A column with the levels of training, in their order.
+pub(crate) fn in_levels_of_training(
+    column: &MixedColumn,
+    info: &ColumnInfo,
+) -> Result<MixedColumn, ItfError> {
+    if info.kind != Some(column.kind()) {
+        return Err(ItfError::Kind {
+            name: info.name.clone(),
+            found: column.kind(),
+            expected: info
+                .kind
+                .map_or("not a table's".to_owned(), |kind| kind.to_string()),
+        });
+    }
+    let found = levels(column);
+    let Some(found_codes) = codes(column).filter(|_| found != info.levels) else {
+        return Ok(column.clone());
+    };
+    let place = |level: &String| info.levels.iter().position(|known| known == level);
+    let places: Vec<Option<usize>> = found.iter().map(place).collect();
+    let recoded = found_codes.iter().enumerate().map(|(row, code)| {
+        code.map(|code| {
+            places[code as usize]
+                .map(|k| k as u32)
+                .ok_or_else(|| ItfError::UnknownLevel {
+                    row,
+                    name: info.name.clone(),
+                    level: found[code as usize].clone(),
+                })
+        })
+        .transpose()
+    });
+    let recoded: Vec<Option<u32>> = recoded.collect::<Result<_, _>>()?;
+    Ok(match (column, &info.levels[..]) {
+        (MixedColumn::Binary { .. }, [no, yes]) => MixedColumn::Binary {
+            levels: [no.clone(), yes.clone()],
+            values: recoded
+                .into_iter()
+                .map(|code| code.map(|k| k == 1))
+                .collect(),
+        },
+        _ => MixedColumn::Categorical {
+            levels: info.levels.clone(),
+            codes: recoded,
+        },
+    })
 }

@@ -1,16 +1,8 @@
-//! What depends on what: posteriors of the mutual information of latent indices, and verdicts at a level.
+//! What depends on what: posteriors of the mutual information of latent indices, and verdicts at a level (`docs/itf.md#dependence`).
 //!
-//! The two answers come from different places. The posterior of the mutual information (B (21)) is the model's: it says how
-//! strongly the fitted clusterings go together. It is no test: labels of a joint fit are dependent by construction, also
-//! where columns are not, so that permuting them is no null distribution. The verdict is a permutation test on scores that
-//! depend on **one column alone**:
-//!
-//! 1. Every cell gets a score vector. A category: its level. A number: Hermite polynomials of its normal score (a direction: sines and
-//!    cosines); a vector or curve: the leading principal components of its coordinates' normal scores; and, as for every other cell, its
-//!    place in the clusters of a mixture fitted to this column only: the leading principal components of its labels in the draws.
-//! 2. T = Σ of the squared cross-products of the centred scores over the rows observed in both columns; for two categories this is
-//!    Pearson's χ².
-//! 3. p = (1 + #{permuted T ≥ T}) / (1 + permutations), one column's rows permuted.
+//! The posterior (B (21)) says how strongly the fitted clusterings go together. It is no test: labels of a joint fit are dependent by construction. The
+//! verdict is a permutation test on scores that depend on **one column alone**: T is the sum of the squared cross-products of the centred scores over the
+//! rows observed in both columns, and p = (1 + #{permuted T ≥ T}) / (1 + permutations), one column's rows permuted.
 //!
 //! **Why the level holds.** Let the two columns be independent and the observed cells of one of them, B, exchangeable in the rows given which
 //! are observed. The score of B's row i is a function of B and of random numbers of its own, and renaming rows renames
@@ -18,8 +10,6 @@
 //! move looks at a row's number. So B's scores are exchangeable given A's, T and its permuted copies are exchangeable, and
 //! P(p ≤ level) ≤ level at any sample size, however well the mixture fits; ties count against dependence.
 //! The one exception is a network, whose rows are drawn in turn: there it is enough that the other column is no network.
-//!
-//! Equations: `docs/itf.md#dependence`.
 
 use npb_infer::diagnostics::quantile;
 use npb_infer::parallel;
@@ -90,13 +80,12 @@ impl Default for DependenceConfig {
 }
 
 impl DependenceConfig {
-    /// Checks every field; the error names the first that is out of range.
+    /// Checks every field.
     ///
     /// # Errors
-    /// [`ItfError::Config`].
-    pub fn validate(&self) -> Result<(), ItfError> {
-        let bad =
-            |field, value: String, rule: &str| Err(OutOfRange::new(field, value, rule).into());
+    /// The first that is out of range.
+    pub fn validate(&self) -> Result<(), OutOfRange> {
+        let bad = |field, value: String, rule: &str| Err(OutOfRange::new(field, value, rule));
         let inside = |x: f64| x > 0.0 && x < 1.0;
         if !inside(self.level) {
             let rule = "above 0 and below 1";
@@ -218,34 +207,13 @@ fn significant(p: f64) -> String {
 }
 
 /// Dependence between all pairs of columns.
-///
-/// ```
-/// use npb_itf::npb_data::{MixedColumn, MixedTable};
-/// use npb_itf::npb_infer::SweepPlan;
-/// use npb_itf::{DependenceConfig, ItfConfig, fit};
-///
-/// let real = |f: &dyn Fn(u32) -> f64| MixedColumn::Real((0..80).map(|i| Some(f(i))).collect());
-/// let columns = vec![
-///     real(&|i| f64::from(i % 2) * 9.0 + f64::from(i % 5)),
-///     real(&|i| f64::from(i % 2) * 7.0 + f64::from(i % 3)),
-///     real(&|i| f64::from(i * 37 % 80)),
-/// ];
-/// let table = MixedTable::new(["x", "y", "z"].map(String::from).to_vec(), columns)?;
-/// let model = fit(&table, &ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() })?;
-/// let dependence = model.dependence(&model.training_rows(&table)?, &DependenceConfig::default())?;
-/// assert!(dependence.pair("x", "y")?.dependent);
-/// assert!(dependence.pair("x", "z")?.information.mean < dependence.pair("x", "y")?.information.mean);
-/// let heat_map = dependence.matrix(1.0, |pair| pair.same_block);
-/// assert_eq!(heat_map.len(), 9);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Dependence {
+pub struct ColumnDependence {
     names: Vec<String>,
     pairs: Vec<PairDependence>,
 }
 
-impl Dependence {
+impl ColumnDependence {
     /// Names of the columns, in the order of training.
     pub fn names(&self) -> &[String] {
         &self.names
@@ -320,7 +288,7 @@ impl ItfFit {
         &self,
         rows: &ItfRows,
         config: &DependenceConfig,
-    ) -> Result<Dependence, ItfError> {
+    ) -> Result<ColumnDependence, ItfError> {
         config.validate()?;
         let scores = self.scores(rows, config)?;
         let p = scores.len();
@@ -357,7 +325,7 @@ impl ItfFit {
                 verdict,
             }
         };
-        Ok(Dependence {
+        Ok(ColumnDependence {
             names: self.columns().iter().map(|c| c.name.clone()).collect(),
             pairs: parallel::map(pairs, pair),
         })
@@ -734,16 +702,7 @@ fn statistic(a: &PairScores, b: &PairScores, order: &[u32], table: &mut Vec<f64>
             for (&k, &i) in codes.iter().zip(order) {
                 table[k as usize * width + of_b[i as usize] as usize] += 1.0;
             }
-            let mut chi_squared = 0.0;
-            for (line, of_a) in table.chunks_exact(width).zip(counts) {
-                for (&count, of_b) in line.iter().zip(counts_of_b) {
-                    let expected = of_a * of_b / n;
-                    if expected > 0.0 {
-                        chi_squared += (count - expected).powi(2) / expected;
-                    }
-                }
-            }
-            chi_squared
+            chi_squared(table, counts, counts_of_b, n)
         }
         (Levels { codes, counts }, Numbers(numbers)) => {
             table.resize(counts.len() * WIDTH, 0.0);
@@ -778,6 +737,21 @@ fn statistic(a: &PairScores, b: &PairScores, order: &[u32], table: &mut Vec<f64>
             statistic(b, a, &inverse, table)
         }
     }
+}
+
+/// Pearson's statistic of a table of counts with these margins.
+fn chi_squared(table: &[f64], of_rows: &[f64], of_columns: &[f64], n: f64) -> f64 {
+    let mut sum = 0.0;
+    // Columns that are never observed together have no levels here.
+    for (line, of_a) in table.chunks_exact(of_columns.len().max(1)).zip(of_rows) {
+        for (&count, of_b) in line.iter().zip(of_columns) {
+            let expected = of_a * of_b / n;
+            if expected > 0.0 {
+                sum += (count - expected).powi(2) / expected;
+            }
+        }
+    }
+    sum
 }
 
 /// Number of rows observed in both columns, and the p-value of the test that they are independent.

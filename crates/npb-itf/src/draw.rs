@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::ItfConfig;
 use crate::collapsed;
 use crate::kernels::Column;
-use crate::numeric::mutual_information;
+use crate::numeric::{mutual_information, positive};
 use crate::prior::grow_concentrations;
 use crate::state::ItfState;
 use crate::sticks::Sticks;
@@ -70,24 +70,9 @@ impl Draw {
         chain: u64,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Self {
-        let two_levels = config.structure.has_lower();
-        let kept = |labels: &Vec<u32>| {
-            if config.keep_labels {
-                labels.clone()
-            } else {
-                Vec::new()
-            }
-        };
-        let top = |labels: &[u32], alpha: f64, rng: &mut Xoshiro256PlusPlus| {
-            let mut sticks = Sticks::default();
-            sticks.draw(&collapsed::counts(labels), alpha, rng);
-            let mut n = (sticks.len() + 1).next_multiple_of(LANES);
-            sticks.extend_to(n, alpha, rng);
-            while sticks.rest(n) > TAIL && n < MAX_STICKS {
-                n += LANES;
-                sticks.extend_to(n, alpha, rng);
-            }
-            closed(sticks, n)
+        let kept = |labels: &[u32]| match config.keep_labels {
+            true => labels.to_vec(),
+            false => Vec::new(),
         };
         let blocks = state.blocks.iter().map(|block| BlockDraw {
             weights: top(&block.labels, block.concentration, rng),
@@ -95,14 +80,13 @@ impl Draw {
             labels: kept(&block.labels),
         });
         let blocks: Vec<BlockDraw> = blocks.collect();
-        let columns = (0..state.columns.len()).map(|j| {
-            let column = &state.columns[j];
+        let columns = state.columns.iter().map(|column| {
             let top = &blocks[column.block].weights;
             let mut column = column.clone();
             if config.per_top_cluster() {
                 grow_concentrations(config, &mut column, top.len(), rng);
             }
-            let (n_clusters, weights) = if two_levels {
+            let (n_clusters, weights) = if config.structure.has_lower() {
                 let top_labels = &state.blocks[column.block].labels;
                 lower(&column, top_labels, top, rng)
             } else {
@@ -115,11 +99,8 @@ impl Draw {
                 n_clusters,
                 weights,
                 concentrations: column.concentrations,
-                labels: if two_levels {
-                    kept(&column.labels)
-                } else {
-                    Vec::new()
-                },
+                // None with one level.
+                labels: kept(&column.labels),
                 law: column.law,
             }
         });
@@ -270,15 +251,16 @@ impl Draw {
     }
 
     /// Checks a draw that comes from a file.
-    pub(crate) fn check(&self, n_rows: usize, two_levels: bool) -> Result<(), String> {
-        let positive = |x: f64| x.is_finite() && x > 0.0;
-        let is_law = |weights: &[f64]| {
-            let total: f64 = weights.iter().sum();
-            weights.iter().all(|w| (0.0..=1.0 + 1e-9).contains(w)) && (total - 1.0).abs() < 1e-6
-        };
-        let fits = |labels: &[u32], n: usize| {
-            labels.is_empty() || (labels.len() == n_rows && collapsed::n_labels(labels) <= n)
-        };
+    pub(crate) fn check(
+        &self,
+        config: &ItfConfig,
+        n_rows: usize,
+        n_columns: usize,
+    ) -> Result<(), String> {
+        let two_levels = config.structure.has_lower();
+        if self.columns.len() != n_columns {
+            return Err("number of columns of a draw".to_owned());
+        }
         if !positive(self.column_concentration) {
             return Err("concentration of columns".to_owned());
         }
@@ -287,42 +269,54 @@ impl Draw {
             if !sizes || !is_law(&block.weights) || !positive(block.concentration) {
                 return Err(format!("block {b}: weights"));
             }
-            if !fits(&block.labels, block.weights.len()) {
+            if !fits(&block.labels, n_rows, block.weights.len()) {
                 return Err(format!("block {b}: labels"));
             }
         }
         for (j, column) in self.columns.iter().enumerate() {
-            column
-                .law
-                .check()
-                .map_err(|what| format!("column {j}: {what}"))?;
             let Some(block) = self.blocks.get(column.block) else {
                 return Err(format!("column {j}: its block"));
             };
-            let n = column.n_clusters;
-            if n == 0 || n % LANES != 0 || column.law.n_clusters() != n {
-                return Err(format!("column {j}: number of clusters"));
-            }
-            let n_weights = if two_levels {
-                n.checked_mul(block.weights.len())
-            } else {
-                Some(0)
-            };
-            let laws = column.weights.chunks_exact(n).all(is_law);
-            if n_weights != Some(column.weights.len())
-                || !laws
-                || (!two_levels && n != block.weights.len())
-            {
-                return Err(format!("column {j}: weights"));
-            }
-            let labels = fits(&column.labels, n)
-                && (!two_levels || column.labels.is_empty() == block.labels.is_empty());
-            if !labels || !column.concentrations.iter().all(|&x| positive(x)) {
-                return Err(format!("column {j}: labels or concentrations"));
-            }
+            let checked = column.check(block, n_rows, two_levels);
+            checked.map_err(|what| format!("column {j}: {what}"))?;
         }
         Ok(())
     }
+}
+
+impl ColumnDraw {
+    fn check(&self, block: &BlockDraw, n_rows: usize, two_levels: bool) -> Result<(), String> {
+        self.law.check()?;
+        let n = self.n_clusters;
+        if n == 0 || !n.is_multiple_of(LANES) || self.law.n_clusters() != n {
+            return Err("number of clusters".to_owned());
+        }
+        let n_weights = match two_levels {
+            true => n.checked_mul(block.weights.len()),
+            false => Some(0),
+        };
+        let sizes =
+            n_weights == Some(self.weights.len()) && (two_levels || n == block.weights.len());
+        if !sizes || !self.weights.chunks_exact(n).all(is_law) {
+            return Err("weights".to_owned());
+        }
+        let labels = fits(&self.labels, n_rows, n)
+            && (!two_levels || self.labels.is_empty() == block.labels.is_empty());
+        if !labels || !self.concentrations.iter().all(|&x| positive(x)) {
+            return Err("labels or concentrations".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn is_law(weights: &[f64]) -> bool {
+    let total: f64 = weights.iter().sum();
+    weights.iter().all(|w| (0.0..=1.0 + 1e-9).contains(w)) && (total - 1.0).abs() < 1e-6
+}
+
+/// Whether labels, if there are any, are of so many rows and below `n`.
+fn fits(labels: &[u32], n_rows: usize, n: usize) -> bool {
+    labels.is_empty() || (labels.len() == n_rows && collapsed::n_labels(labels) <= n)
 }
 
 /// The first `n` weights, the last of them with all that is left.
@@ -334,6 +328,19 @@ fn closed(sticks: Sticks, n: usize) -> Vec<f64> {
         *last += rest;
     }
     weights
+}
+
+/// λ.
+fn top(labels: &[u32], alpha: f64, rng: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let mut sticks = Sticks::default();
+    sticks.draw(&collapsed::counts(labels), alpha, rng);
+    let mut n = (sticks.len() + 1).next_multiple_of(LANES);
+    sticks.extend_to(n, alpha, rng);
+    while sticks.rest(n) > TAIL && n < MAX_STICKS {
+        n += LANES;
+        sticks.extend_to(n, alpha, rng);
+    }
+    closed(sticks, n)
 }
 
 /// ψ of one column for all top-level clusters.

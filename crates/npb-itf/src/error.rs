@@ -3,6 +3,8 @@
 use npb_data::ColumnKind;
 use npb_infer::ranges::OutOfRange;
 
+use crate::kernels::CellError;
+
 /// Errors of this crate. Not having converged is not one of them: diagnostics say how far the chains agree.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -93,16 +95,24 @@ pub enum ItfError {
     /// A chain failed.
     #[error(transparent)]
     Chain(#[from] npb_infer::ChainError<Self>),
-    /// A saved fit was read whole, but its contents contradict one another.
-    #[error("saved fit: {what}")]
-    Saved {
+    /// A state or saved fit contradicts itself or the data.
+    #[error("state: {what}")]
+    State {
         /// What is wrong.
         what: String,
     },
 }
 
 impl ItfError {
-    pub(crate) fn saved(what: impl Into<String>) -> Self {
-        Self::Saved { what: what.into() }
+    /// Cells that a kernel cannot take.
+    pub(crate) fn cells(column: &str, error: &CellError) -> Self {
+        Self::Column {
+            name: column.to_owned(),
+            what: error.to_string(),
+        }
+    }
+
+    pub(crate) fn state(what: impl Into<String>) -> Self {
+        Self::State { what: what.into() }
     }
 }

@@ -2,18 +2,16 @@
 
 use npb_infer::parallel;
 use npb_infer::watch::Checkpoint;
-use npb_infer::{Stop, SweepPlan, Watch, stream};
+use npb_infer::{Stop, SweepPlan, Watch, sample, stream};
 use rand::RngExt;
 
-use crate::chain::run_chains;
+use crate::columns::MAX_NUMBERS;
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
 use crate::groups::is_number;
 use crate::kernels::{Cells, Column};
-use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit};
+use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfSampler};
 
-/// Numbers in a group, at most: the cost of a sweep grows with their cube.
-pub(crate) const MAX_NUMBERS: usize = 32;
 /// Ways to choose the levels of a group, at most, spikes of its numbers among them.
 const MAX_WAYS: usize = 1024;
 /// Numbers with a spike in a group, at most.
@@ -161,10 +159,10 @@ impl ItfData {
         rows.sort_unstable();
         let cells = self.laws().iter().zip(self.cells()).map(|(law, cells)| {
             let parts = rows.iter().map(|&row| law.parts(cells, row as usize));
-            law.cells_of_parts(&parts.collect::<Vec<_>>())
-                .unwrap_or_else(|| cells.clone())
+            law.read(&parts.collect::<Vec<_>>())
         });
-        self.with_cells(cells.collect())
+        let cells = cells.collect::<Result<_, _>>();
+        self.with_cells(cells.expect("cells that were read before"))
     }
 
     /// Number of observed parts of cells.
@@ -178,19 +176,28 @@ impl ItfData {
         pairs.map(of_column).sum()
     }
 
-    /// The same data with a tenth of the cells hidden, part by part: the tenths are disjoint and make up the whole.
-    fn with_hidden(&self, seed: u64, fold: usize) -> Result<Self, ItfError> {
-        let cells = self.laws().iter().zip(self.cells()).enumerate();
-        let cells = cells.map(|(j, (law, cells))| {
+    /// The same data with a tenth of the cells hidden, part by part: the tenths are disjoint and make up the whole. Networks are shown.
+    fn with_hidden(&self, seed: u64, fold: usize) -> Result<Fold, ItfError> {
+        let mut hidden = Vec::new();
+        let pairs = self.laws().iter().zip(self.cells()).enumerate();
+        let cells = pairs.map(|(j, (law, cells))| {
+            if law.is_coupled() {
+                return Ok(cells.clone());
+            }
             let rng = &mut stream(seed, [SEARCH, 1, j as u64, 0]);
-            let mut hidden = |x: Option<f64>| x.filter(|_| rng.random_range(0..FOLDS) != fold);
-            let row = |row| -> Vec<Option<f64>> {
-                law.parts(cells, row).into_iter().map(&mut hidden).collect()
+            let mut shown = |x: Option<f64>| x.filter(|_| rng.random_range(0..FOLDS) != fold);
+            let row = |row| {
+                let all = law.parts(cells, row);
+                let left: Vec<Option<f64>> = all.iter().map(|&x| shown(x)).collect();
+                hidden.extend((left != all).then_some((row, j)));
+                left
             };
-            let rows: Vec<Vec<Option<f64>>> = (0..self.n_rows()).map(row).collect();
-            law.cells_of_parts(&rows).unwrap_or_else(|| cells.clone())
+            law.read(&(0..self.n_rows()).map(row).collect::<Vec<_>>())
         });
-        self.with_cells(cells.collect())
+        let cells = cells.collect::<Result<_, _>>();
+        let shown = self.with_cells(cells.expect("cells that were read before"))?;
+        hidden.sort_unstable();
+        Ok(Fold { shown, hidden })
     }
 }
 
@@ -211,13 +218,8 @@ pub(crate) fn find_groups(
         return Ok(Vec::new());
     }
     let whole = data.some_rows(config.seed)?;
-    let fold = |fold| {
-        let shown = whole.with_hidden(config.seed, fold)?;
-        let hidden = hidden_cells(&whole, &shown);
-        Ok(Fold { shown, hidden })
-    };
     let n_folds = (ENOUGH * FOLDS).div_ceil(whole.n_observed().max(1));
-    let folds = (0..n_folds.min(FOLDS)).map(fold);
+    let folds = (0..n_folds.min(FOLDS)).map(|fold| whole.with_hidden(config.seed, fold));
     let search = Search {
         folds: folds.collect::<Result<_, ItfError>>()?,
         whole,
@@ -252,7 +254,7 @@ pub(crate) fn find_groups(
         .map_or(Vec::new(), |chosen| candidates[chosen].clone()))
 }
 
-/// Data of which some cells are hidden, and the cells that are.
+/// Data of which some cells are hidden, and rows and columns of those that are, wholly or in part.
 struct Fold {
     shown: ItfData,
     hidden: Vec<(usize, usize)>,
@@ -279,7 +281,10 @@ impl Search {
         let shown = fold.shown.with_groups(groups)?;
         let whole = self.whole.with_groups(groups)?;
         let memory = Checkpoint::in_memory([None]);
-        let chains = run_chains(&shown, &self.config, (watch, "groups", share), &memory)?;
+        let plan = self.config.plan("groups");
+        let chains = sample(&plan, (watch, share), &memory, |chain, _| {
+            ItfSampler::new(&shown, self.config.clone(), chain)
+        })?;
         let fit = ItfFit::new(&shown, &self.config, chains)?;
         if fit.stop() != Stop::Completed {
             return Ok(None);
@@ -307,25 +312,6 @@ impl Search {
         };
         candidates.iter().position(is_as_good)
     }
-}
-
-/// Rows and columns of the cells, or parts of them, that are hidden in `shown`.
-fn hidden_cells(whole: &ItfData, shown: &ItfData) -> Vec<(usize, usize)> {
-    let is_hidden = |row: usize, j: usize| {
-        let law = whole.law_of(j);
-        // What is shown may differ in its last digit: an angle is taken into its period anew.
-        let (all, left) = (
-            law.parts(whole.cells_of(j), row),
-            law.parts(shown.cells_of(j), row),
-        );
-        let mut parts = all.iter().zip(&left);
-        parts.any(|(all, left)| all.is_some() && left.is_none())
-    };
-    let columns = |row| {
-        let columns = (0..whole.infos().len()).filter(move |&j| is_hidden(row, j));
-        columns.map(move |j| (row, j))
-    };
-    (0..whole.n_rows()).flat_map(columns).collect()
 }
 
 /// What cells, of these rows, gain in log density in all, and the standard error of that over rows. One cell counts no more than [`MOST`] either way:
@@ -470,7 +456,7 @@ mod tests {
         ];
         let table = MixedTable::new(["x", "c"].map(String::from).to_vec(), columns).unwrap();
         let whole = ItfData::from_table(&table).unwrap();
-        let fold = |fold| hidden_cells(&whole, &whole.with_hidden(3, fold).unwrap());
+        let fold = |fold| whole.with_hidden(3, fold).unwrap().hidden;
         let mut cells: Vec<(usize, usize)> = (0..FOLDS).flat_map(fold).collect();
         cells.sort_unstable();
         let all = (0..40).flat_map(|row| [(row, 0), (row, 1)]);

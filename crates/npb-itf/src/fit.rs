@@ -1,283 +1,141 @@
-//! The result of a fit.
+//! Fits: chains that are run, watched, checkpointed and gathered.
 
-use npb_infer::diagnostics::{ChainDiagnostics, summarise, unmet};
-use npb_infer::{Saved, Stop, Trace};
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-use crate::chain::{ItfChain, check_draw};
-use crate::data::ColumnInfo;
-use crate::draw::Draw;
-use crate::gibbs::{SCALARS, check_state};
-use crate::groups::are_places;
-use crate::kernels::Column;
-use crate::place::{Place, members};
-use crate::{ItfConfig, ItfData, ItfError, ItfState};
+use npb_data::MixedTable;
+use npb_infer::storage::fingerprint;
+use npb_infer::{Watch, sample};
 
-/// How one chain went.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ChainSummary {
-    /// Monitored scalars of every sweep.
-    pub trace: Trace,
-    /// Why it ended.
-    pub stop: Stop,
-    /// Its last draw.
-    pub state: ItfState,
+use crate::find::find_groups;
+use crate::kernels::{Cells, Column};
+use crate::{Draw, Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfSampler};
+
+/// Name in checkpoint files.
+const CHAINS: &str = "npb-itf/chains";
+/// Share of the work of a fit that looking for groups is told as.
+const SEARCH_SHARE: f64 = 0.25;
+
+/// Fits the model to a table, every column with the kernel of its kind: all chains of the configuration, in parallel on the
+/// caller's rayon pool.
+///
+/// Cost: `chains * (burn_in + keep * thin)` sweeps, each linear in rows and columns. The result does not depend on the number
+/// of threads.
+///
+/// # Errors
+/// A configuration out of range, no rows, no columns, a column that cannot be modelled as it is.
+pub fn fit(table: &MixedTable, config: &ItfConfig) -> Result<ItfFit, ItfError> {
+    fit_watched(table, config, &Watch::none())
 }
 
-/// What is stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Wire {
-    config: ItfConfig,
-    n_rows: usize,
-    columns: Vec<ColumnInfo>,
-    places: Vec<Place>,
-    chains: Vec<ChainSummary>,
-    draws: Vec<Draw>,
-}
-
-/// A fitted model: kept draws of all chains, and what can be asked of them.
+/// As [`fit`], watched: the watcher hears of every sweep of every chain and may stop the fit, which then is what there is ([`ItfFit::stop`] says so; a
+/// chain that was stopped before its first kept draw gives the one at which it was). With a checkpoint file, a fit that is called again with the same
+/// arguments after it was stopped or killed goes on and ends in the same bits as if it had never stopped.
 ///
 /// ```
+/// use std::ops::ControlFlow;
 /// use npb_itf::npb_data::{MixedColumn, MixedTable};
-/// use npb_itf::npb_infer::SweepPlan;
-/// use npb_itf::{ItfConfig, fit};
+/// use npb_itf::npb_infer::{Stop, Watch};
+/// use npb_itf::{ItfConfig, fit_watched};
 ///
-/// let x = MixedColumn::Real((0..60).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
-/// let y = MixedColumn::Binary { levels: ["low".into(), "high".into()], values: (0..60).map(|i| Some(i % 2 == 1)).collect() };
-/// let table = MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?;
-/// let config = ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() };
-/// let model = fit(&table, &config)?;
-///
-/// // A new row with x observed: what is y?
-/// let x = MixedColumn::Real(vec![Some(11.0)]);
-/// let y = MixedColumn::Binary { levels: ["low".into(), "high".into()], values: vec![None] };
-/// let new = MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?;
-/// let probabilities = model.predict(&model.rows(&new)?, "y")?;
-/// assert!(probabilities[0][1] > 0.5);
+/// let x = MixedColumn::Real((0..40).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
+/// let table = MixedTable::new(vec!["x".into()], vec![x])?;
+/// let watch = Watch::new(|progress| match progress.share < 0.1 {
+///     true => ControlFlow::Continue(()),
+///     false => ControlFlow::Break(()),
+/// });
+/// let fit = fit_watched(&table, &ItfConfig::default(), &watch)?;
+/// assert_eq!(fit.stop(), Stop::Cancelled);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct ItfFit {
-    wire: Wire,
-    members: Vec<Vec<usize>>,
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be written or read, or that is of other data or another configuration.
+pub fn fit_watched(
+    table: &MixedTable,
+    config: &ItfConfig,
+    watch: &Watch<'_>,
+) -> Result<ItfFit, ItfError> {
+    fit_data_watched(&ItfData::from_table(table)?, config, watch)
 }
 
-impl ItfFit {
-    /// A fit from chains that were driven by hand.
-    ///
-    /// # Errors
-    /// No kept draws, or chains that do not fit data and configuration.
-    pub fn new(
-        data: &ItfData,
-        config: &ItfConfig,
-        chains: Vec<ItfChain>,
-    ) -> Result<Self, ItfError> {
-        let mut draws = Vec::new();
-        let mut summaries = Vec::new();
-        for chain in chains {
-            check_state(data, config, &chain.state).map_err(ItfError::saved)?;
-            draws.extend(chain.draws);
-            summaries.push(ChainSummary {
-                trace: chain.trace,
-                stop: chain.stop,
-                state: chain.state,
-            });
-        }
-        let wire = Wire {
-            config: config.clone(),
-            n_rows: data.n_rows(),
-            columns: data.infos().to_vec(),
-            places: data.places().to_vec(),
-            chains: summaries,
-            draws,
-        };
-        Self::from_content(wire)
-    }
+/// As [`fit`], for columns whose kernels and cells were put together by hand.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_data(data: &ItfData, config: &ItfConfig) -> Result<ItfFit, ItfError> {
+    fit_data_watched(data, config, &Watch::none())
+}
 
-    /// One fit of several that differ in their seed only, run apart (on several machines, say): draws and chains of all.
-    ///
-    /// # Errors
-    /// No fit; other rows, columns, groups or another configuration.
-    pub fn pooled(fits: Vec<Self>) -> Result<Self, ItfError> {
-        let mut fits = fits.into_iter().map(|fit| fit.wire);
-        let Some(mut all) = fits.next() else {
-            return Err(ItfError::saved("no fits"));
+/// As [`fit_data`], watched as in [`fit_watched`].
+///
+/// # Errors
+/// As [`fit_watched`].
+pub fn fit_data_watched(
+    data: &ItfData,
+    config: &ItfConfig,
+    watch: &Watch<'_>,
+) -> Result<ItfFit, ItfError> {
+    config.validate()?;
+    let data = &*grouped(data, config, watch)?;
+    let key = key(data, config)?;
+    let checkpoint = watch.checkpoint(CHAINS, env!("CARGO_PKG_VERSION"), key, config.chains)?;
+    let share = match config.groups {
+        Grouping::Found => 1.0 - SEARCH_SHARE,
+        Grouping::Off | Grouping::Given(_) => 1.0,
+    };
+    let plan = config.plan("chain");
+    let chains = sample(&plan, (watch, share), &checkpoint, |chain, reached| {
+        let config = config.clone();
+        let Some(reached) = reached else {
+            return ItfSampler::new(data, config, chain);
         };
-        for (number, fit) in (2..).zip(fits) {
-            let alike = ItfConfig {
-                chains: all.config.chains,
-                seed: all.config.seed,
-                ..fit.config.clone()
-            };
-            let same = alike == all.config
-                && fit.n_rows == all.n_rows
-                && fit.columns == all.columns
-                && fit.places == all.places;
-            if !same {
-                return Err(ItfError::saved(format!(
-                    "fit {number}: it is of other rows, columns or groups, or of another configuration than the first"
-                )));
+        let check = |draw: &Draw| draw.check(&config, data.n_rows(), data.n_columns());
+        (reached.draws.iter().try_for_each(check)).map_err(ItfError::state)?;
+        let made = reached.trace.n_sweeps() as u64;
+        ItfSampler::resume(data, config, chain, reached.state.clone(), made)
+    })?;
+    ItfFit::new(data, config, chains)
+}
+
+/// The data as a fit with this configuration has them.
+fn grouped<'d>(
+    data: &'d ItfData,
+    config: &ItfConfig,
+    watch: &Watch<'_>,
+) -> Result<Cow<'d, ItfData>, ItfError> {
+    Ok(match &config.groups {
+        Grouping::Off => Cow::Borrowed(data),
+        Grouping::Given(groups) => Cow::Owned(data.with_groups(groups)?),
+        Grouping::Found => {
+            let groups = find_groups(data, config, (watch, SEARCH_SHARE))?;
+            match groups.is_empty() {
+                // None is better, or there are some already.
+                true => Cow::Borrowed(data),
+                false => Cow::Owned(data.with_groups(&groups)?),
             }
-            all.config.chains += fit.config.chains;
-            all.chains.extend(fit.chains);
-            all.draws.extend(fit.draws);
         }
-        Self::from_content(all)
-    }
+    })
+}
 
-    /// The configuration of the fit.
-    pub fn config(&self) -> &ItfConfig {
-        &self.wire.config
-    }
-
-    /// The same fit, whose draws (of missing cells, and behind intervals) are made with other random numbers.
-    #[must_use]
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.wire.config.seed = seed;
-        self
-    }
-
-    /// Number of training rows.
-    pub fn n_rows(&self) -> usize {
-        self.wire.n_rows
-    }
-
-    /// What the columns are, in the order of training, those of groups one by one.
-    pub fn columns(&self) -> &[ColumnInfo] {
-        &self.wire.columns
-    }
-
-    /// Where each of these columns is among the columns of the [`draws`](Self::draws).
-    pub fn places(&self) -> &[Place] {
-        &self.wire.places
-    }
-
-    /// The columns in every column of the draws, in the order of parts.
-    pub(crate) fn members(&self) -> &[Vec<usize>] {
-        &self.members
-    }
-
-    /// Whether a column of the draws is a group.
-    pub(crate) fn groups_at(&self, column: usize) -> bool {
-        self.wire.places[self.members[column][0]].part.is_some()
-    }
-
-    /// Names of the columns in each group that shares a joint law.
-    pub fn groups(&self) -> Vec<Vec<String>> {
-        let name = |&j: &usize| self.wire.columns[j].name.clone();
-        let groups = (0..self.members.len()).filter(|&column| self.groups_at(column));
-        groups
-            .map(|g| self.members[g].iter().map(name).collect())
-            .collect()
-    }
-
-    /// Columns without any value in training: nothing is known of them, so that their cells are not filled in.
-    pub fn unobserved_columns(&self) -> Vec<&str> {
-        let unobserved = self.columns().iter().filter(|info| !info.observed);
-        unobserved.map(|info| &info.name[..]).collect()
-    }
-
-    /// Vectors whose coordinates are independent within a cluster: those of more than 32 coordinates, when the data were made from fields.
-    pub fn independent_vectors(&self) -> Vec<&str> {
-        let of_names = self.columns().iter().enumerate();
-        let independent =
-            of_names.filter(|&(j, _)| matches!(self.law(j), Column::DiagonalNormal(_)));
-        independent.map(|(_, info)| &info.name[..]).collect()
-    }
-
-    /// The law, in the first draw, that a column is part of.
-    pub(crate) fn law(&self, column: usize) -> &Column {
-        &self.wire.draws[0].columns[self.wire.places[column].column].law
-    }
-
-    /// Position of the column with this name.
+impl ItfData {
+    /// These data as a fit with this configuration has them: with the groups of columns that it gives, or that are found, or as they are. For chains that
+    /// are driven by hand ([`crate::ItfSampler`]), which take data as they come.
     ///
     /// # Errors
-    /// [`ItfError::Argument`].
-    pub fn column_index(&self, name: &str) -> Result<usize, ItfError> {
-        let position = self.wire.columns.iter().position(|info| info.name == name);
-        position.ok_or_else(|| ItfError::Argument {
-            argument: "column",
-            value: name.to_owned(),
-            rule: "the name of a column of training",
-        })
-    }
-
-    /// Whether all chains came to their end, or the fit was cancelled before.
-    pub fn stop(&self) -> Stop {
-        Stop::of_all(self.wire.chains.iter().map(|chain| chain.stop))
-    }
-
-    /// Kept draws of all chains, chain by chain.
-    pub fn draws(&self) -> &[Draw] {
-        &self.wire.draws
-    }
-
-    /// The chains: traces, why they ended, last states.
-    pub fn chains(&self) -> &[ChainSummary] {
-        &self.wire.chains
-    }
-
-    /// Split R-hat and effective sample sizes of the monitored scalars over the kept sweeps of all chains. The scalars do
-    /// not depend on the names of labels: log likelihood with labels summed out, numbers of blocks and of occupied clusters at
-    /// both levels (summed over blocks, and over columns), mean mutual information over pairs of columns.
-    pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
-        let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
-        summarise(&traces, &self.wire.config.sweeps)
-    }
-
-    /// What has not settled, in words; empty where all has.
-    pub fn unmet(&self) -> Vec<String> {
-        unmet(&self.diagnostics())
+    /// As [`with_groups`](Self::with_groups) and [`find_groups`](Self::find_groups).
+    pub fn grouped(&self, config: &ItfConfig) -> Result<Cow<'_, Self>, ItfError> {
+        grouped(self, config, &Watch::none())
     }
 }
 
-impl Saved for ItfFit {
-    const MODEL: &'static str = "npb-itf";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
-    type Content = Wire;
-    type Error = ItfError;
-
-    fn content(&self) -> &Wire {
-        &self.wire
-    }
-
-    fn from_content(wire: Wire) -> Result<Self, ItfError> {
-        wire.config.validate()?;
-        let n_columns = wire.draws.first().map_or(0, |draw| draw.columns.len());
-        if wire.draws.is_empty() || wire.chains.is_empty() || n_columns == 0 || wire.n_rows == 0 {
-            return Err(ItfError::saved(
-                "no draws, chains, columns or rows: run longer",
-            ));
-        }
-        for chain in &wire.chains {
-            let two_levels = wire.config.structure.has_lower();
-            let state = &chain.state;
-            if chain.trace.names() != SCALARS || state.columns.len() != n_columns {
-                return Err(ItfError::saved("a chain's trace or state"));
-            }
-            state
-                .check(wire.n_rows, two_levels, wire.config.per_top_cluster())
-                .map_err(ItfError::saved)?;
-        }
-        for draw in &wire.draws {
-            check_draw(draw, &wire.config, wire.n_rows, n_columns)?;
-            let laws: Vec<&Column> = draw.columns.iter().map(|column| &column.law).collect();
-            if wire.places.len() != wire.columns.len() || !are_places(&wire.places, &laws) {
-                return Err(ItfError::saved("places of columns"));
-            }
-            for (info, place) in wire.columns.iter().zip(&wire.places) {
-                let law = laws[place.column];
-                let n_levels = law.n_levels(place.part.unwrap_or(0)).unwrap_or(0);
-                let first = &wire.draws[0].columns[place.column].law;
-                if n_levels != info.levels.len() || !law.is_like(first) {
-                    return Err(ItfError::saved(format!("column {:?}: its law", info.name)));
-                }
-            }
-        }
-        Ok(Self {
-            members: members(&wire.places),
-            wire,
-        })
-    }
+/// What a checkpoint must be of.
+fn key(data: &ItfData, config: &ItfConfig) -> Result<u64, ItfError> {
+    let column = |(law, cells): (&Column, &Cells)| {
+        let rows = 0..law.n_rows(cells);
+        let parts: Vec<Option<f64>> = rows.flat_map(|row| law.parts(cells, row)).collect();
+        fingerprint(&(law, parts))
+    };
+    let columns = data.laws().iter().zip(data.cells()).map(column);
+    let columns = columns.collect::<Result<Vec<u64>, _>>()?;
+    Ok(fingerprint(&(config, columns, data.places()))?)
 }

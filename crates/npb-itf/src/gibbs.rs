@@ -17,7 +17,7 @@ use crate::kernels::Cells;
 use crate::prior::grow_concentrations;
 use crate::state::{Block, ColumnState};
 use crate::{ItfMove, collapsed};
-pub use sampler::ItfSampler;
+pub use sampler::{ItfChain, ItfSampler};
 pub(crate) use sampler::{SCALARS, check_state};
 pub(crate) use split_merge::shuffle;
 
@@ -44,15 +44,10 @@ impl ItfSampler<'_> {
             ItfMove::TopSplitMerge => self.split_merge_top(position),
             ItfMove::LowerSplitMerge if two_levels => self.split_merge_lower(position),
             ItfMove::ColumnGibbs if has_blocks => self.move_columns(position),
-            ItfMove::ColumnRelabel if has_blocks && two_levels => self.relabel_column(position),
+            ItfMove::ColumnRelabel if has_blocks => self.relabel_column(position),
             ItfMove::ColumnSplitMerge if has_blocks => self.split_merge_blocks(position),
             ItfMove::Parameters => self.draw_parameters(position),
-            ItfMove::TopLabels
-            | ItfMove::LowerLabels
-            | ItfMove::LowerSplitMerge
-            | ItfMove::ColumnGibbs
-            | ItfMove::ColumnRelabel
-            | ItfMove::ColumnSplitMerge => {}
+            _ => {}
         }
     }
 
@@ -98,21 +93,23 @@ impl ItfSampler<'_> {
                 concentration,
                 labels,
             } = &mut self.state.blocks[b];
-            ln_likelihood += rows::draw_labels(
+            let labels = rows::BlockLabels {
                 draw,
                 two_levels,
-                *concentration,
-                labels,
-                &mut columns,
-                &cells,
-                &kinds,
-                &mut |column, n, rng| grow_concentrations(config, column, n, rng),
-                rows::Key {
+                alpha: *concentration,
+                top_labels: labels,
+                columns: &mut columns,
+                cells: &cells,
+                kinds: &kinds,
+                key: rows::Key {
                     seed: config.seed,
                     chain: self.chain,
                     sweep: self.sweep,
                     block: (position << 32) + 1 + b as u64,
                 },
+            };
+            ln_likelihood += labels.update(
+                &mut |column, n, rng| grow_concentrations(config, column, n, rng),
                 &mut self.scratch,
             );
         }

@@ -3,9 +3,7 @@
 //! A group of columns, numbers with or without levels beside them, is one column of the model: its cells are those of a
 //! [`FullNormal`]. Users go on asking about their own columns; a [`Place`] says where each of these is.
 
-use npb_data::MixedColumn;
-
-use crate::columns::{codes, prototype_stream};
+use crate::columns::prototype_stream;
 use crate::kernels::{
     Categorical, Cells, Column, FullNormal, FullNormalData, LogNormal, NegativeBinomial, Normal,
     Number, SpikedNormal, normal_like,
@@ -35,64 +33,23 @@ impl ItfData {
     /// logarithm) and ordered levels (by their places), two at least or one with unordered categories, and these. Counts and ordered levels are spread over
     /// the units around them, by fixed random numbers: see [`Number`].
     ///
-    /// ```
-    /// use npb_itf::npb_data::{MixedColumn, MixedTable};
-    /// use npb_itf::npb_infer::SweepPlan;
-    /// use npb_itf::{ItfConfig, ItfData, fit_data};
-    ///
-    /// // The second column is about twice the first; one cell is missing.
-    /// let x = |i: usize| (i * 37 % 80) as f64;
-    /// let y = (0..80).map(|i| (i != 7).then_some(2.0 * x(i) + (i % 3) as f64));
-    /// let columns = vec![MixedColumn::Real((0..80).map(|i| Some(x(i))).collect()), MixedColumn::Real(y.collect())];
-    /// let table = MixedTable::new(vec!["x".into(), "y".into()], columns)?;
-    /// let data = ItfData::from_table(&table)?.with_groups(&[vec!["x".into(), "y".into()]])?;
-    /// let fit = fit_data(&data, &ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 5 }, ..ItfConfig::default() })?;
-    /// let filled = fit.impute_training(&table, 0.9)?;
-    /// assert!((filled.completed.column(1).number(7).unwrap() - 2.0 * x(7)).abs() < 6.0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// Names that no column has or that come twice, columns of other kernels, groups too small, or levels that can be chosen in more than
     /// 4,096 ways.
     pub fn with_groups(&self, groups: &[Vec<String>]) -> Result<Self, ItfError> {
-        let bad = |value: &str, rule| {
-            Err(ItfError::Argument {
-                argument: "groups",
-                value: value.to_owned(),
-                rule,
-            })
-        };
         if self.places().iter().any(|place| place.part.is_some()) {
-            return bad("given twice", "given once");
+            return Err(bad("given twice", "given once"));
         }
         let mut group_of = vec![None; self.infos().len()];
         let mut orders = Vec::with_capacity(groups.len());
         for (g, names) in groups.iter().enumerate() {
-            let (mut numbers, mut levels) = (Vec::new(), Vec::new());
-            for name in names {
-                let Some(j) = self.infos().iter().position(|info| info.name == *name) else {
-                    return bad(name, "names of columns");
-                };
+            let order = self.order(names)?;
+            for &j in &order {
                 if group_of[j].replace(g).is_some() {
-                    return bad(name, "each column once");
-                }
-                match self.law_of(j) {
-                    law if is_number(law) => numbers.push(j),
-                    Column::Categorical(_) => levels.push(j),
-                    _ => {
-                        return bad(name, "columns of single numbers or levels");
-                    }
+                    return Err(bad(&self.infos()[j].name, "each column once"));
                 }
             }
-            if numbers.is_empty() || numbers.len() + levels.len() < 2 {
-                let rule = "two columns at least, and one of numbers";
-                return bad(&names.join(", "), rule);
-            }
-            // In the order of the table, whatever that of the names.
-            numbers.sort_unstable();
-            levels.sort_unstable();
-            orders.push([numbers, levels].concat());
+            orders.push(order);
         }
         let mut grouped = Self::new();
         let mut places = vec![None; self.infos().len()];
@@ -119,6 +76,28 @@ impl ItfData {
             places.into_iter().flatten().collect(),
         );
         Ok(grouped)
+    }
+
+    /// The columns of a group in the order of parts: that of the table, whatever that of the names, numbers first.
+    fn order(&self, names: &[String]) -> Result<Vec<usize>, ItfError> {
+        let (mut numbers, mut levels) = (Vec::new(), Vec::new());
+        for name in names {
+            let Some(j) = self.infos().iter().position(|info| info.name == *name) else {
+                return Err(bad(name, "names of columns"));
+            };
+            match self.law_of(j) {
+                law if is_number(law) => numbers.push(j),
+                Column::Categorical(_) => levels.push(j),
+                _ => return Err(bad(name, "columns of single numbers or levels")),
+            }
+        }
+        if numbers.is_empty() || numbers.len() + levels.len() < 2 {
+            let rule = "two columns at least, and one of numbers";
+            return Err(bad(&names.join(", "), rule));
+        }
+        numbers.sort_unstable();
+        levels.sort_unstable();
+        Ok([numbers, levels].concat())
     }
 
     /// Law and cells of a group.
@@ -160,13 +139,21 @@ impl ItfData {
                 .zip(values())
                 .for_each(|(row, x)| row.push(x));
         }
-        let bad = |e: crate::kernels::CellError| bad(e.to_string());
+        let bad = |e| ItfError::cells(&self.infos()[members[0]].name, &e);
         let kernel = FullNormal::with_levels(&coordinates, &levels);
         let kernel = kernel.and_then(|k| k.measured(&numbers)).map_err(bad)?;
         let mut cells = FullNormalData::new(&kernel, &rows).map_err(bad)?;
         cells.spread(&kernel, &mut prototype_stream());
         let law = kernel.column(&mut prototype_stream());
         Ok((law, Cells::FullNormal(cells)))
+    }
+}
+
+fn bad(value: &str, rule: &'static str) -> ItfError {
+    ItfError::Argument {
+        argument: "groups",
+        value: value.to_owned(),
+        rule,
     }
 }
 
@@ -182,27 +169,6 @@ pub(crate) fn is_number(law: &Column) -> bool {
     )
 }
 
-/// The cells of a column of the model, read from the columns of a table that are its parts.
-pub(crate) fn read_members(law: &Column, columns: &[&MixedColumn]) -> Result<Cells, String> {
-    match (law, columns) {
-        (Column::FullNormal(law), _) => {
-            let codes: Vec<_> = columns.iter().map(|column| codes(column)).collect();
-            let cell = |i: usize, j: usize| match &codes[j] {
-                Some(codes) => codes[i].map(f64::from),
-                None => columns[j].number(i),
-            };
-            let n_rows = columns.first().map_or(0, |column| column.len());
-            let row = |i| (0..columns.len()).map(|j| cell(i, j)).collect();
-            let rows: Vec<Vec<Option<f64>>> = (0..n_rows).map(row).collect();
-            FullNormalData::new(&law.kernel, &rows)
-                .map(Cells::FullNormal)
-                .map_err(|e| e.to_string())
-        }
-        (law, &[column]) => law.cells_of(column),
-        _ => Err("several columns for one".to_owned()),
-    }
-}
-
 /// Cells like those of some rows of a group: `change` takes the place among these rows, the part and what is there.
 pub(crate) fn changed(
     law: &Column,
@@ -215,7 +181,7 @@ pub(crate) fn changed(
         parts.map(|(part, x)| change(at, part, x)).collect()
     };
     let rows: Vec<Vec<Option<f64>>> = rows.iter().enumerate().map(row).collect();
-    (law.cells_of_parts(&rows)).expect("parts of valid cells of a group")
+    law.read(&rows).expect("parts of valid cells of a group")
 }
 
 /// A part of a group as a column by itself, with the kernel that it would have without the group.
@@ -224,14 +190,15 @@ pub(crate) fn alone(law: &Column, cells: &Cells, part: usize) -> Option<(Column,
         return None;
     };
     let rng = &mut prototype_stream();
-    let levels = |n: usize| Some(Categorical::new(n)?.column(&mut prototype_stream()));
+    let levels = |n: usize| Some(Categorical::new(n).ok()?.column(&mut prototype_stream()));
     let single = match of.kernel.number(part).zip(of.kernel.coordinate(part)) {
         Some((Number::Logarithm, (centre, scale))) => {
             LogNormal::new(centre, scale).ok()?.column(rng)
         }
-        Some((Number::Real, (centre, scale))) => Normal::new(centre, scale)?.column(rng),
+        Some((Number::Real, (centre, scale))) => Normal::new(centre, scale).ok()?.column(rng),
         Some((Number::Spiked(at), (centre, scale))) => {
-            SpikedNormal::new(at, Normal::new(centre, scale)?)?.column(rng)
+            let rest = Normal::new(centre, scale).ok()?;
+            SpikedNormal::new(at, rest).ok()?.column(rng)
         }
         Some((Number::Count, _)) => NegativeBinomial.column(rng),
         // As scores ordered levels are levels.
@@ -240,6 +207,6 @@ pub(crate) fn alone(law: &Column, cells: &Cells, part: usize) -> Option<(Column,
     };
     let value = |row| vec![law.part(cells, row, part).value()];
     let rows: Vec<Vec<Option<f64>>> = (0..law.n_rows(cells)).map(value).collect();
-    let cells = single.cells_of_parts(&rows)?;
+    let cells = single.read(&rows).ok()?;
     Some((single, cells))
 }

@@ -6,12 +6,13 @@ use npb_data::{Field, MixedColumn, MixedTable};
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use rand::RngExt;
 
-use crate::fields::read_by;
+use crate::data::in_levels_of_training;
+use crate::fields::{check_fields, columns_of_fields};
 use crate::gibbs::shuffle;
-use crate::kernel::Part;
+use crate::kernel::CellPart;
 use crate::kernels::Cells;
 use crate::numeric::pick;
-use crate::predict::{RowInDraw, RowLikelihoods, draw_weights, in_levels_of_training};
+use crate::predict::{RowInDraw, RowLikelihoods, draw_weights};
 use crate::{ItfError, ItfFit, ItfRows};
 
 /// Keys of the random streams of questions to a fit.
@@ -56,7 +57,7 @@ pub struct DrawnCell {
 
 /// A table filled in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Imputation {
+pub struct ImputedTable {
     /// The table as it was given, with the means of missing real numbers, rounded means of counts, most probable levels. Columns without any
     /// value in training ([`ItfFit::unobserved_columns`]) stay as they are.
     pub completed: MixedTable,
@@ -69,7 +70,7 @@ impl ItfFit {
     ///
     /// # Errors
     /// As [`rows`](Self::rows), or a level not between 0 and 1.
-    pub fn impute(&self, table: &MixedTable, level: f64) -> Result<Imputation, ItfError> {
+    pub fn impute(&self, table: &MixedTable, level: f64) -> Result<ImputedTable, ItfError> {
         self.imputation(table, &self.rows(table)?, &self.one_each(), level)
     }
 
@@ -77,7 +78,11 @@ impl ItfFit {
     ///
     /// # Errors
     /// As [`impute`](Self::impute).
-    pub fn impute_training(&self, table: &MixedTable, level: f64) -> Result<Imputation, ItfError> {
+    pub fn impute_training(
+        &self,
+        table: &MixedTable,
+        level: f64,
+    ) -> Result<ImputedTable, ItfError> {
         self.imputation(table, &self.training_rows(table)?, &self.one_each(), level)
     }
 
@@ -115,9 +120,9 @@ impl ItfFit {
         fields: &[Field],
         level: f64,
         training: bool,
-    ) -> Result<Imputation, ItfError> {
+    ) -> Result<ImputedTable, ItfError> {
         let rows = self.field_rows(table, fields, training)?;
-        self.imputation(table, &rows, &places(fields), level)
+        self.imputation(table, &rows, &columns_of_fields(fields), level)
     }
 
     /// Rows of a table whose columns are measured alone or together, read by the kernels of the fit; see
@@ -139,11 +144,10 @@ impl ItfFit {
                 rule: "those of training, in their order",
             });
         }
-        let laws = self.draws()[0].columns.iter().map(|column| &column.law);
-        self.rows_of(
-            &read_by(laws, self.columns(), self.places(), table, fields)?,
-            training,
-        )
+        check_fields(table, fields, self.columns().len())?;
+        let rows = self.read(table, &columns_of_fields(fields), training)?;
+        self.check_columns_of(&rows)?;
+        Ok(rows)
     }
 
     /// Every cell with missing parts: expectations, and central intervals that hold `level` of the predictive probability (from 400
@@ -160,58 +164,7 @@ impl ItfFit {
                 rule: "between 0 and 1",
             });
         }
-        let row = |row, likelihoods: &RowLikelihoods| {
-            let targets = self.targets(rows, row);
-            if targets.is_empty() {
-                return Vec::new();
-            }
-            let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
-            let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, likelihoods).collect();
-            let weights = draw_weights(asked.iter(), rows.training);
-            // The same random numbers for every row: an interval depends on the row's own cells, not on where it stands in the question.
-            let mut rng = self.question_stream(INTERVAL, 0);
-            let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
-            for sample in 0..SAMPLES {
-                let draw = systematic(&weights, sample, SAMPLES);
-                let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
-                samples
-                    .iter_mut()
-                    .zip(drawn)
-                    .for_each(|(all, parts)| all.push(parts));
-            }
-            let cells = |((column, missing), samples): ((usize, Vec<usize>), Vec<Vec<f64>>)| {
-                let (lower, upper) = central(&samples, level);
-                let sd = deviations(&samples);
-                let mut expected = self.expected(rows, row, column, false, &asked, &weights);
-                self.keep_observed(rows, row, column, &mut expected);
-                let law = &self.draws()[0].columns[column].law;
-                let cell = |(column, missing, parts): (usize, Vec<usize>, Range<usize>)| {
-                    let of_parts = match parts.len() {
-                        0 => 0..0,
-                        _ => {
-                            law.place_of_part(parts.start).start
-                                ..law.place_of_part(parts.end - 1).end
-                        }
-                    };
-                    ImputedCell {
-                        row,
-                        column,
-                        missing,
-                        expected: expected[of_parts].to_vec(),
-                        sd: sd[parts.clone()].to_vec(),
-                        lower: lower[parts.clone()].to_vec(),
-                        upper: upper[parts].to_vec(),
-                    }
-                };
-                let n_parts = law.n_parts(&rows.cells()[column], row);
-                let own = self.own_cells(column, missing, n_parts);
-                own.into_iter().map(cell).collect::<Vec<_>>()
-            };
-            let cells = targets.into_iter().zip(samples).flat_map(cells);
-            let mut cells: Vec<ImputedCell> = cells.collect();
-            cells.sort_by_key(|cell| cell.column);
-            cells
-        };
+        let row = |row, likelihoods: &_| self.impute_row(rows, row, level, likelihoods);
         let cells = self.by_blocks(rows, row);
         let mut cells: Vec<ImputedCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
@@ -228,6 +181,61 @@ impl ItfFit {
         Ok(cells)
     }
 
+    /// The cells of a row.
+    fn impute_row(
+        &self,
+        rows: &ItfRows,
+        row: usize,
+        level: f64,
+        likelihoods: &RowLikelihoods,
+    ) -> Vec<ImputedCell> {
+        let targets = self.targets(rows, row);
+        if targets.is_empty() {
+            return Vec::new();
+        }
+        let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
+        let asked: Vec<RowInDraw> = self.ask(rows, row, |_| true, likelihoods).collect();
+        let weights = draw_weights(asked.iter(), rows.training);
+        // The same random numbers for every row: an interval depends on the row's own cells, not on where it stands in the question.
+        let mut rng = self.question_stream(INTERVAL, 0);
+        let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
+        for sample in 0..SAMPLES {
+            let draw = systematic(&weights, sample, SAMPLES);
+            let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
+            let all = samples.iter_mut().zip(drawn);
+            all.for_each(|(all, parts)| all.push(parts));
+        }
+        let cells = |((column, missing), samples): ((usize, Vec<usize>), Vec<Vec<f64>>)| {
+            let (lower, upper) = central(&samples, level);
+            let sd = deviations(&samples);
+            let mut expected = self.expected(rows, row, column, false, &asked, &weights);
+            self.keep_observed(rows, row, column, &mut expected);
+            let law = &self.draws()[0].columns[column].law;
+            let cell = |(column, missing, parts): (usize, Vec<usize>, Range<usize>)| {
+                let of_parts = match parts.len() {
+                    0 => 0..0,
+                    _ => law.place_of_part(parts.start).start..law.place_of_part(parts.end - 1).end,
+                };
+                ImputedCell {
+                    row,
+                    column,
+                    missing,
+                    expected: expected[of_parts].to_vec(),
+                    sd: sd[parts.clone()].to_vec(),
+                    lower: lower[parts.clone()].to_vec(),
+                    upper: upper[parts].to_vec(),
+                }
+            };
+            let n_parts = law.n_parts(&rows.cells()[column], row);
+            let own = self.own_cells(column, missing, n_parts);
+            own.into_iter().map(cell).collect::<Vec<_>>()
+        };
+        let cells = targets.into_iter().zip(samples).flat_map(cells);
+        let mut cells: Vec<ImputedCell> = cells.collect();
+        cells.sort_by_key(|cell| cell.column);
+        cells
+    }
+
     /// Completes a table `n` times by draws: the missing cells of a row are drawn together, and of a table of training all cells of a completed
     /// table with the parameters of one kept draw, so that what differs between tables holds what is not known of the parameters, as Rubin's rules ask.
     /// For multiple imputation, and, with rows without any observed cell, for new rows altogether.
@@ -240,7 +248,12 @@ impl ItfFit {
         n: usize,
         training: bool,
     ) -> Result<Vec<MixedTable>, ItfError> {
-        self.drawn_tables(table, &self.read(table, training)?, &self.one_each(), n)
+        self.drawn_tables(
+            table,
+            &self.read_table(table, training)?,
+            &self.one_each(),
+            n,
+        )
     }
 
     /// [`impute_draws`](Self::impute_draws) for a table whose columns are measured alone or together; see
@@ -256,7 +269,7 @@ impl ItfFit {
         training: bool,
     ) -> Result<Vec<MixedTable>, ItfError> {
         let rows = self.field_rows(table, fields, training)?;
-        self.drawn_tables(table, &rows, &places(fields), n)
+        self.drawn_tables(table, &rows, &columns_of_fields(fields), n)
     }
 
     /// `n` draws of every cell with missing parts, those of a row drawn together: [`impute_draws`](Self::impute_draws) for columns of any
@@ -279,22 +292,7 @@ impl ItfFit {
                 return Vec::new();
             }
             let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
-            let cells = |(place, (column, missing)): (usize, (usize, Vec<usize>))| {
-                let law = &self.draws()[0].columns[column].law;
-                let n_parts = law.n_parts(&rows.cells()[column], row);
-                let own = self.own_cells(column, missing, n_parts).into_iter();
-                own.map(move |(column, missing, parts)| {
-                    let cell = DrawnCell {
-                        row,
-                        column,
-                        missing,
-                        draws: Vec::with_capacity(n),
-                    };
-                    (place, parts, cell)
-                })
-            };
-            let cells = targets.into_iter().enumerate().flat_map(cells);
-            let mut cells: Vec<(usize, Range<usize>, DrawnCell)> = cells.collect();
+            let mut cells = self.cells_to_draw(rows, row, targets, n);
             let mut rng = self.question_stream(ROWS, row);
             let ask = |draw: usize| {
                 used[draw].then(|| self.ask_one(draw, rows, row, |_| true, likelihoods))
@@ -330,13 +328,38 @@ impl ItfFit {
         Ok(cells)
     }
 
+    /// The user's cells in some columns of the model, for `n` draws; with the place among these columns, and where their parts stand.
+    fn cells_to_draw(
+        &self,
+        rows: &ItfRows,
+        row: usize,
+        targets: Vec<(usize, Vec<usize>)>,
+        n: usize,
+    ) -> Vec<(usize, Range<usize>, DrawnCell)> {
+        let cells = |(place, (column, missing)): (usize, (usize, Vec<usize>))| {
+            let law = &self.draws()[0].columns[column].law;
+            let n_parts = law.n_parts(&rows.cells()[column], row);
+            let own = self.own_cells(column, missing, n_parts).into_iter();
+            own.map(move |(column, missing, parts)| {
+                let cell = DrawnCell {
+                    row,
+                    column,
+                    missing,
+                    draws: Vec::with_capacity(n),
+                };
+                (place, parts, cell)
+            })
+        };
+        targets.into_iter().enumerate().flat_map(cells).collect()
+    }
+
     fn imputation(
         &self,
         table: &MixedTable,
         rows: &ItfRows,
         places: &[Vec<usize>],
         level: f64,
-    ) -> Result<Imputation, ItfError> {
+    ) -> Result<ImputedTable, ItfError> {
         let cells = self.impute_cells(rows, level)?;
         let mut columns = self.own_columns(table, rows, places)?;
         for cell in &cells {
@@ -356,7 +379,7 @@ impl ItfFit {
                 best,
             );
         }
-        Ok(Imputation {
+        Ok(ImputedTable {
             completed: MixedTable::new(table.column_names().to_vec(), columns)?,
             cells,
         })
@@ -387,11 +410,6 @@ impl ItfFit {
             Ok(MixedTable::new(table.column_names().to_vec(), columns)?)
         };
         (0..n).map(complete).collect()
-    }
-
-    /// Every column of the model is one column of the table, in the same order.
-    fn one_each(&self) -> Vec<Vec<usize>> {
-        (0..self.columns().len()).map(|j| vec![j]).collect()
     }
 
     /// Number of levels of each part of a column.
@@ -442,12 +460,12 @@ impl ItfFit {
             let numbers = &mut expected[start..][..levels.unwrap_or(1)];
             start += numbers.len();
             match law.part(cells, row, part) {
-                Part::Observed(level) if levels.is_some() => {
+                CellPart::Observed(level) if levels.is_some() => {
                     numbers.fill(0.0);
                     numbers[level as usize] = 1.0;
                 }
-                Part::Observed(value) => numbers[0] = value,
-                Part::Missing | Part::SameAs { .. } => {}
+                CellPart::Observed(value) => numbers[0] = value,
+                CellPart::Missing | CellPart::SameAs { .. } => {}
             }
         }
     }
@@ -466,9 +484,9 @@ impl ItfFit {
                     None => self
                         .law(column)
                         .part(self.cells_of(rows, column), row, part),
-                    Some(_) => Part::Missing,
+                    Some(_) => CellPart::Missing,
                 };
-                let Part::SameAs { row, part: first } = known else {
+                let CellPart::SameAs { row, part: first } = known else {
                     continue;
                 };
                 let place = cells.binary_search_by_key(&(row, column), |c| (c.0, c.1));
@@ -501,7 +519,8 @@ impl ItfFit {
             for row in 0..rows.n_rows() {
                 for (part, &at) in place.iter().enumerate() {
                     let known = self.law(j).part(self.cells_of(rows, j), row, part);
-                    if let (None, Part::Observed(value)) = (table.column(at).number(row), known) {
+                    if let (None, CellPart::Observed(value)) = (table.column(at).number(row), known)
+                    {
                         set(&mut columns[at], row, value, 0);
                     }
                 }
@@ -543,11 +562,6 @@ struct SharedPart {
     part: usize,
     first: usize,
     part_of_first: usize,
-}
-
-/// The columns of the table that hold the parts of every column of the model.
-fn places(fields: &[Field]) -> Vec<Vec<usize>> {
-    fields.iter().map(|field| field.columns.clone()).collect()
 }
 
 /// The draw of sample number `sample` of `n`, so that draws come up in proportion to their weights.

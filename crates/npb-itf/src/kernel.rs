@@ -37,7 +37,7 @@ impl RowLabels<'_> {
 
 /// What is known of a part of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Part {
+pub enum CellPart {
     /// Its value, as it was given; levels as whole numbers.
     Observed(f64),
     /// It is missing.
@@ -51,24 +51,24 @@ pub enum Part {
     },
 }
 
-impl Part {
+impl CellPart {
     /// The value of an observed part.
     pub fn value(self) -> Option<f64> {
         match self {
-            Part::Observed(value) => Some(value),
-            Part::Missing | Part::SameAs { .. } => None,
+            CellPart::Observed(value) => Some(value),
+            CellPart::Missing | CellPart::SameAs { .. } => None,
         }
     }
 }
 
-impl From<Option<f64>> for Part {
+impl From<Option<f64>> for CellPart {
     fn from(value: Option<f64>) -> Self {
-        value.map_or(Part::Missing, Part::Observed)
+        value.map_or(CellPart::Missing, CellPart::Observed)
     }
 }
 
 /// Numbers of clusters 0, 1, ..., n−1 side by side.
-pub trait Clusters {
+pub trait PerCluster {
     /// n.
     fn n_clusters(&self) -> usize;
 
@@ -82,7 +82,7 @@ pub trait Clusters {
     fn swap(&mut self, a: usize, b: usize);
 }
 
-impl<T: Clone + Default> Clusters for Vec<T> {
+impl<T: Clone + Default> PerCluster for Vec<T> {
     fn n_clusters(&self) -> usize {
         self.len()
     }
@@ -116,8 +116,8 @@ impl<T: Clone + Default> Clusters for Vec<T> {
 /// Clusters without rows are independent prior draws given the hyperparameters, at all times.
 ///
 /// # Defaults
-/// Only short cuts have a default, one that is right for every kernel and that a faster way may replace. Everything that a kernel must decide is
-/// required, so that one that forgets it does not compile.
+/// What has a default is right for every kernel and may be replaced by a faster way, or is what nearly all kernels do. Everything else that a kernel must
+/// decide is required, so that one that forgets it does not compile.
 ///
 /// # Exactness
 /// Every draw must leave the posterior as it is, and [`push_prior`](Self::push_prior), [`simulate`](Self::simulate) and
@@ -137,7 +137,7 @@ pub trait Kernel: Clone + Debug + Send + Sync {
     /// The cells of one column.
     type Data: Clone + Debug + Send + Sync;
     /// Hyperparameters and the parameters of all clusters of one column.
-    type Params: Clusters + Clone + Debug + Send + Sync + Serialize + DeserializeOwned;
+    type Params: PerCluster + Clone + Debug + Send + Sync + Serialize + DeserializeOwned;
     /// Sufficient statistics of one cluster; a type without values for a kernel that is never collapsed.
     type Stats: Clone + Debug + Send + Sync;
 
@@ -158,32 +158,39 @@ pub trait Kernel: Clone + Debug + Send + Sync {
 
     /// What is known of a part of the cell, `part` below [`n_parts`](Self::n_parts). Missing parts are those that
     /// [`expected`](Self::expected) and [`complete`](Self::complete) fill in.
-    fn part(&self, data: &Self::Data, row: usize, part: usize) -> Part;
+    fn part(&self, data: &Self::Data, row: usize, part: usize) -> CellPart;
 
     /// Number of levels of a part that is a level 0, 1, ... of a category (ordered or not), `None` of one that is a number.
     fn n_levels(&self, part: usize) -> Option<usize>;
 
     /// Whether point predictions of a part are geometric means: what is [`expected`](Self::expected) of it is then averaged over clusters and draws by
     /// its logarithm. For positive numbers whose predictive law has no mean.
-    fn is_geometric(&self, part: usize) -> bool;
+    fn is_geometric(&self, _part: usize) -> bool {
+        false
+    }
 
     /// A number that tells cells of a column apart: two cells with the same one have the same likelihoods, whatever the parameters.
     /// `None` when a cell is too large for that, or when likelihoods depend on other rows. Columns of few different cells are
     /// looked up in tables.
-    fn cell_key(&self, data: &Self::Data, row: usize) -> Option<u64>;
+    fn cell_key(&self, _data: &Self::Data, _row: usize) -> Option<u64> {
+        None
+    }
 
     // Parameters.
 
     /// Hyperparameters drawn from their priors, and no clusters yet.
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> Self::Params;
 
-    /// Adds one cluster, drawn from the prior given the hyperparameters.
-    fn push_prior(&self, params: &mut Self::Params, rng: &mut Xoshiro256PlusPlus);
+    /// Adds one cluster, drawn from the prior given the hyperparameters: by default as a cluster without cells is.
+    fn push_prior(&self, params: &mut Self::Params, rng: &mut Xoshiro256PlusPlus) {
+        params.push_empty();
+        self.draw(params, params.n_clusters() - 1, &self.no_stats(), rng);
+    }
 
     /// One draw of all parameters and hyperparameters given all labels (step 5 of the paper): clusters without rows from
     /// the prior, the others from the posterior or by any move that leaves it invariant.
     ///
-    /// `labels`: one per row, all below [`Clusters::n_clusters`]. `pool`: statistics to reuse from sweep to sweep.
+    /// `labels`: one per row, all below [`PerCluster::n_clusters`]. `pool`: statistics to reuse from sweep to sweep.
     fn update(
         &self,
         data: &Self::Data,
@@ -271,9 +278,6 @@ pub trait Kernel: Clone + Debug + Send + Sync {
 
     /// Takes an observed cell in.
     fn add(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize);
-
-    /// Takes a cell out that is in.
-    fn remove(&self, stats: &mut Self::Stats, data: &Self::Data, row: usize);
 
     /// Takes the cells of other statistics in.
     fn merge(&self, stats: &mut Self::Stats, other: &Self::Stats);

@@ -51,16 +51,15 @@
 //! | settings, moves | [`ItfConfig`], [`Structure`], [`ItfMove`] |
 //! | data: columns of a table, or any kernel with its cells | [`ItfData`], [`kernels`] |
 //! | columns that share a joint law, given or found | [`Grouping`], [`ItfData::with_groups`], [`ItfData::find_groups`], [`Place`] |
-//! | questions to a fit: densities, conditional predictions, imputation, diagnostics | [`ItfFit`], [`ItfRows`], [`Imputation`] |
+//! | questions to a fit: densities, conditional predictions, imputation, diagnostics | [`ItfFit`], [`ItfRows`], [`ImputedTable`] |
 //! | kept draws: weights, parameters, labels, mutual information | [`Draw`] |
-//! | which columns depend on each other: mutual information, verdicts at a level | [`Dependence`] |
+//! | which columns depend on each other: mutual information, verdicts at a level | [`ColumnDependence`] |
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
 //! | keep a fit in a file | [`Saved`] |
 //! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfChain`], [`ItfState`] |
-//! | a law of cells of your own | [`Kernel`], [`Clusters`], [`Part`] |
+//! | a law of cells of your own | [`Kernel`], [`PerCluster`], [`CellPart`] |
 //! | errors | [`ItfError`] |
 
-mod chain;
 mod clustering;
 mod collapsed;
 mod columns;
@@ -72,6 +71,7 @@ mod error;
 mod fields;
 mod find;
 mod fit;
+mod fitted;
 mod gibbs;
 mod groups;
 mod impute;
@@ -81,28 +81,30 @@ mod numeric;
 mod place;
 mod predict;
 mod prior;
-mod run;
 mod state;
 mod sticks;
 mod summary;
 
-pub use chain::ItfChain;
 pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
 pub use config::{Grouping, ItfConfig, ItfMove, LowerConcentration, Structure};
 pub use data::{ColumnInfo, ItfData};
-pub use dependence::{Dependence, DependenceConfig, InformationSummary, PairDependence, Verdict};
+pub use dependence::{
+    ColumnDependence, DependenceConfig, InformationSummary, PairDependence, Verdict,
+};
 pub use draw::{BlockDraw, ColumnDraw, Draw};
 pub use error::ItfError;
-pub use fit::{ChainSummary, ItfFit};
-pub use gibbs::ItfSampler;
-pub use impute::{DrawnCell, Imputation, ImputedCell};
-pub use kernel::{Clusters, Kernel, Part, RowLabels};
+pub use fit::{fit, fit_data, fit_data_watched, fit_watched};
+pub use fitted::{ChainSummary, ItfFit};
+pub use gibbs::{ItfChain, ItfSampler};
+pub use impute::{DrawnCell, ImputedCell, ImputedTable};
+pub use kernel::{CellPart, Kernel, PerCluster, RowLabels};
 pub use npb_data;
 pub use npb_infer;
 pub use npb_infer::Saved;
+pub use npb_infer::Watch;
+pub use npb_infer::checkpoint::Every;
 pub use npb_priors;
 pub use place::Place;
 pub use predict::ItfRows;
-pub use run::{fit, fit_data, fit_data_watched, fit_watched};
 pub use state::{Block, ColumnState, ItfState};
 pub use summary::{CellSummary, ClusterSummary, ColumnSummary, summarise_clusters};

@@ -111,6 +111,10 @@ impl Product {
     }
 }
 
+pub(crate) fn positive(x: f64) -> bool {
+    x.is_finite() && x > 0.0
+}
+
 /// [`dist::pick`](npb_priors::dist::pick); 0 when nothing has positive weight.
 pub(crate) fn pick(weights: &[f64], u: f64) -> usize {
     npb_priors::dist::pick(weights.iter().copied(), u).unwrap_or(0)
@@ -188,6 +192,27 @@ fn ln_positive(x: f64) -> f64 {
     p = p * s2 + 1.0 / 3.0;
     let atanh_rest = s * s2 * p;
     n * LN_2_HIGH + (2.0 * s + (2.0 * atanh_rest + n * LN_2_LOW))
+}
+
+/// Mean and standard deviation (divided by the number of values), within the range of f64.
+pub(crate) fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let n = values.clone().count().max(1) as f64;
+    let mean: f64 = values.clone().map(|x| x / n).sum();
+    let largest = values.clone().map(|x| (x - mean).abs()).fold(0.0, f64::max);
+    if largest == 0.0 {
+        return (mean, 0.0);
+    }
+    let squares: f64 = values.map(|x| ((x - mean) / largest).powi(2)).sum();
+    (mean, largest * (squares / n).sqrt())
+}
+
+/// The same, with a scale that is not 0 where all values are equal.
+pub(crate) fn centre_and_scale(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    match moments(values) {
+        (0.0, 0.0) => (0.0, 1.0),
+        (mean, 0.0) => (mean, mean.abs()),
+        spread => spread,
+    }
 }
 
 /// Mutual information of a table of probabilities with `n` columns; the table is normalised.

@@ -6,20 +6,20 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use npb_data::{MixedColumn, MixedTable};
+use npb_data::MixedTable;
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::parallel;
 use npb_priors::special::{ln_normalize, log_sum_exp};
 use rand::RngExt;
 
-use crate::columns::{codes, levels};
 use crate::draw::{ColumnDraw, Draw};
-use crate::groups::{changed, is_number, read_members};
-use crate::kernel::{Part, RowLabels};
+use crate::fields::read_by;
+use crate::groups::{changed, is_number};
+use crate::kernel::{CellPart, RowLabels};
 use crate::kernels::{Cells, Column};
 use crate::numeric::pick;
 use crate::place::Place;
-use crate::{ColumnInfo, ItfData, ItfError, ItfFit};
+use crate::{ItfData, ItfError, ItfFit};
 
 /// Rows to ask a fit about.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ impl ItfFit {
     /// # Errors
     /// Other columns than in training, another kind, a level that training did not know.
     pub fn rows(&self, table: &MixedTable) -> Result<ItfRows, ItfError> {
-        self.read(table, false)
+        self.read_table(table, false)
     }
 
     /// Rows that were part of training, such as those with cells to fill in. As [`rows`](Self::rows).
@@ -136,7 +136,7 @@ impl ItfFit {
     /// # Errors
     /// As [`rows`](Self::rows).
     pub fn training_rows(&self, table: &MixedTable) -> Result<ItfRows, ItfError> {
-        self.read(table, true)
+        self.read_table(table, true)
     }
 
     /// Rows of columns that were put together by hand, grouped as in the fit or not at all. Those of a kernel that looks at other rows (a network) must be the
@@ -186,35 +186,40 @@ impl ItfFit {
             let row = |row| of_column.iter().map(|&j| part(row, j)).collect();
             let rows: Vec<Vec<Option<f64>>> = (0..data.n_rows()).map(row).collect();
             let law = &self.draws()[0].columns[column].law;
-            let cells = law.cells_of_parts(&rows);
-            cells.ok_or_else(|| other(of_column[0]))
+            law.read(&rows).map_err(|_| other(of_column[0]))
         };
         self.members().iter().enumerate().map(of_column).collect()
     }
 
-    pub(crate) fn read(&self, table: &MixedTable, training: bool) -> Result<ItfRows, ItfError> {
-        let names: Vec<String> = self
-            .columns()
-            .iter()
-            .map(|info| info.name.clone())
-            .collect();
-        table.check_columns(&names)?;
-        let columns = self.members().iter().zip(&self.draws()[0].columns);
-        let cells = columns.map(|(of_column, draw)| {
-            let column = |&j: &usize| in_levels_of_training(table.column(j), &self.columns()[j]);
-            let columns: Vec<MixedColumn> =
-                of_column.iter().map(column).collect::<Result<_, _>>()?;
-            let columns: Vec<&MixedColumn> = columns.iter().collect();
-            read_members(&draw.law, &columns).map_err(|what| ItfError::Column {
-                name: self.columns()[of_column[0]].name.clone(),
-                what,
-            })
-        });
+    /// Rows of a table; `columns`: those of the table that hold the parts of each column.
+    pub(crate) fn read(
+        &self,
+        table: &MixedTable,
+        columns: &[Vec<usize>],
+        training: bool,
+    ) -> Result<ItfRows, ItfError> {
+        let laws = self.draws()[0].columns.iter().map(|column| &column.law);
         Ok(ItfRows {
-            cells: cells.collect::<Result<_, _>>()?,
+            cells: read_by(laws, self.columns(), self.places(), table, columns)?,
             n_rows: table.n_rows(),
             training,
         })
+    }
+
+    /// Rows of a table with the columns of training, in their order.
+    pub(crate) fn read_table(
+        &self,
+        table: &MixedTable,
+        training: bool,
+    ) -> Result<ItfRows, ItfError> {
+        let names = self.columns().iter().map(|info| info.name.clone());
+        table.check_columns(&names.collect::<Vec<_>>())?;
+        self.read(table, &self.one_each(), training)
+    }
+
+    /// Every column of training is one column of a table, in the same order.
+    pub(crate) fn one_each(&self) -> Vec<Vec<usize>> {
+        (0..self.columns().len()).map(|j| vec![j]).collect()
     }
 
     /// Log predictive density of the observed cells of each row, 0 for a row without any; low values are anomalies.
@@ -297,7 +302,7 @@ impl ItfFit {
             let (law, cells) = (self.law(column), &shown.cells[place.column]);
             match place.part {
                 None => law.has_gap(cells, row),
-                Some(part) => law.part(cells, row, part) == Part::Missing,
+                Some(part) => law.part(cells, row, part) == CellPart::Missing,
             }
         };
         let bad = |&&(row, column): &&(usize, usize)| {
@@ -351,7 +356,25 @@ impl ItfFit {
         self.check_hidden(shown, whole, cells)?;
         let mut order: Vec<usize> = (0..cells.len()).collect();
         order.sort_by_key(|&place| cells[place].0);
-        // Of every group what is shown of a row and the one column that is asked about, in this order; of other columns the whole rows.
+        let asked = self.held_out(shown, whole, cells, &order);
+        let rows: Vec<&[usize]> = order.chunk_by(|&a, &b| cells[a].0 == cells[b].0).collect();
+        let found: Vec<Vec<(usize, f64)>> =
+            parallel::map(rows.chunks(BLOCK), |rows| asked.in_rows(self, rows));
+        let mut densities = vec![0.0; cells.len()];
+        for (place, density) in found.into_iter().flatten() {
+            densities[place] = density;
+        }
+        Ok(densities)
+    }
+
+    /// Of every group what is shown of a row and the one column that is asked about, in this order; of other columns the whole rows.
+    fn held_out<'a>(
+        &self,
+        shown: &'a ItfRows,
+        whole: &ItfRows,
+        cells: &'a [(usize, usize)],
+        order: &[usize],
+    ) -> HeldOut<'a> {
         let mut target = vec![0; cells.len()];
         let joined = |(column, of_column): (usize, &Vec<usize>)| {
             if !self.groups_at(column) {
@@ -363,80 +386,13 @@ impl ItfFit {
             let asked: Vec<(usize, usize)> = asked.iter().map(|&at| cells[at]).collect();
             self.with_one_part(shown, whole, column, &asked)
         };
-        let joined: Vec<Cells> = self.members().iter().enumerate().map(joined).collect();
-        let row = |places: &[usize],
-                   likelihoods: &RowLikelihoods,
-                   of_joined: &RowLikelihoods|
-         -> Vec<(usize, f64)> {
-            let row = cells[places[0]].0;
-            let asked: Vec<RowInDraw> = self.ask(shown, row, |_| true, likelihoods).collect();
-            let logs: Vec<f64> = match shown.training {
-                true => vec![0.0; asked.len()],
-                false => asked.iter().map(|r| r.ln_density).collect(),
-            };
-            let ln_total = log_sum_exp(&logs);
-            let density = |&place: &usize| {
-                let asked_about = cells[place].1;
-                let (law, column) = (self.law(asked_about), self.places()[asked_about].column);
-                let seen = &shown.cells[column];
-                let seen = law.is_observed(seen, row).then_some(seen);
-                let at = match self.groups_at(column) {
-                    true => target[place],
-                    false => row,
-                };
-                let draws = self.draws().iter().zip(&asked).zip(&logs).enumerate();
-                let ln = draws.map(|(number, ((draw, asked), ln_weight))| {
-                    let own = &draw.columns[column];
-                    let whole = Cell {
-                        cells: &joined[column],
-                        row: at,
-                        likelihoods: of_joined.of(number, own, column, at),
-                    };
-                    let seen = seen.map(|cells| Cell {
-                        cells,
-                        row,
-                        likelihoods: asked.likelihoods(column),
-                    });
-                    ln_weight + ln_cell(draw, column, asked, whole, seen)
-                });
-                (place, log_sum_exp(&ln.collect::<Vec<_>>()) - ln_total)
-            };
-            places.iter().map(density).collect()
-        };
-        let rows: Vec<&[usize]> = order.chunk_by(|&a, &b| cells[a].0 == cells[b].0).collect();
-        let block = |rows: &[&[usize]]| {
-            let places: Vec<usize> = rows.concat();
-            let ends = |column: usize| {
-                let in_column = |&&place: &&usize| self.places()[cells[place].1].column == column;
-                let mut inside = places.iter().filter(in_column);
-                let first = inside.next()?;
-                Some((*first, *inside.next_back().unwrap_or(first)))
-            };
-            let (first, last) = (cells[places[0]].0, cells[places[places.len() - 1]].0);
-            // Rows far apart are asked about one by one.
-            let span = match last - first < 4 * BLOCK {
-                true => first..last + 1,
-                false => 0..0,
-            };
-            let likelihoods =
-                RowLikelihoods::new(self.draws(), &shown.cells, |_| span.clone(), |_| true);
-            let of_joined = |column: usize| match (self.groups_at(column), ends(column)) {
-                (true, Some((first, last))) => target[first]..target[last] + 1,
-                (false, _) if self.draws()[0].columns[column].law.is_costly() => span.clone(),
-                _ => 0..0,
-            };
-            let of_joined = RowLikelihoods::new(self.draws(), &joined, of_joined, |_| true);
-            let rows = rows
-                .iter()
-                .flat_map(|places| row(places, &likelihoods, &of_joined));
-            rows.collect::<Vec<_>>()
-        };
-        let found: Vec<Vec<(usize, f64)>> = parallel::map(rows.chunks(BLOCK), block);
-        let mut densities = vec![0.0; cells.len()];
-        for (place, density) in found.into_iter().flatten() {
-            densities[place] = density;
+        let joined = self.members().iter().enumerate().map(joined).collect();
+        HeldOut {
+            shown,
+            cells,
+            joined,
+            target,
         }
-        Ok(densities)
     }
 
     /// Log densities of each row in every draw, by the columns that are used.
@@ -703,6 +659,91 @@ impl ItfFit {
     }
 }
 
+/// Cells whose densities are asked for, given what is shown of their rows.
+struct HeldOut<'a> {
+    shown: &'a ItfRows,
+    /// Their rows and columns.
+    cells: &'a [(usize, usize)],
+    /// What holds them, column by column of the model.
+    joined: Vec<Cells>,
+    /// The rows of groups there that hold each.
+    target: Vec<usize>,
+}
+
+impl HeldOut<'_> {
+    /// Log densities of the cells in some rows, given by their places row by row.
+    fn in_rows(&self, fit: &ItfFit, rows: &[&[usize]]) -> Vec<(usize, f64)> {
+        let (draws, places) = (fit.draws(), rows.concat());
+        let ends = |column: usize| {
+            let in_column = |&&at: &&usize| fit.places()[self.cells[at].1].column == column;
+            let mut inside = places.iter().filter(in_column);
+            let first = inside.next()?;
+            Some((*first, *inside.next_back().unwrap_or(first)))
+        };
+        let row = |place: usize| self.cells[place].0;
+        let (first, last) = (row(places[0]), row(places[places.len() - 1]));
+        // Rows far apart are asked about one by one.
+        let span = match last - first < 4 * BLOCK {
+            true => first..last + 1,
+            false => 0..0,
+        };
+        let shown = RowLikelihoods::new(draws, &self.shown.cells, |_| span.clone(), |_| true);
+        let of_joined = |column: usize| match (fit.groups_at(column), ends(column)) {
+            (true, Some((first, last))) => self.target[first]..self.target[last] + 1,
+            (false, _) if draws[0].columns[column].law.is_costly() => span.clone(),
+            _ => 0..0,
+        };
+        let joined = RowLikelihoods::new(draws, &self.joined, of_joined, |_| true);
+        let rows = rows.iter();
+        rows.flat_map(|places| self.in_row(fit, places, &shown, &joined))
+            .collect()
+    }
+
+    /// The same of the cells in one row.
+    fn in_row(
+        &self,
+        fit: &ItfFit,
+        places: &[usize],
+        of_shown: &RowLikelihoods,
+        of_joined: &RowLikelihoods,
+    ) -> Vec<(usize, f64)> {
+        let row = self.cells[places[0]].0;
+        let asked: Vec<RowInDraw> = fit.ask(self.shown, row, |_| true, of_shown).collect();
+        let logs: Vec<f64> = match self.shown.training {
+            true => vec![0.0; asked.len()],
+            false => asked.iter().map(|r| r.ln_density).collect(),
+        };
+        let ln_total = log_sum_exp(&logs);
+        let density = |&place: &usize| {
+            let asked_about = self.cells[place].1;
+            let (law, column) = (fit.law(asked_about), fit.places()[asked_about].column);
+            let seen = &self.shown.cells[column];
+            let seen = law.is_observed(seen, row).then_some(seen);
+            let at = match fit.groups_at(column) {
+                true => self.target[place],
+                false => row,
+            };
+            let draws = fit.draws().iter().zip(&asked).zip(&logs).enumerate();
+            let ln = draws.map(|(number, ((draw, asked), ln_weight))| {
+                let own = &draw.columns[column];
+                let whole = Cell {
+                    cells: &self.joined[column],
+                    row: at,
+                    likelihoods: of_joined.of(number, own, column, at),
+                };
+                let seen = seen.map(|cells| Cell {
+                    cells,
+                    row,
+                    likelihoods: asked.likelihoods(column),
+                });
+                ln_weight + ln_cell(draw, column, asked, whole, seen)
+            });
+            (place, log_sum_exp(&ln.collect::<Vec<_>>()) - ln_total)
+        };
+        places.iter().map(density).collect()
+    }
+}
+
 impl ColumnDraw {
     /// Labels of the other rows, for a kernel that looks at them; `counts` is memory.
     fn others<'a>(
@@ -891,52 +932,4 @@ pub(crate) fn draw_weights<'a>(
 
 fn ln_mean(ln: &[f64]) -> f64 {
     log_sum_exp(ln) - (ln.len() as f64).ln()
-}
-
-/// A column with the levels of training, in their order.
-pub(crate) fn in_levels_of_training(
-    column: &MixedColumn,
-    info: &ColumnInfo,
-) -> Result<MixedColumn, ItfError> {
-    if info.kind != Some(column.kind()) {
-        return Err(ItfError::Kind {
-            name: info.name.clone(),
-            found: column.kind(),
-            expected: info
-                .kind
-                .map_or("not a table's".to_owned(), |kind| kind.to_string()),
-        });
-    }
-    let found = levels(column);
-    let Some(found_codes) = codes(column).filter(|_| found != info.levels) else {
-        return Ok(column.clone());
-    };
-    let place = |level: &String| info.levels.iter().position(|known| known == level);
-    let places: Vec<Option<usize>> = found.iter().map(place).collect();
-    let recoded = found_codes.iter().enumerate().map(|(row, code)| {
-        code.map(|code| {
-            places[code as usize]
-                .map(|k| k as u32)
-                .ok_or_else(|| ItfError::UnknownLevel {
-                    row,
-                    name: info.name.clone(),
-                    level: found[code as usize].clone(),
-                })
-        })
-        .transpose()
-    });
-    let recoded: Vec<Option<u32>> = recoded.collect::<Result<_, _>>()?;
-    Ok(match (column, &info.levels[..]) {
-        (MixedColumn::Binary { .. }, [no, yes]) => MixedColumn::Binary {
-            levels: [no.clone(), yes.clone()],
-            values: recoded
-                .into_iter()
-                .map(|code| code.map(|k| k == 1))
-                .collect(),
-        },
-        _ => MixedColumn::Categorical {
-            levels: info.levels.clone(),
-            codes: recoded,
-        },
-    })
 }

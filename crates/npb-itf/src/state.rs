@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kernels::Column;
+use crate::numeric::positive;
 
 /// A block of columns with its top-level clustering; [`Tensor`](crate::Structure::Tensor) and
 /// [`Joint`](crate::Structure::Joint) have exactly one.
@@ -96,7 +97,6 @@ impl ItfState {
         two_levels: bool,
         per_top: bool,
     ) -> Result<(), String> {
-        let positive = |x: f64| x.is_finite() && x > 0.0;
         let mut used = vec![false; self.blocks.len()];
         if self.columns.is_empty() || self.blocks.is_empty() || !positive(self.column_concentration)
         {

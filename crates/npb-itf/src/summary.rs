@@ -5,6 +5,7 @@ use npb_infer::diagnostics::quantile;
 use serde::{Deserialize, Serialize};
 
 use crate::ItfError;
+use crate::numeric::moments;
 
 /// A cluster, described by every column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,7 +162,7 @@ impl Cells {
         match self {
             _ if self.len() == 0 => CellSummary::Nothing,
             Self::Numbers(values) => {
-                let (mean, sd) = moments(values);
+                let (mean, sd) = moments(values.iter().copied());
                 CellSummary::Numbers {
                     mean,
                     sd,
@@ -186,7 +187,10 @@ impl Cells {
         let share = n / (n + 1.0);
         let divergence = match (self, whole) {
             (Self::Numbers(values), Self::Numbers(all)) => {
-                let ((mean, sd), (centre, scale)) = (moments(values), moments(all));
+                let ((mean, sd), (centre, scale)) = (
+                    moments(values.iter().copied()),
+                    moments(all.iter().copied()),
+                );
                 if scale == 0.0 {
                     return 0.0;
                 }
@@ -211,16 +215,4 @@ impl Cells {
         };
         divergence.max(0.0)
     }
-}
-
-/// Mean and standard deviation of at least one sorted number, within the range of f64.
-fn moments(values: &[f64]) -> (f64, f64) {
-    let n = values.len().max(1) as f64;
-    let mean: f64 = values.iter().map(|v| v / n).sum();
-    let largest = values.iter().map(|v| (v - mean).abs()).fold(0.0, f64::max);
-    if largest == 0.0 {
-        return (mean, 0.0);
-    }
-    let squares: f64 = values.iter().map(|v| ((v - mean) / largest).powi(2)).sum();
-    (mean, largest * (squares / n).sqrt())
 }

@@ -12,10 +12,11 @@ const PAGE: &str = "docs/validation.md";
 /// The command, whose verbs have rows as well.
 const COMMAND: &str = "npb-cli";
 /// Types that answer, beside all whose names end in `Fit`.
-const ANSWERING: [&str; 15] = [
+const ANSWERING: [&str; 16] = [
     "CellMoments",
     "CellPosterior",
     "ClassScores",
+    "ColumnDependence",
     "Dependence",
     "Draw",
     "Evaluation",

@@ -7,7 +7,7 @@ use std::path::Path;
 use npb_data::schema::{Kind, Role, Schema, SchemaData};
 use npb_data::{MixedColumn, MixedTable};
 use npb_itf::{
-    Dependence, DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfError, ItfFit, Saved,
+    ColumnDependence, DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfError, ItfFit, Saved,
     Verdict, fit_data_watched,
 };
 
@@ -177,7 +177,7 @@ pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
 }
 
 /// Pairs, the most dependent first.
-fn sheet(found: &Dependence) -> Sheet {
+fn sheet(found: &ColumnDependence) -> Sheet {
     let mut sheet = Sheet::new(&[
         "a",
         "b",
@@ -222,7 +222,7 @@ fn sheet(found: &Dependence) -> Sheet {
 const SQUARE: usize = 24;
 
 /// Mutual information of all pairs; a ring marks pairs that the test calls dependent, a dashed one those whose draws share no information.
-fn heat_map(found: &Dependence) -> String {
+fn heat_map(found: &ColumnDependence) -> String {
     let names = found.names();
     let p = names.len();
     let longest = names

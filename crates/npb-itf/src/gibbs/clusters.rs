@@ -9,7 +9,7 @@ use super::split_merge::{Plan, Sides, allocate, ln_anchors, plan, shuffle};
 use crate::collapsed::{self, CellClusters, CollapsedClusters, LabelClusters, cross_counts};
 use crate::kernels::{Cells, Column};
 use crate::prior::grow_concentrations;
-use crate::state::Block;
+use crate::state::{Block, ColumnState};
 
 /// Splits or merges of top-level clusters tried in a sweep.
 const TOP_ATTEMPTS: u64 = 2;
@@ -102,10 +102,8 @@ impl ItfSampler<'_> {
     }
 
     pub(super) fn split_merge_column(&mut self, j: usize, rng: &mut Xoshiro256PlusPlus) {
-        let data = self.data;
         let column = &self.state.columns[j];
-        let (law, cells) = (&column.law, &data.cells()[j]);
-        let top = &self.state.blocks[column.block].labels;
+        let (law, cells) = (&column.law, &self.data.cells()[j]);
         let rows: Vec<u32> = (0..self.data.n_rows() as u32)
             .filter(|&row| law.is_observed(cells, row as usize))
             .collect();
@@ -124,42 +122,21 @@ impl ItfSampler<'_> {
         let cells = completed.as_ref().unwrap_or(cells);
         let mut members = members_of(plan, &column.labels);
         shuffle(&mut members, rng);
-        let n_top = collapsed::n_labels(top);
+        let top = &self.state.blocks[column.block].labels;
         let mut sides = LowerSides {
             clusters: CellClusters::new([(law, cells)]),
             top,
-            counts: vec![[0; 2]; n_top],
+            counts: vec![[0; 2]; collapsed::n_labels(top)],
         };
         sides.clusters.reset(2);
         let (choice, ln_q) = allocate(plan, &members, &column.labels, &mut sides, rng);
         let observed = |side: bool| {
-            let placed = members
-                .iter()
-                .zip(&choice)
-                .filter(|&(_, &other)| other == side);
-            1 + placed
-                .filter(|&(&row, _)| law.is_observed(cells, row as usize))
-                .count()
+            let placed = (members.iter().zip(&choice)).filter(|&(_, &other)| other == side);
+            let observed = placed.filter(|&(&row, _)| law.is_observed(cells, row as usize));
+            1 + observed.count()
         };
         let ln_anchors = ln_anchors(observed(false), observed(true), rows.len());
-
-        // The labels' prior, by top-level cluster, and the evidence of the cells.
-        let n = counts.len().max(plan.other + 1);
-        let mut split = cross_counts(top, &column.labels, n_top, n);
-        let mut merged = split.clone();
-        for (r, [kept, other]) in sides.counts.iter().enumerate() {
-            split[r * n + plan.keep] = *kept;
-            split[r * n + plan.other] = *other;
-            merged[r * n + plan.keep] = kept + other;
-            merged[r * n + plan.other] = 0;
-        }
-        let ln_labels = |counts: &[usize]| -> f64 {
-            let groups = counts.chunks_exact(n).enumerate();
-            groups
-                .map(|(r, group)| ln_label_probability(group, column.concentration(r)))
-                .sum()
-        };
-        let mut ln_split = ln_labels(&split) - ln_labels(&merged);
+        let mut ln_split = sides.ln_labels(plan, column, counts.len());
         let mut stats = sides.clusters.into_stats().next().unwrap_or(law.pool());
         ln_split += law.collapsed_ln_evidence(cells, &stats, 0)
             + law.collapsed_ln_evidence(cells, &stats, 1);
@@ -171,18 +148,14 @@ impl ItfSampler<'_> {
             return;
         }
         let column = &mut self.state.columns[j];
-        let labels = relabelled(plan, &members, &choice);
-        labels
-            .into_iter()
-            .for_each(|(row, label)| column.labels[row as usize] = label);
+        for (row, label) in relabelled(plan, &members, &choice) {
+            column.labels[row as usize] = label;
+        }
         column.law.grow(plan.keep.max(plan.other) + 1, rng);
         let places = if plan.split { [0, 1] } else { [2, 3] };
-        column
-            .law
-            .collapsed_draw(cells, &stats, places[0], plan.keep, rng);
-        column
-            .law
-            .collapsed_draw(cells, &stats, places[1], plan.other, rng);
+        for (place, cluster) in places.into_iter().zip(both) {
+            (column.law).collapsed_draw(cells, &stats, place, cluster, rng);
+        }
     }
 }
 
@@ -235,6 +208,28 @@ struct LowerSides<'a> {
     top: &'a [u32],
     /// Rows of each side by top-level cluster.
     counts: Vec<[usize; 2]>,
+}
+
+impl LowerSides<'_> {
+    /// ln P(labels when the clusters are two) / P(labels when they are one), of a column whose labels were below `n`.
+    fn ln_labels(&self, plan: Plan, column: &ColumnState, n: usize) -> f64 {
+        let n = n.max(plan.other + 1);
+        let mut split = cross_counts(self.top, &column.labels, self.counts.len(), n);
+        let mut merged = split.clone();
+        for (r, [kept, other]) in self.counts.iter().enumerate() {
+            split[r * n + plan.keep] = *kept;
+            split[r * n + plan.other] = *other;
+            merged[r * n + plan.keep] = kept + other;
+            merged[r * n + plan.other] = 0;
+        }
+        let ln_labels = |counts: &[usize]| -> f64 {
+            let groups = counts.chunks_exact(n).enumerate();
+            groups
+                .map(|(r, group)| ln_label_probability(group, column.concentration(r)))
+                .sum()
+        };
+        ln_labels(&split) - ln_labels(&merged)
+    }
 }
 
 impl Sides for LowerSides<'_> {

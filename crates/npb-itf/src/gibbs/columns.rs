@@ -1,13 +1,8 @@
 //! Moves of columns between blocks, the top-level labels of new blocks proposed row by row (`docs/itf.md#columns`).
 //!
-//! A column's lower labels stay; its lower sticks (with one level: its parameters) are integrated out. So a column with labels
-//! c_j has probability ∏_r P(its labels in cluster r) under any block's top-level labels, and the partition of the columns has a Chinese
-//! restaurant prior. What a new block brings along, its concentration and labels, is an auxiliary variable drawn from
-//! q: the concentration from the prior, the labels one row after the other given the column. The weight of the new block has
-//! P(labels | concentration) / q in it, and for a column that is alone in its block the present labels take the place of
-//! the drawn ones: the exact Gibbs step on the extended space of state and auxiliary variable.
-//!
-//! Equations: `docs/itf.md#columns`.
+//! What a new block brings along, its concentration and labels, is an auxiliary variable drawn from q: the concentration from the prior, the labels one
+//! row after the other given the column. The weight of the new block has P(labels | concentration) / q in it, and for a column that is alone in its block
+//! the present labels take the place of the drawn ones: the exact Gibbs step on the extended space of state and auxiliary variable.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{ln_gamma, ln_normalize};
@@ -28,29 +23,20 @@ struct Proposal {
     ln_weight: f64,
 }
 
+/// Two columns whose block is to be split, or whose blocks are to be merged.
+struct Pair {
+    founders: [usize; 2],
+    /// The blocks that they are in.
+    blocks: [usize; 2],
+    /// All columns in these.
+    concerned: Vec<usize>,
+    /// Those that are with the second founder when the blocks are two.
+    going: Vec<usize>,
+}
+
 impl ItfSampler<'_> {
-    /// Columns that can be moved: with one level their parameters must be integrated out.
-    fn is_movable(&self, j: usize) -> bool {
-        self.config.structure.has_lower() || self.is_collapsed(j)
-    }
-
-    /// Evaluates something on the clusters of some columns.
-    fn with_urn<T>(
-        &self,
-        columns: &[usize],
-        ask: impl FnOnce(&mut dyn CollapsedClusters) -> T,
-    ) -> T {
-        if self.config.structure.has_lower() {
-            self.with_label_urn(columns, |clusters| ask(clusters))
-        } else {
-            ask(&mut CellClusters::new(
-                columns.iter().map(|&j| self.law_and_cells(j)),
-            ))
-        }
-    }
-
-    /// The same on that of their lower labels.
-    fn with_label_urn<T>(
+    /// Evaluates something on the clusters of some columns' lower labels.
+    fn with_clusters<T>(
         &self,
         columns: &[usize],
         ask: impl FnOnce(&mut LabelClusters<'_>) -> T,
@@ -69,7 +55,7 @@ impl ItfSampler<'_> {
 
     /// ln p(columns | top-level labels).
     fn ln_columns(&self, columns: &[usize], labels: &[u32]) -> f64 {
-        self.with_urn(columns, |clusters| clusters.ln_given(labels))
+        self.with_clusters(columns, |clusters| clusters.ln_given(labels))
     }
 
     /// Proposes top-level labels for a block of columns, or takes the given ones.
@@ -82,7 +68,7 @@ impl ItfSampler<'_> {
     ) -> Proposal {
         let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
         shuffle(&mut order, rng);
-        let (labels, ln_weight) = self.with_urn(columns, |clusters| {
+        let (labels, ln_weight) = self.with_clusters(columns, |clusters| {
             collapsed::sequential(clusters, alpha, &order, given, rng)
         });
         Proposal { labels, ln_weight }
@@ -98,14 +84,11 @@ impl ItfSampler<'_> {
         given: Option<&[u32]>,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<Proposal> {
-        if !self.config.structure.has_lower() {
-            return Some(self.propose_top(columns, alpha, given, rng));
-        }
         let mut order: Vec<u32> = (0..self.data.n_rows() as u32).collect();
         shuffle(&mut order, rng);
         let labels = |&j: &usize| &self.state.columns[j].labels[..];
         let launch = restricted_gibbs::agreement(&founders.iter().map(labels).collect::<Vec<_>>());
-        let (labels, ln_weight) = self.with_label_urn(columns, |clusters| {
+        let (labels, ln_weight) = self.with_clusters(columns, |clusters| {
             restricted_gibbs::propose(clusters, alpha, launch, &order, given, rng)
         })?;
         Some(Proposal { labels, ln_weight })
@@ -117,9 +100,7 @@ impl ItfSampler<'_> {
         for attempt in 0..n_columns.div_ceil(COLUMN_SHARE) {
             let rng = &mut self.stream(position, attempt as u64);
             let j = rng.random_range(0..n_columns);
-            if self.is_movable(j) {
-                self.move_column(j, rng);
-            }
+            self.move_column(j, rng);
         }
     }
 
@@ -160,16 +141,8 @@ impl ItfSampler<'_> {
             }
         };
         if block != present {
-            self.put(j, block, rng);
+            self.state.columns[j].block = block;
             self.state.drop_empty_blocks();
-        }
-    }
-
-    /// Moves a column; with one level its clusters are now others, and so are their parameters.
-    fn put(&mut self, j: usize, block: usize, rng: &mut Xoshiro256PlusPlus) {
-        self.state.columns[j].block = block;
-        if !self.config.structure.has_lower() {
-            self.draw_parameters_of(j, rng);
         }
     }
 
@@ -203,7 +176,7 @@ impl ItfSampler<'_> {
     /// Tries to split a block in two or to merge two blocks.
     ///
     /// Two columns are drawn. If they share a block, the second founds a new one: every other column of the block goes with it
-    /// with a probability that depends on the lower labels of the two columns alone (one half with one level), and the new
+    /// with a probability that depends on the lower labels of the two columns alone, and the new
     /// block's labels are proposed from all columns that go. If they do not, the second's block is to be dissolved into the
     /// first's, with the same probabilities for the way back.
     ///
@@ -226,47 +199,23 @@ impl ItfSampler<'_> {
         let concerned: Vec<usize> = (0..n_columns)
             .filter(|&j| [keep, other].contains(&self.state.columns[j].block))
             .collect();
-        if !concerned.iter().all(|&j| self.is_movable(j)) {
-            return;
-        }
         let going_now = (!split).then_some(other);
         let (going, ln_q) = self.going(&concerned, [first, second], going_now, rng);
-        let staying: Vec<usize> = concerned
-            .iter()
-            .copied()
-            .filter(|j| !going.contains(j))
-            .collect();
         let alpha = if split {
             draw_gamma(self.config.top_concentration, rng)
         } else {
             self.state.blocks[other].concentration
         };
-        let given = (!split).then(|| &self.state.blocks[other].labels[..]);
-        let kept = &self.state.blocks[keep];
-        let anew = rng.random_range(0..8) == 0;
-        let proposals = if anew {
-            let kept_if_merged = (!split).then_some(&kept.labels[..]);
-            let kept_if_split = split.then_some(&kept.labels[..]);
-            let alpha_kept = kept.concentration;
-            let new = self.propose_anew(&going, &[second], alpha, given, rng);
-            let rest = self.propose_anew(&staying, &[first], alpha_kept, kept_if_merged, rng);
-            let founders = [first, second];
-            let whole = self.propose_anew(&concerned, &founders, alpha_kept, kept_if_split, rng);
-            new.zip(rest).zip(whole)
-        } else {
-            // What stays is the same on both sides but for the columns that go.
-            let new = self.propose_top(&going, alpha, given, rng);
-            let ln_going = self.ln_columns(&going, &kept.labels);
-            let same = |ln_weight| Proposal {
-                labels: kept.labels.clone(),
-                ln_weight,
-            };
-            Some(((new, same(0.0)), same(ln_going)))
+        let (n_going, n_all) = (going.len() as f64, concerned.len() as f64);
+        let pair = Pair {
+            founders: [first, second],
+            blocks: [keep, other],
+            concerned,
+            going,
         };
-        let Some(((new, rest), whole)) = proposals else {
+        let Some([new, rest, whole]) = self.propose_blocks(&pair, alpha, rng) else {
             return;
         };
-        let (n_going, n_all) = (going.len() as f64, concerned.len() as f64);
         let ln_partition =
             self.state.column_concentration.ln() + ln_gamma(n_going) + ln_gamma(n_all - n_going)
                 - ln_gamma(n_all);
@@ -286,23 +235,50 @@ impl ItfSampler<'_> {
             self.state.blocks[keep].labels = whole.labels;
             keep
         };
-        if anew {
-            for j in staying {
-                self.put(j, keep, rng);
-            }
-        }
-        for j in going {
-            self.put(j, target, rng);
+        for j in pair.going {
+            self.state.columns[j].block = target;
         }
         self.state.drop_empty_blocks();
+    }
+
+    /// Labels of the block that goes, of the one that stays, and of both together; `None` when the move must be given up.
+    fn propose_blocks(
+        &self,
+        pair: &Pair,
+        alpha: f64,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<[Proposal; 3]> {
+        let Pair {
+            founders,
+            blocks: [keep, other],
+            concerned,
+            going,
+        } = pair;
+        let (split, kept) = (keep == other, &self.state.blocks[*keep]);
+        let given = (!split).then(|| &self.state.blocks[*other].labels[..]);
+        if rng.random_range(0..8) > 0 {
+            // What stays is the same on both sides but for the columns that go.
+            let new = self.propose_top(going, alpha, given, rng);
+            let same = |ln_weight| Proposal {
+                labels: kept.labels.clone(),
+                ln_weight,
+            };
+            return Some([new, same(0.0), same(self.ln_columns(going, &kept.labels))]);
+        }
+        let staying = concerned.iter().copied().filter(|j| !going.contains(j));
+        let staying: Vec<usize> = staying.collect();
+        let kept_if_merged = (!split).then_some(&kept.labels[..]);
+        let kept_if_split = split.then_some(&kept.labels[..]);
+        let alpha_kept = kept.concentration;
+        let new = self.propose_anew(going, &founders[1..], alpha, given, rng);
+        let rest = self.propose_anew(&staying, &founders[..1], alpha_kept, kept_if_merged, rng);
+        let whole = self.propose_anew(concerned, founders, alpha_kept, kept_if_split, rng);
+        Some([new?, rest?, whole?])
     }
 
     /// How readily a column follows another into a new block: whether its lower labels are better explained with those of the
     /// other as top-level labels than with a single cluster, within bounds that leave the way back open.
     fn ln_odds_of_going(&self, j: usize, founder: usize) -> f64 {
-        if !self.config.structure.has_lower() {
-            return 0.0;
-        }
         let top = &self.state.columns[founder].labels;
         let none = vec![0; top.len()];
         let ln_bayes_factor = self.ln_columns(&[j], top) - self.ln_columns(&[j], &none);

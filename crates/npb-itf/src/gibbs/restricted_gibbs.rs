@@ -4,8 +4,6 @@
 //! columns. Here rows start in the clusters of a launch clustering, which both directions of a move can compute, some scans
 //! improve it, and the probability of one last scan is the proposal's (Jain and Neal 2004). The scans see partitions; names
 //! of labels are drawn at the end from their law given the partition, and so drop out of acceptance ratios.
-//!
-//! Equations: `docs/itf.md#columns`.
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dp::ln_partition_probability;

@@ -1,15 +1,8 @@
 //! Labels of rows at both levels, given sticks and parameters: rows in parallel, without truncation (`docs/itf.md#rows`).
 //!
-//! Every row has slice variables u_0 ~ U(0, ξ⁰ at c_0) and u_j ~ U(0, ξʲ at c_j), with ξ a decreasing sequence that does not depend on
-//! labels: 1 below K and η 2^−(k−K) from K on, K the number of sticks after which less than a small mass is left. Given the
-//! slices only labels with ξ > u are possible, and weights are divided by ξ there. So nearly all rows see exactly
-//! K labels, a few see one or two more, and the law of the labels is that of the infinite model, whatever η and K are
-//! (K depends on nothing but the sticks, which are held fixed). The paper's slices u < ψ are the same device with ξ = ψ; these leave the
-//! candidate labels of a row free of its top label, so that both levels can be drawn at once:
-//!
-//! P(c_0 = r) ∝ λ_r ∏_j Σ_k ψ_rk p(y_j | θ_k), then P(c_j = k | r) ∝ ψ_rk p(y_j | θ_k).
-//!
-//! Equations: `docs/itf.md#rows`.
+//! Given slice variables only labels with ξ > u are possible, and weights are divided by ξ there. ξ does not depend on labels, and is 1 below K, the
+//! number of sticks after which less than a small mass is left: nearly all rows see exactly K labels, a few see one or two more, and the law of
+//! the labels is that of the infinite model, whatever η and K are (K depends on nothing but the sticks, which are held fixed).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,6 +10,7 @@ use std::ops::Range;
 use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
+use npb_priors::special::{ln_normalize, log_sum_exp};
 use rand::RngExt;
 
 use crate::collapsed;
@@ -203,109 +197,134 @@ struct Block<'a> {
     top_labels: &'a [u32],
 }
 
-/// Draws new labels of one block and returns the log likelihood of its rows given sticks and parameters, labels summed out.
-///
-/// `columns`: those of the block, their cells and what is alike among these beside them. `top_labels`: of the block. `grow_top(n)` makes the
-/// concentrations of top-level clusters up to n.
-#[allow(clippy::too_many_arguments)] // the parts of one block, borrowed one by one
-pub(super) fn draw_labels(
-    draw: Draw,
-    two_levels: bool,
-    alpha: f64,
-    top_labels: &mut [u32],
-    columns: &mut [&mut ColumnState],
-    cells: &[&Cells],
-    kinds: &[Option<&DistinctCells>],
-    grow_concentrations: &mut dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256PlusPlus),
-    key: Key,
-    scratch: &mut Scratch,
-) -> f64 {
-    let n_rows = top_labels.len();
-    let n_columns = columns.len();
-    let rng = &mut key.stream(0, 0);
-    let Scratch {
-        top,
-        lower,
-        tables,
-        overflows,
-        labels: new,
-        ln_likelihoods,
-        counts,
-    } = scratch;
-    overflows.clear();
+/// Makes concentrations of a column's top-level clusters up to so many.
+pub(super) type Grow<'a> = dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256PlusPlus) + 'a;
 
-    tally(top_labels, counts);
-    top.draw(counts, alpha, rng);
-    // From the sticks alone, not from the labels: see above.
-    let mut n_top = 0;
-    while n_top == 0 || (top.rest(n_top) > TAIL && n_top < MAX_STICKS) {
-        n_top += LANES;
-        top.extend_to(n_top, alpha, rng);
+/// The labels of one block that are to be drawn.
+pub(super) struct BlockLabels<'a, 'c> {
+    pub(super) draw: Draw,
+    pub(super) two_levels: bool,
+    pub(super) alpha: f64,
+    pub(super) top_labels: &'a mut [u32],
+    /// Those of the block.
+    pub(super) columns: &'a mut [&'c mut ColumnState],
+    pub(super) cells: &'a [&'a Cells],
+    /// What is alike among the cells of each column.
+    pub(super) kinds: &'a [Option<&'a DistinctCells>],
+    pub(super) key: Key,
+}
+
+impl BlockLabels<'_, '_> {
+    /// Draws new labels and returns the log likelihood of the rows given sticks and parameters, labels summed out.
+    pub(super) fn update(mut self, grow: &mut Grow<'_>, scratch: &mut Scratch) -> f64 {
+        let n_top = self.draw_sticks(grow, scratch);
+        self.fill_tables(n_top, scratch);
+        let ln_likelihood = self.draw_rows(n_top, scratch);
+        let width = self.width();
+        for (row, new) in scratch.labels.chunks_exact(width).enumerate() {
+            self.top_labels[row] = new[0];
+        }
+        for (j, column) in self.columns.iter_mut().enumerate().take(width - 1) {
+            let new = scratch.labels.chunks_exact(width);
+            let labels = column.labels.iter_mut().zip(new);
+            labels.for_each(|(label, new)| *label = new[1 + j]);
+        }
+        ln_likelihood
     }
-    let extra = match draw {
-        Draw::Both => overflow(top_labels, n_top, 0, overflows, rng),
-        Draw::Lower => 0,
-    };
-    let n_top_all = rounded(n_top + extra).max(rounded(collapsed::n_labels(top_labels)));
-    top.extend_to(n_top_all, alpha, rng);
 
-    lower.resize_with(if two_levels { n_columns } else { 0 }, Lower::default);
-    if two_levels {
-        for (j, column) in columns.iter_mut().enumerate() {
-            grow_concentrations(column, n_top_all, rng);
-            let lower = &mut lower[j];
-            lower.draw(column, top_labels, top, n_top, n_top_all, counts, rng);
+    /// Labels of a row.
+    fn width(&self) -> usize {
+        1 + if self.two_levels {
+            self.columns.len()
+        } else {
+            0
+        }
+    }
+
+    /// Draws all sticks that rows may look at, their slice variables, and parameters for new labels; returns K of the top level.
+    fn draw_sticks(&mut self, grow: &mut Grow<'_>, scratch: &mut Scratch) -> usize {
+        let Scratch {
+            top,
+            lower,
+            overflows,
+            counts,
+            ..
+        } = scratch;
+        let (rng, alpha) = (&mut self.key.stream(0, 0), self.alpha);
+        overflows.clear();
+        tally(self.top_labels, counts);
+        top.draw(counts, alpha, rng);
+        // From the sticks alone, not from the labels: see above.
+        let mut n_top = 0;
+        while n_top == 0 || (top.rest(n_top) > TAIL && n_top < MAX_STICKS) {
+            n_top += LANES;
+            top.extend_to(n_top, alpha, rng);
+        }
+        let extra = match self.draw {
+            Draw::Both => overflow(self.top_labels, n_top, 0, overflows, rng),
+            Draw::Lower => 0,
+        };
+        let n_top_all = rounded(n_top + extra).max(rounded(collapsed::n_labels(self.top_labels)));
+        top.extend_to(n_top_all, alpha, rng);
+        lower.resize_with(self.width() - 1, Lower::default);
+        for (j, lower) in lower.iter_mut().enumerate() {
+            let column = &mut *self.columns[j];
+            grow(column, n_top_all, rng);
+            lower.draw(column, self.top_labels, top, n_top, n_top_all, counts, rng);
             let extra = overflow(&column.labels, lower.n, 1 + j as u32, overflows, rng);
             lower.n_all = rounded(lower.n + extra);
             lower.lay_out(column, rng);
         }
-    }
-    for (j, column) in columns.iter_mut().enumerate() {
-        let needed = lower.get(j).map_or(n_top_all, |lower| lower.n_all);
-        column.law.grow(needed, &mut key.stream(1, j as u64));
-    }
-    overflows.sort_unstable_by_key(|overflow| (overflow.row, overflow.level));
-    tables.resize_with(n_columns.max(tables.len()), Table::default);
-    for (j, column) in columns.iter().enumerate() {
-        if let Some(kinds) = kinds[j] {
-            let lower = lower.get(j);
-            let n = lower.map_or(n_top, |lower| lower.n);
-            tables[j].fill(kinds, (&column.law, cells[j]), n, n_top, lower);
+        for (j, column) in self.columns.iter_mut().enumerate() {
+            let needed = lower.get(j).map_or(n_top_all, |lower| lower.n_all);
+            column.law.grow(needed, &mut self.key.stream(1, j as u64));
         }
+        overflows.sort_unstable_by_key(|overflow| (overflow.row, overflow.level));
+        n_top
     }
 
-    let width = 1 + if two_levels { n_columns } else { 0 };
-    new.resize(n_rows * width, 0);
-    let coupled = columns.iter().any(|column| column.law.is_coupled());
-    let block = Block {
-        draw,
-        top: &top.weights,
-        n_top,
-        lower,
-        columns,
-        cells,
-        kinds,
-        tables,
-        top_labels,
-    };
-    let ln_likelihood = if coupled {
-        block.one_by_one(overflows, width, new, &mut key.stream(2, 0))
-    } else {
-        ln_likelihoods.resize(n_rows.div_ceil(CHUNK), 0.0);
-        block.in_chunks(overflows, width, new, ln_likelihoods, key)
-    };
-
-    for (row, new) in new.chunks_exact(width).enumerate() {
-        top_labels[row] = new[0];
-    }
-    if two_levels {
-        for (j, column) in columns.iter_mut().enumerate() {
-            for (label, new) in column.labels.iter_mut().zip(new.chunks_exact(width)) {
-                *label = new[1 + j];
+    fn fill_tables(&self, n_top: usize, scratch: &mut Scratch) {
+        let tables = &mut scratch.tables;
+        tables.resize_with(self.columns.len().max(tables.len()), Table::default);
+        for (j, column) in self.columns.iter().enumerate() {
+            if let Some(kinds) = self.kinds[j] {
+                let lower = scratch.lower.get(j);
+                let n = lower.map_or(n_top, |lower| lower.n);
+                tables[j].fill(kinds, (&column.law, self.cells[j]), n, n_top, lower);
             }
         }
     }
-    ln_likelihood
+
+    /// Writes new labels of all rows; returns their log likelihood.
+    fn draw_rows(&self, n_top: usize, scratch: &mut Scratch) -> f64 {
+        let Scratch {
+            top,
+            lower,
+            tables,
+            overflows,
+            labels: new,
+            ln_likelihoods,
+            ..
+        } = scratch;
+        let (n_rows, width) = (self.top_labels.len(), self.width());
+        new.resize(n_rows * width, 0);
+        let block = Block {
+            draw: self.draw,
+            top: &top.weights,
+            n_top,
+            lower,
+            columns: self.columns,
+            cells: self.cells,
+            kinds: self.kinds,
+            tables,
+            top_labels: self.top_labels,
+        };
+        if self.columns.iter().any(|column| column.law.is_coupled()) {
+            return block.one_by_one(overflows, width, new, &mut self.key.stream(2, 0));
+        }
+        ln_likelihoods.resize(n_rows.div_ceil(CHUNK), 0.0);
+        block.in_chunks(overflows, width, new, ln_likelihoods, self.key)
+    }
 }
 
 /// The smallest multiple of [`LANES`] that is at least `n` and 1.
@@ -516,6 +535,7 @@ impl Block<'_> {
         buffers: &mut Buffers,
         out: &mut [u32],
     ) -> f64 {
+        let ln_factor = self.fill(rows.clone(), running, &mut buffers.likelihoods);
         let Buffers {
             likelihoods,
             one,
@@ -523,26 +543,10 @@ impl Block<'_> {
             sums,
             ln_rows,
         } = buffers;
-        let n = rows.len();
-        let without_kinds = || (0..self.columns.len()).filter(|&j| self.kinds[j].is_none());
-        let total: usize = without_kinds().map(|j| self.n_labels(j) * n).sum();
-        likelihoods.resize(total, 0.0);
-        let mut ln_factor = 0.0;
-        let mut rest = &mut likelihoods[..];
-        for j in without_kinds() {
-            let column = &self.columns[j];
-            let k = self.n_labels(j);
-            let (these, after) = rest.split_at_mut(n * k);
-            let others = others(running, j);
-            ln_factor += column
-                .law
-                .likelihoods(self.cells[j], rows.clone(), k, others, these);
-            rest = after;
-        }
         weights.resize(self.n_top, 0.0);
         sums.resize(self.lower.len() * self.n_top, 0.0);
         ln_rows.clear();
-        ln_rows.resize(n, 0.0);
+        ln_rows.resize(rows.len(), 0.0);
         pulp::Arch::new().dispatch(DrawChunk {
             block: self,
             rows: rows.clone(),
@@ -572,6 +576,29 @@ impl Block<'_> {
         ln_factor + ln_rows.iter().sum::<f64>()
     }
 
+    /// Likelihoods of rows in columns without kinds, column by column; returns the sum of the logarithms of their factors.
+    fn fill(
+        &self,
+        rows: Range<usize>,
+        running: Option<&[Option<Running>]>,
+        likelihoods: &mut Vec<f64>,
+    ) -> f64 {
+        let n = rows.len();
+        let without_kinds = || (0..self.columns.len()).filter(|&j| self.kinds[j].is_none());
+        let total: usize = without_kinds().map(|j| self.n_labels(j) * n).sum();
+        likelihoods.resize(total, 0.0);
+        let mut ln_factor = 0.0;
+        let mut rest = &mut likelihoods[..];
+        for j in without_kinds() {
+            let (law, k) = (&self.columns[j].law, self.n_labels(j));
+            let (these, after) = rest.split_at_mut(n * k);
+            let others = others(running, j);
+            ln_factor += law.likelihoods(self.cells[j], rows.clone(), k, others, these);
+            rest = after;
+        }
+        ln_factor
+    }
+
     /// A row that sees labels beyond K somewhere; the plain way. Returns its log likelihood, less the logarithms of what its likelihoods below K were
     /// divided by in columns without kinds.
     fn draw_flagged(
@@ -583,77 +610,82 @@ impl Block<'_> {
         likelihoods: &mut Vec<f64>,
         out: &mut [u32],
     ) -> f64 {
-        let extra = |level: u32| {
-            let overflow = overflows.iter().find(|overflow| overflow.level == level);
-            overflow.map_or(0, |overflow| overflow.extra as usize)
-        };
-        let n_top_seen = self.n_top + extra(0);
-        let mut ln_top: Vec<f64> = (0..n_top_seen)
+        let mut ln_top: Vec<f64> = (0..self.n_top + extra(overflows, 0))
             .map(|r| self.top[r].ln() - ln_edge(r, self.n_top))
             .collect();
         likelihoods.clear();
         // Of all labels with sticks, whatever the row sees: its own may lie beyond K, with likelihoods below K next to nothing.
         let mut ln_row: Vec<f64> = self.top.iter().map(|weight| weight.ln()).collect();
-        let mut ln_factor = 0.0;
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for (j, column) in self.columns.iter().enumerate() {
-            let n_all = self.n_labels_all(j);
+        let (mut ln_factor, mut columns) = (0.0, Vec::with_capacity(self.columns.len()));
+        for j in 0..self.columns.len() {
             let start = likelihoods.len();
-            likelihoods.resize(start + n_all, 0.0);
+            self.add_all(
+                row,
+                j,
+                others(running, j),
+                likelihoods,
+                (&mut ln_row, &mut ln_factor),
+            );
             let these = &mut likelihoods[start..];
-            let others = others(running, j);
-            let (law, cells, rows) = (&column.law, self.cells[j], row..row + 1);
-            if self.kinds[j].is_none() {
-                let below = &mut these[..self.n_labels(j)];
-                ln_factor -= law.likelihoods(cells, rows.clone(), below.len(), others, below);
+            let Some(lower) = self.lower.get(j) else {
+                let pairs = ln_top.iter_mut().zip(these.iter());
+                pairs.for_each(|(ln_top, likelihood)| *ln_top += likelihood.ln());
+                continue;
+            };
+            let seen = lower.n + extra(overflows, 1 + j as u32);
+            for (k, likelihood) in these[..seen].iter_mut().enumerate() {
+                *likelihood *= inverse_edge(k, seen, lower.n);
             }
-            ln_factor += law.likelihoods(cells, rows, n_all, others, these);
-            let lower = self.lower.get(j);
-            for (r, ln_row) in ln_row.iter_mut().enumerate() {
-                *ln_row += lower
-                    .map_or_else(|| these[r], |lower| lower.sum(r, these))
-                    .ln();
-            }
-            match lower {
-                None => {
-                    for (ln_top, likelihood) in ln_top.iter_mut().zip(these.iter()) {
-                        *ln_top += likelihood.ln();
-                    }
-                }
-                Some(lower) => {
-                    let seen = lower.n + extra(1 + j as u32);
-                    for (k, likelihood) in these[..seen].iter_mut().enumerate() {
-                        *likelihood *= inverse_edge(k, seen, lower.n);
-                    }
-                    for (r, ln_top) in ln_top.iter_mut().enumerate() {
-                        *ln_top += lower.sum(r, &these[..seen]).ln();
-                    }
-                    columns.push((lower, start..start + seen));
-                }
-            }
+            let tops = ln_top.iter_mut().enumerate();
+            tops.for_each(|(r, ln_top)| *ln_top += lower.sum(r, &these[..seen]).ln());
+            columns.push((lower, start..start + seen));
         }
-        let ln_row = ln_factor + npb_priors::special::log_sum_exp(&ln_row);
+        let ln_row = ln_factor + log_sum_exp(&ln_row);
         let top = match self.draw {
-            Draw::Lower => self.top_labels[row] as usize,
+            Draw::Lower => Some(self.top_labels[row] as usize),
             Draw::Both => {
-                npb_priors::special::ln_normalize(&mut ln_top);
-                match pick(ln_top.iter().copied(), rng.random()) {
-                    Some(top) => top,
-                    None => {
-                        self.keep(row, out);
-                        return ln_row;
-                    }
-                }
+                ln_normalize(&mut ln_top);
+                pick(ln_top.iter().copied(), rng.random())
             }
+        };
+        let Some(top) = top else {
+            self.keep(row, out);
+            return ln_row;
         };
         out[0] = top as u32;
         for (j, (lower, range)) in columns.into_iter().enumerate() {
             let these = &likelihoods[range];
             let u = rng.random::<f64>() * lower.sum(top, these);
-            let weights = lower.weights(top, these);
-            out[1 + j] = pick(weights, u).map_or(self.columns[j].labels[row], |k| k as u32);
+            let label = pick(lower.weights(top, these), u).map(|k| k as u32);
+            out[1 + j] = label.unwrap_or(self.columns[j].labels[row]);
         }
         ln_row
+    }
+
+    /// Adds the likelihoods of a cell in all labels, those of the row's clusters to `ln_row`, and to `ln_factor` the logarithm of what they were divided
+    /// by, less that of likelihoods below K alone in a column without kinds.
+    fn add_all(
+        &self,
+        row: usize,
+        j: usize,
+        others: RowLabels<'_>,
+        likelihoods: &mut Vec<f64>,
+        (ln_row, ln_factor): (&mut [f64], &mut f64),
+    ) {
+        let (law, cells, rows) = (&self.columns[j].law, self.cells[j], row..row + 1);
+        let (start, n_all) = (likelihoods.len(), self.n_labels_all(j));
+        likelihoods.resize(start + n_all, 0.0);
+        let these = &mut likelihoods[start..];
+        if self.kinds[j].is_none() {
+            let below = &mut these[..self.n_labels(j)];
+            *ln_factor -= law.likelihoods(cells, rows.clone(), below.len(), others, below);
+        }
+        *ln_factor += law.likelihoods(cells, rows, n_all, others, these);
+        let lower = self.lower.get(j);
+        for (r, ln_row) in ln_row.iter_mut().enumerate() {
+            let sum = lower.map_or_else(|| these[r], |lower| lower.sum(r, these));
+            *ln_row += sum.ln();
+        }
     }
 
     /// A row that keeps its labels, because no label has positive weight in numbers.
@@ -670,6 +702,12 @@ fn others(running: Option<&[Option<Running>]>, j: usize) -> RowLabels<'_> {
         Some(Running { labels, counts }) => RowLabels { labels, counts },
         None => RowLabels::NONE,
     }
+}
+
+/// How many labels from K on a row sees at a level.
+fn extra(overflows: &[SliceOverflow], level: u32) -> usize {
+    let overflow = overflows.iter().find(|overflow| overflow.level == level);
+    overflow.map_or(0, |overflow| overflow.extra as usize)
 }
 
 /// ln ξ.
@@ -761,62 +799,20 @@ impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        let Self {
-            block,
-            rows,
-            likelihoods,
-            weights,
-            sums,
-            ln_rows,
-            rng,
-            out,
-        } = self;
-        let n = rows.len();
-        let n_top = block.n_top;
-        let lines = out.chunks_exact_mut(block.width()).zip(ln_rows);
-        for (i, (out, ln_row)) in lines.enumerate() {
-            let row = rows.start + i;
-            let mut ln_likelihood = 0.0;
-            let mut start = 0;
-            weights.copy_from_slice(&block.top[..n_top]);
-            for j in 0..block.columns.len() {
-                let factors = if let Some(kinds) = block.kinds[j] {
-                    let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
-                    ln_likelihood += table.ln_factors[code];
-                    &table.sums[code * n_top..][..n_top]
-                } else {
-                    let k = block.n_labels(j);
-                    let these = &likelihoods[start + i * k..][..k];
-                    start += n * k;
-                    match block.lower.get(j) {
-                        None => these,
-                        Some(lower) => {
-                            let sums = &mut sums[j * n_top..][..n_top];
-                            lower.all_sums(n_top, these, sums);
-                            sums
-                        }
-                    }
-                };
-                let mut largest = 0.0;
-                for (weight, factor) in weights.iter_mut().zip(factors) {
-                    *weight *= factor;
-                    largest = if *weight > largest { *weight } else { largest };
-                }
-                if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
-                    weights.iter_mut().for_each(|w| *w /= largest);
-                    ln_likelihood += largest.ln();
-                }
-            }
-            let total: f64 = weights.iter().sum();
+    fn call(mut self) {
+        for i in 0..self.rows.len() {
+            let mut ln_likelihood = self.weigh(i);
+            let total: f64 = self.weights.iter().sum();
             if total > 0.0 {
                 ln_likelihood += total.ln();
             }
-            *ln_row = ln_likelihood;
+            self.ln_rows[i] = ln_likelihood;
+            let (block, row) = (self.block, self.rows.start + i);
+            let out = &mut self.out[i * block.width()..][..block.width()];
             out[0] = block.top_labels[row];
             if block.draw == Draw::Both {
-                let u = rng.random::<f64>() * total;
-                match pick(weights.iter().copied(), u) {
+                let u = self.rng.random::<f64>() * total;
+                match pick(self.weights.iter().copied(), u) {
                     Some(top) => out[0] = top as u32,
                     None => {
                         block.keep(row, out);
@@ -824,27 +820,75 @@ impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
                     }
                 }
             }
-            let top = out[0] as usize;
-            let mut start = 0;
-            for (j, lower) in block.lower.iter().enumerate() {
-                let (these, known) = if let Some(kinds) = block.kinds[j] {
-                    let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
-                    let these = &table.likelihoods[code * lower.n..][..lower.n];
-                    (these, &table.sums[code * n_top..][..n_top])
-                } else {
-                    let these = &likelihoods[start + i * lower.n..][..lower.n];
-                    start += n * lower.n;
-                    (these, &sums[j * n_top..][..n_top])
-                };
-                // Sums below K are known, added up in the same order as in `pick`, so that u is below the whole.
-                let total = match known.get(top) {
-                    Some(&total) => total,
-                    None => lower.sum(top, these),
-                };
-                let u = rng.random::<f64>() * total;
-                let label = lower.pick(top, these, u);
-                out[1 + j] = label.unwrap_or(block.columns[j].labels[row]);
+            self.draw_lower(i);
+        }
+    }
+}
+
+impl DrawChunk<'_, '_> {
+    /// Writes the weights of the top labels of a row, up to a factor whose logarithm it returns.
+    #[inline(always)]
+    fn weigh(&mut self, i: usize) -> f64 {
+        let (block, row, n_top) = (self.block, self.rows.start + i, self.block.n_top);
+        let mut ln_factor = 0.0;
+        let mut start = 0;
+        self.weights.copy_from_slice(&block.top[..n_top]);
+        for j in 0..block.columns.len() {
+            let factors = if let Some(kinds) = block.kinds[j] {
+                let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
+                ln_factor += table.ln_factors[code];
+                &table.sums[code * n_top..][..n_top]
+            } else {
+                let k = block.n_labels(j);
+                let these = &self.likelihoods[start + i * k..][..k];
+                start += self.rows.len() * k;
+                match block.lower.get(j) {
+                    None => these,
+                    Some(lower) => {
+                        let sums = &mut self.sums[j * n_top..][..n_top];
+                        lower.all_sums(n_top, these, sums);
+                        sums
+                    }
+                }
+            };
+            let mut largest = 0.0;
+            for (weight, factor) in self.weights.iter_mut().zip(factors) {
+                *weight *= factor;
+                largest = if *weight > largest { *weight } else { largest };
             }
+            if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
+                self.weights.iter_mut().for_each(|w| *w /= largest);
+                ln_factor += largest.ln();
+            }
+        }
+        ln_factor
+    }
+
+    /// Draws the lower labels of a row given its top label.
+    #[inline(always)]
+    fn draw_lower(&mut self, i: usize) {
+        let (block, row, n_top) = (self.block, self.rows.start + i, self.block.n_top);
+        let out = &mut self.out[i * block.width()..][..block.width()];
+        let top = out[0] as usize;
+        let mut start = 0;
+        for (j, lower) in block.lower.iter().enumerate() {
+            let (these, known) = if let Some(kinds) = block.kinds[j] {
+                let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
+                let these = &table.likelihoods[code * lower.n..][..lower.n];
+                (these, &table.sums[code * n_top..][..n_top])
+            } else {
+                let these = &self.likelihoods[start + i * lower.n..][..lower.n];
+                start += self.rows.len() * lower.n;
+                (these, &self.sums[j * n_top..][..n_top])
+            };
+            // Sums below K are known, added up in the same order as in `pick`, so that u is below the whole.
+            let total = match known.get(top) {
+                Some(&total) => total,
+                None => lower.sum(top, these),
+            };
+            let u = self.rng.random::<f64>() * total;
+            let label = lower.pick(top, these, u);
+            out[1 + j] = label.unwrap_or(block.columns[j].labels[row]);
         }
     }
 }

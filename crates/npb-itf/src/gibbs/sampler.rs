@@ -1,6 +1,6 @@
 //! The sampler: what it holds, where it begins, what it says.
 
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::{Chain, Sampler, Sweep, Xoshiro256PlusPlus, stream};
 
 use super::rows;
 use super::start::start;
@@ -46,6 +46,9 @@ pub struct ItfSampler<'d> {
     pub(super) ln_likelihood: f64,
 }
 
+/// A chain: its last draw, all that it kept, and its trace.
+pub type ItfChain = Chain<ItfState, Draw>;
+
 /// Names of the monitored scalars, all of them free of label names.
 pub(crate) const SCALARS: [&str; 5] = [
     "ln_likelihood",
@@ -81,7 +84,7 @@ impl<'d> ItfSampler<'d> {
     ) -> Result<Self, ItfError> {
         config.validate()?;
         data.check_not_empty()?;
-        check_state(data, &config, &state).map_err(ItfError::saved)?;
+        check_state(data, &config, &state).map_err(ItfError::state)?;
         Ok(Self::with(data, config, chain, state, sweep))
     }
 
@@ -116,11 +119,6 @@ impl<'d> ItfSampler<'d> {
         self.sweep
     }
 
-    /// The configuration.
-    pub fn config(&self) -> &ItfConfig {
-        &self.config
-    }
-
     /// Log likelihood of all cells given sticks and parameters, labels summed out, as of the last
     /// [`ItfMove::Rows`](crate::ItfMove::Rows) or [`ItfMove::LowerLabels`](crate::ItfMove::LowerLabels); NaN before it.
     pub fn ln_likelihood(&self) -> f64 {
@@ -150,6 +148,41 @@ impl<'d> ItfSampler<'d> {
             [self.chain, self.sweep, position << 32, item],
         )
     }
+}
+
+impl Sampler for ItfSampler<'_> {
+    type State = ItfState;
+    type Draw = Draw;
+    type Error = ItfError;
+
+    fn names() -> Vec<String> {
+        SCALARS.map(str::to_owned).to_vec()
+    }
+
+    fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), ItfError> {
+        self.sweep();
+        self.summarise(scalars);
+        if sweep.kept {
+            scalars[SCALARS.len() - 1] = mean_information(&self.draw());
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> ItfState {
+        self.state().clone()
+    }
+
+    fn draw(&self) -> Draw {
+        self.draw()
+    }
+}
+
+/// Mean mutual information over pairs of columns.
+fn mean_information(draw: &Draw) -> f64 {
+    let p = draw.columns.len();
+    let pairs = (0..p).flat_map(|a| (0..a).map(move |b| (a, b)));
+    let total: f64 = pairs.map(|(a, b)| draw.mutual_information(a, b)).sum();
+    total / ((p * p.saturating_sub(1)) as f64 / 2.0).max(1.0)
 }
 
 /// Whether a state fits data and configuration.

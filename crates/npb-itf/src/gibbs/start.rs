@@ -30,56 +30,25 @@ const START: u64 = u64::MAX;
 /// by row where parameters can be integrated out.
 pub(super) fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
     let n_rows = data.n_rows();
-    let mean = |prior: GammaPrior| prior.shape / prior.rate;
     let alpha = mean(config.top_concentration);
     let beta = mean(config.lower_concentration);
     let keyed = |item: u64| stream(config.seed, [chain, 0, START, item]);
     let mut order: Vec<u32> = (0..n_rows as u32).collect();
     shuffle(&mut order, &mut keyed(0));
-    let column = |(j, (law, cells)): (usize, (&Column, &Cells))| {
-        let rng = &mut keyed(1 + j as u64);
-        let mut law = law.fresh(rng);
-        let labels = if !config.structure.has_lower() {
-            if law.is_collapsed(cells) {
-                adapt(&mut law, cells, &vec![0; n_rows], rng);
-                law.truncate(0);
-            }
-            Vec::new()
-        } else if let Some(labels) = levels_as_clusters(&law, cells, rng) {
-            labels
-        } else {
-            allocate_cells(&mut law, cells, beta, &order, rng)
-        };
-        let mut column = ColumnState {
-            block: 0,
-            concentrations: if config.structure.has_lower() {
-                vec![beta]
-            } else {
-                Vec::new()
-            },
-            labels,
-            law,
-        };
-        if config.structure.has_lower() {
-            grow_concentrations(config, &mut column, 1, rng);
-        }
-        column
-    };
     let pairs = data.laws().iter().zip(data.cells());
-    let mut columns: Vec<ColumnState> = parallel::map(pairs.enumerate(), column);
-    let rng = &mut keyed(u64::MAX);
-    let all_collapsed = columns
-        .iter()
-        .zip(data.cells())
-        .all(|(c, cells)| c.law.is_collapsed(cells));
+    let mut columns: Vec<ColumnState> = parallel::map(
+        pairs.enumerate(),
+        |(j, (law, cells)): (usize, (&Column, &Cells))| {
+            start_column(config, law, cells, &order, &mut keyed(1 + j as u64))
+        },
+    );
+    let of_all = || columns.iter().zip(data.cells());
     let labels = if config.structure == Structure::TensorBlocks {
         group_columns(data, &mut columns, beta, |item| keyed((2 << 32) + item))
-    } else if !config.structure.has_lower() && all_collapsed {
-        let pairs = columns
-            .iter()
-            .zip(data.cells())
-            .map(|(c, cells)| (&c.law, cells));
-        let mut clusters = CellClusters::new(pairs);
+    } else if !config.structure.has_lower() && of_all().all(|(c, cells)| c.law.is_collapsed(cells))
+    {
+        let mut clusters = CellClusters::new(of_all().map(|(c, cells)| (&c.law, cells)));
+        let rng = &mut keyed(u64::MAX);
         vec![collapsed::sequential(&mut clusters, alpha, &order, None, rng).0]
     } else {
         vec![vec![0; n_rows]]
@@ -104,6 +73,41 @@ pub(super) fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState 
         columns,
         column_concentration: mean(config.column_concentration),
     }
+}
+
+fn mean(prior: GammaPrior) -> f64 {
+    prior.shape / prior.rate
+}
+
+/// A column in the first block.
+fn start_column(
+    config: &ItfConfig,
+    law: &Column,
+    cells: &Cells,
+    order: &[u32],
+    rng: &mut Xoshiro256PlusPlus,
+) -> ColumnState {
+    let mut law = law.fresh(rng);
+    let beta = mean(config.lower_concentration);
+    let (mut concentrations, mut labels) = (Vec::new(), Vec::new());
+    if config.structure.has_lower() {
+        concentrations.push(beta);
+        labels = levels_as_clusters(&law, cells, rng)
+            .unwrap_or_else(|| allocate_cells(&mut law, cells, beta, order, rng));
+    } else if law.is_collapsed(cells) {
+        adapt(&mut law, cells, &vec![0; order.len()], rng);
+        law.truncate(0);
+    }
+    let mut column = ColumnState {
+        block: 0,
+        concentrations,
+        labels,
+        law,
+    };
+    if config.structure.has_lower() {
+        grow_concentrations(config, &mut column, 1, rng);
+    }
+    column
 }
 
 /// The levels of a category as its clusters; a missing cell gets the level of another row. `None` for other columns, and for more than
@@ -179,28 +183,10 @@ fn group_columns(
 ) -> Vec<Vec<u32>> {
     let n_rows = data.n_rows();
     let none = vec![0; n_rows];
-    // ln p(cells | labels), with hyperparameters that suit these labels: the best of some draws, for one alone is off by several nats, and
-    // a column in the wrong block stays there for long.
     let explained = |column: &ColumnState, j: usize, labels: &[u32], rng: &mut _| {
-        let cells = &data.cells()[j];
-        if !column.law.is_collapsed(cells) {
-            return 0.0;
-        }
-        let mut law = column.law.clone();
-        let draws = (0..START_DRAWS).map(|_| {
-            adapt(&mut law, cells, labels, rng);
-            law.truncate(0);
-            CellClusters::new([(&law, cells)]).ln_given(labels)
-        });
-        draws.fold(f64::NEG_INFINITY, f64::max)
+        ln_explained(&column.law, &data.cells()[j], labels, rng)
     };
-    // ln p(lower labels | top-level labels).
-    let ln_labels = |labels: &[u32], top: &[u32]| {
-        let n_labels = collapsed::n_labels(labels).max(1);
-        let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
-        let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
-        counts.chunks_exact(n_labels).map(of_cluster).sum::<f64>()
-    };
+    let ln_labels = |labels: &[u32], top: &[u32]| ln_lower(labels, top, beta);
     let alone: Vec<[f64; 2]> = parallel::map(columns.iter().enumerate(), |(j, column)| {
         let rng = &mut keyed(j as u64);
         [&none, &column.labels].map(|labels| explained(column, j, labels, rng))
@@ -246,4 +232,27 @@ fn group_columns(
     columns.iter().for_each(|column| sizes[column.block] += 1);
     let top = |(size, labels): (usize, Vec<u32>)| if size == 1 { none.clone() } else { labels };
     sizes.into_iter().zip(founders).map(top).collect()
+}
+
+/// ln p(cells | labels), with hyperparameters that suit these labels: the best of some draws, for one alone is off by several nats, and a column in the
+/// wrong block stays there for long.
+fn ln_explained(law: &Column, cells: &Cells, labels: &[u32], rng: &mut Xoshiro256PlusPlus) -> f64 {
+    if !law.is_collapsed(cells) {
+        return 0.0;
+    }
+    let mut law = law.clone();
+    let draws = (0..START_DRAWS).map(|_| {
+        adapt(&mut law, cells, labels, rng);
+        law.truncate(0);
+        CellClusters::new([(&law, cells)]).ln_given(labels)
+    });
+    draws.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// ln p(lower labels | top-level labels).
+fn ln_lower(labels: &[u32], top: &[u32], beta: f64) -> f64 {
+    let n_labels = collapsed::n_labels(labels).max(1);
+    let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
+    let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
+    counts.chunks_exact(n_labels).map(of_cluster).sum()
 }

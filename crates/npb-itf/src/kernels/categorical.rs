@@ -8,25 +8,10 @@ use npb_priors::special::ln_rising_factorial;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::{ClusterTable, clusters_in, push_drawn};
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use super::support::{CellError, ClusterTable, clusters_in, one_part, setting};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 
 /// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{Categorical, CategoricalData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = Categorical::new(3).unwrap();
-/// let data = CategoricalData::new(3, &[Some(0), None, Some(2)]).unwrap();
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 12];
-/// kernel.ln_likelihoods(&data, &params, 0..3, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[4..8], [0.0; 4]); // row 1 is missing
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Categorical {
     n_levels: usize,
@@ -59,11 +44,14 @@ const STEP: f64 = 0.7;
 const MAX_LEVELS: usize = 100_000;
 
 impl Categorical {
-    /// `None` without levels or with more than 100,000.
-    pub fn new(n_levels: usize) -> Option<Self> {
-        (1..=MAX_LEVELS)
-            .contains(&n_levels)
-            .then_some(Self { n_levels })
+    /// `n_levels`: from 1 to 100,000.
+    ///
+    /// # Errors
+    /// [`CellError::Setting`].
+    pub fn new(n_levels: usize) -> Result<Self, CellError> {
+        let fits = (1..=MAX_LEVELS).contains(&n_levels);
+        setting("levels", n_levels as f64, fits, "from 1 to 100,000")?;
+        Ok(Self { n_levels })
     }
 
     /// Number of levels.
@@ -133,16 +121,41 @@ fn normal(mean: f64, sd: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 impl CategoricalData {
-    /// `codes`: one per row, below `n_levels`, `None` where missing. `None` when a code is too large.
-    pub fn new(n_levels: usize, codes: &[Option<u32>]) -> Option<Self> {
-        let fits = |code: &Option<u32>| code.is_none_or(|c| (c as usize) < n_levels);
-        codes.iter().all(fits).then(|| Self {
+    /// `codes`: one per row, below `n_levels`, `None` where missing.
+    ///
+    /// # Errors
+    /// [`CellError::Value`] naming the row; [`CellError::Setting`] as in [`Categorical::new`].
+    pub fn new(n_levels: usize, codes: &[Option<u32>]) -> Result<Self, CellError> {
+        Categorical::new(n_levels)?;
+        let unknown = |code: &Option<u32>| code.is_some_and(|code| code as usize >= n_levels);
+        if let Some(row) = codes.iter().position(unknown) {
+            return Err(CellError::Value {
+                row,
+                part: 0,
+                value: codes[row].map_or(f64::NAN, f64::from),
+                needed: "one of the levels, counted from 0",
+            });
+        }
+        let codes = codes.iter().map(|code| code.unwrap_or(n_levels as u32));
+        Ok(Self {
             n_levels,
-            codes: codes
-                .iter()
-                .map(|code| code.unwrap_or(n_levels as u32))
-                .collect(),
+            codes: codes.collect(),
         })
+    }
+
+    /// Number of levels.
+    pub(super) fn n_levels(&self) -> usize {
+        self.n_levels
+    }
+
+    /// Level of every row, [`n_levels`](Self::n_levels) where it is missing.
+    pub(super) fn codes(&self) -> &[u32] {
+        &self.codes
+    }
+
+    /// Replaces the level of a row.
+    pub(super) fn set(&mut self, row: usize, code: u32) {
+        self.codes[row] = code;
     }
 
     /// The level of a row, `None` where it is missing.
@@ -173,6 +186,12 @@ impl Kernel for Categorical {
 
     const COUPLED: bool = false;
 
+    one_part!(
+        |kernel, params, cluster, out| out
+            .extend((0..kernel.n_levels).map(|level| params.probability(level, cluster))),
+        |kernel, params, cluster, rng| f64::from(kernel.pick(params, cluster, rng))
+    );
+
     fn n_rows(&self, data: &CategoricalData) -> usize {
         data.codes.len()
     }
@@ -181,20 +200,12 @@ impl Kernel for Categorical {
         (data.codes[row] as usize) < self.n_levels
     }
 
-    fn n_parts(&self, _: &CategoricalData, _: usize) -> usize {
-        1
-    }
-
-    fn part(&self, data: &CategoricalData, row: usize, _: usize) -> Part {
+    fn part(&self, data: &CategoricalData, row: usize, _: usize) -> CellPart {
         data.code(row).map(f64::from).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         Some(self.n_levels)
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
     }
 
     fn cell_key(&self, data: &CategoricalData, row: usize) -> Option<u64> {
@@ -207,10 +218,6 @@ impl Kernel for Categorical {
             ln_theta: ClusterTable::new(self.n_levels + 1),
             theta: ClusterTable::new(self.n_levels + 1),
         }
-    }
-
-    fn push_prior(&self, params: &mut CategoricalParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -269,10 +276,6 @@ impl Kernel for Categorical {
         stats[data.codes[row] as usize] += 1;
     }
 
-    fn remove(&self, stats: &mut Vec<u64>, data: &CategoricalData, row: usize) {
-        stats[data.codes[row] as usize] -= 1;
-    }
-
     fn merge(&self, stats: &mut Vec<u64>, other: &Vec<u64>) {
         stats.iter_mut().zip(other).for_each(|(n, m)| *n += m);
     }
@@ -310,45 +313,6 @@ impl Kernel for Categorical {
         params.theta.set(self.n_levels, cluster, 1.0);
     }
 
-    fn expected(
-        &self,
-        params: &CategoricalParams,
-        cluster: usize,
-        data: &CategoricalData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        out: &mut Vec<f64>,
-    ) {
-        out.clear();
-        match data.code(row).filter(|_| !ignore_observed) {
-            Some(code) => {
-                out.resize(self.n_levels, 0.0);
-                out[code as usize] = 1.0;
-            }
-            None => {
-                out.extend((0..self.n_levels).map(|level| params.probability(level, cluster)));
-            }
-        }
-    }
-
-    fn complete(
-        &self,
-        params: &CategoricalParams,
-        cluster: usize,
-        data: &CategoricalData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        rng: &mut Xoshiro256PlusPlus,
-        out: &mut Vec<f64>,
-    ) {
-        let code = data.code(row).filter(|_| !ignore_observed);
-        let code = code.unwrap_or_else(|| self.pick(params, cluster, rng));
-        out.clear();
-        out.push(f64::from(code));
-    }
-
     fn simulate(
         &self,
         params: &CategoricalParams,
@@ -369,9 +333,7 @@ impl Kernel for Categorical {
             ln_theta,
             theta,
         } = params;
-        if !(1..=MAX_LEVELS).contains(&self.n_levels) {
-            return Err(format!("{} levels of a category", self.n_levels));
-        }
+        Self::new(self.n_levels).map_err(|e| format!("category: {e}"))?;
         if !(*concentration > 0.0 && concentration.is_finite()) {
             return Err(format!("category concentration {concentration}"));
         }
@@ -391,7 +353,8 @@ impl Kernel for Categorical {
 }
 
 impl Categorical {
-    fn pick(
+    /// Draws a level.
+    pub(super) fn pick(
         &self,
         params: &CategoricalParams,
         cluster: usize,

@@ -7,10 +7,11 @@ use npb_priors::special::{LN_SQRT_2PI, ln_gamma};
 use serde::{Deserialize, Serialize};
 
 use super::support::{
-    CellError, ClusterTable, Hierarchical, clusters_in, positive, positive_gamma, push_drawn, seen,
+    CellError, ClusterTable, Hierarchical, check_lengths, clusters_in, positive_gamma, seen,
     setting, standard,
 };
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
+use crate::numeric::positive;
 
 /// The basis in which the mean curves of clusters are expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,22 +32,6 @@ pub enum Wavelet {
 /// The basis has T functions, so that any curve can be approached; small v_l keep it smooth.
 ///
 /// Cost of a likelihood: T multiplications.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{Curve, CurveData, Wavelet};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = Curve::new(Wavelet::Haar, 3, 0.0, 1.0)?;
-/// let data = CurveData::new(&kernel, &[vec![Some(0.5), None, Some(1.0)], vec![None; 3]])?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 8];
-/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Curve {
@@ -357,14 +342,8 @@ impl CurveData {
         let n_points = kernel.n_points;
         let mut given = Vec::with_capacity(rows.len() * n_points);
         let mut z = Vec::with_capacity(rows.len() * n_points);
+        check_lengths(rows, n_points)?;
         for (row, values) in rows.iter().enumerate() {
-            if values.len() != n_points {
-                return Err(CellError::Parts {
-                    row,
-                    found: values.len(),
-                    expected: n_points,
-                });
-            }
             for (part, value) in values.iter().enumerate() {
                 given.push(value.unwrap_or(f64::NAN));
                 let Some(value) = *value else {
@@ -449,19 +428,11 @@ impl Kernel for Curve {
         self.n_points
     }
 
-    fn part(&self, data: &CurveData, row: usize, part: usize) -> Part {
+    fn part(&self, data: &CurveData, row: usize, part: usize) -> CellPart {
         seen(data.given[row * data.n_points + part]).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
-        None
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
-    }
-
-    fn cell_key(&self, _: &CurveData, _: usize) -> Option<u64> {
         None
     }
 
@@ -471,10 +442,6 @@ impl Kernel for Curve {
             roughness: (0..self.n_levels()).map(v).collect(),
             table: ClusterTable::new(2 * self.n_points + 1),
         }
-    }
-
-    fn push_prior(&self, params: &mut CurveParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -561,16 +528,6 @@ impl Kernel for Curve {
             stats.add_curve(data.row(row), 1.0);
             stats.units += self.n_points as f64 * data.unit;
         }
-    }
-
-    fn remove(&self, stats: &mut CurveStats, data: &CurveData, row: usize) {
-        if stats.n == 1 {
-            // No rounding is left behind.
-            return self.clear(stats);
-        }
-        stats.n -= 1;
-        stats.add_curve(data.row(row), -1.0);
-        stats.units -= self.n_points as f64 * data.unit;
     }
 
     fn merge(&self, stats: &mut CurveStats, other: &CurveStats) {

@@ -7,29 +7,13 @@ use npb_priors::dist::Reals;
 use npb_priors::special::LN_SQRT_2PI;
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, ClusterTable, push_drawn, setting};
+use super::support::{CellError, ClusterTable, check_lengths, setting};
 use super::{Normal, NormalData, NormalParams};
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 
 /// x_j ~ N(μ_jk, 1/λ_jk), independent given cluster k; priors and learned hyperparameters of each coordinate as in [`Normal`].
 ///
 /// Missing coordinates drop out of all sums, so that incomplete cells are as exact as complete ones.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{DiagonalNormal, DiagonalNormalData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = DiagonalNormal::new(&[(0.0, 1.0), (10.0, 2.0)])?;
-/// let data = DiagonalNormalData::new(&[vec![Some(0.5), None], vec![None, None]])?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 8];
-/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiagonalNormal {
     coordinates: Vec<Normal>,
@@ -51,32 +35,6 @@ pub struct DiagonalNormalParams {
     table: ClusterTable,
 }
 
-/// Rows of `rows` as columns, all as long as the first.
-pub(super) fn transposed(rows: &[Vec<Option<f64>>]) -> Result<Vec<Vec<Option<f64>>>, CellError> {
-    let n_parts = rows.first().map_or(0, Vec::len);
-    if let Some(row) = rows.iter().position(|r| r.len() != n_parts) {
-        return Err(CellError::Parts {
-            row,
-            found: rows[row].len(),
-            expected: n_parts,
-        });
-    }
-    for (row, cells) in rows.iter().enumerate() {
-        let infinite = |x: &Option<f64>| x.is_some_and(|x| !x.is_finite());
-        if let Some(part) = cells.iter().position(infinite) {
-            return Err(CellError::Value {
-                row,
-                part,
-                value: cells[part].unwrap_or(f64::NAN),
-                needed: "a finite number",
-            });
-        }
-    }
-    Ok((0..n_parts)
-        .map(|j| rows.iter().map(|r| r[j]).collect())
-        .collect())
-}
-
 impl DiagonalNormal {
     /// `coordinates`: centre and scale of each (mean and standard deviation, as a rule), at least one.
     ///
@@ -85,15 +43,12 @@ impl DiagonalNormal {
     pub fn new(coordinates: &[(f64, f64)]) -> Result<Self, CellError> {
         let n = coordinates.len();
         setting("coordinates", n as f64, n >= 1, "at least 1")?;
-        let made = coordinates.iter().map(|&(centre, scale)| {
-            Normal::new(centre, scale).ok_or(CellError::Setting {
-                setting: "scale",
-                value: scale,
-                rule: "between 1e-150 and 1e150, with a finite centre",
-            })
-        });
-        let coordinates = made.collect::<Result<_, _>>()?;
-        Ok(Self { coordinates })
+        let made = coordinates
+            .iter()
+            .map(|&(centre, scale)| Normal::new(centre, scale));
+        Ok(Self {
+            coordinates: made.collect::<Result<_, _>>()?,
+        })
     }
 
     /// Number of coordinates.
@@ -138,24 +93,27 @@ impl DiagonalNormalData {
     /// # Errors
     /// [`CellError::Parts`] and [`CellError::Value`] naming the row.
     pub fn new(rows: &[Vec<Option<f64>>]) -> Result<Self, CellError> {
-        let columns = transposed(rows)?;
-        // Finite, so that none is refused.
-        let coordinates = columns.iter().filter_map(|c| NormalData::new(c));
+        let n_parts = rows.first().map_or(0, Vec::len);
+        check_lengths(rows, n_parts)?;
+        let coordinate = |part: usize| {
+            let values: Vec<Option<f64>> = rows.iter().map(|row| row[part]).collect();
+            NormalData::new(&values).map_err(|e| e.in_part(part))
+        };
         Ok(Self {
             n_rows: rows.len(),
-            coordinates: coordinates.collect(),
+            coordinates: (0..n_parts).map(coordinate).collect::<Result<_, _>>()?,
         })
     }
 }
 
-impl Clusters for DiagonalNormalParams {
+impl PerCluster for DiagonalNormalParams {
     fn n_clusters(&self) -> usize {
         self.table.n_clusters()
     }
 
     fn push_empty(&mut self) {
         let coordinates = self.coordinates.iter_mut();
-        coordinates.for_each(Clusters::push_empty);
+        coordinates.for_each(PerCluster::push_empty);
         self.table.push_empty();
     }
 
@@ -190,19 +148,11 @@ impl Kernel for DiagonalNormal {
         self.coordinates.len()
     }
 
-    fn part(&self, data: &DiagonalNormalData, row: usize, part: usize) -> Part {
+    fn part(&self, data: &DiagonalNormalData, row: usize, part: usize) -> CellPart {
         data.coordinates[part].value(row).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
-        None
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
-    }
-
-    fn cell_key(&self, _: &DiagonalNormalData, _: usize) -> Option<u64> {
         None
     }
 
@@ -211,10 +161,6 @@ impl Kernel for DiagonalNormal {
             coordinates: self.coordinates.iter().map(|k| k.initial(rng)).collect(),
             table: ClusterTable::new(3 * self.coordinates.len()),
         }
-    }
-
-    fn push_prior(&self, params: &mut DiagonalNormalParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -232,20 +178,6 @@ impl Kernel for DiagonalNormal {
             kernel.update(data, labels, params, &mut pool[0], rng);
         }
         (0..params.table.n_clusters()).for_each(|k| self.refresh(params, k));
-    }
-
-    fn tally(
-        &self,
-        data: &DiagonalNormalData,
-        labels: &[u32],
-        params: &DiagonalNormalParams,
-        pool: &mut Vec<Vec<Reals>>,
-    ) {
-        pool.clear();
-        pool.resize(params.n_clusters(), self.no_stats());
-        for (row, &label) in labels.iter().enumerate() {
-            self.add(&mut pool[label as usize], data, row);
-        }
     }
 
     fn ln_likelihoods(
@@ -278,14 +210,6 @@ impl Kernel for DiagonalNormal {
         for ((kernel, data), stats) in self.coordinates.iter().zip(&data.coordinates).zip(stats) {
             if data.value(row).is_some() {
                 kernel.add(stats, data, row);
-            }
-        }
-    }
-
-    fn remove(&self, stats: &mut Vec<Reals>, data: &DiagonalNormalData, row: usize) {
-        for ((kernel, data), stats) in self.coordinates.iter().zip(&data.coordinates).zip(stats) {
-            if data.value(row).is_some() {
-                kernel.remove(stats, data, row);
             }
         }
     }

@@ -17,10 +17,11 @@ use rand::RngExt;
 use super::Categorical;
 use super::banded_cholesky::BandedCholesky;
 use super::support::{
-    CellError, Hierarchical, clusters_in, gamma_above, pick_ln, positive, positive_gamma,
-    push_drawn, seen, setting, standard,
+    CellError, Hierarchical, check_lengths, clusters_in, gamma_above, pick_ln, positive_gamma,
+    seen, setting, standard,
 };
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
+use crate::numeric::positive;
 use densities::Densities;
 pub use parts::{FullNormal, FullNormalData, FullNormalParams, Number};
 use parts::{Rows, Ways, packed};
@@ -96,16 +97,15 @@ impl FullNormal {
             setting("scale", scale, fits, "between 1e-150 and 1e150")?;
         }
         let ways = levels.iter().map(|&n| n as f64).product::<f64>();
-        let laws: Option<Vec<Categorical>> = levels.iter().map(|&n| Categorical::new(n)).collect();
-        let fits = ways <= MAX_WAYS as f64;
         let rule = "at least 1 in each column, and at most 4,096 ways to choose them all";
-        setting("levels", ways, fits && laws.is_some(), rule)?;
+        setting("levels", ways, ways <= MAX_WAYS as f64, rule)?;
+        let laws = levels.iter().map(|&n| Categorical::new(n));
         let (centres, scales) = coordinates.iter().copied().unzip();
         Ok(Self {
             numbers: vec![Number::Real; n],
             centres,
             scales,
-            levels: laws.unwrap_or_default(),
+            levels: laws.collect::<Result<_, _>>()?,
         })
     }
 
@@ -122,7 +122,7 @@ impl FullNormal {
             match *number {
                 Number::Spiked(at) => {
                     setting("spike", at, at.is_finite(), "finite")?;
-                    self.levels.extend(Categorical::new(2));
+                    self.levels.push(Categorical::new(2)?);
                 }
                 Number::Ordinal(n) => setting("levels", n as f64, n >= 1, "at least 1")?,
                 _ => {}
@@ -223,19 +223,29 @@ impl FullNormal {
         }
     }
 
-    /// Adds the probabilities of a number's levels, or of the levels up to each but the last, when z is normal.
-    fn add_levels(&self, j: usize, n: usize, mean: f64, sd: f64, p: f64, out: &mut [f64]) {
+    /// Adds the probabilities of the levels of a number, which is missing in this place, over all ways to choose missing levels of other columns.
+    fn add_ways(&self, j: usize, place: usize, work: &Work, out: &mut [f64]) {
+        let (n, m) = (out.len(), work.pulls.len() / work.logs.len());
         let (centre, scale) = (self.centres[j], self.scales[j]);
-        let up_to = |level: usize| match level + 1 == n {
-            true => 1.0,
-            false => normal_cdf((((level as f64 + 0.5) - centre) / scale - mean) / sd),
-        };
-        let mut below = 0.0;
-        for (level, out) in out[..n].iter_mut().enumerate() {
-            let above = up_to(level);
-            *out += p * (above - below);
-            below = above;
+        let sd = sd_of(&work.band, place, m);
+        let sd = sd * self.unspread(j, sd);
+        for (way, &p) in work.logs.iter().enumerate() {
+            let mut mean = work.pulls[way * m..][..m].to_vec();
+            work.band.solve_upper(&mut mean);
+            let mean = work.z[j] + mean[place];
+            let up_to = |level: usize| match level + 1 == n {
+                true => 1.0,
+                false => normal_cdf((((level as f64 + 0.5) - centre) / scale - mean) / sd),
+            };
+            let mut below = 0.0;
+            for (level, out) in out.iter_mut().enumerate() {
+                let above = up_to(level);
+                *out += p * (above - below);
+                below = above;
+            }
         }
+        // Sums may round to more.
+        out.iter_mut().for_each(|p| *p = p.min(1.0));
     }
 
     /// z, and ln |dx/dz|.
@@ -248,6 +258,25 @@ impl FullNormal {
             (y - self.centres[j]) / self.scales[j],
             self.scales[j].ln() + ln_slope,
         )
+    }
+
+    /// The same of a number in a cell, which may not fit.
+    fn checked(&self, row: usize, part: usize, x: f64) -> Result<(f64, f64), CellError> {
+        let is_whole = x >= 0.0 && x.fract() == 0.0;
+        let (fits, needed) = match self.numbers[part] {
+            Number::Count => (is_whole, "a whole number from 0 on"),
+            Number::Ordinal(n) => (is_whole && x < n as f64, "a level of its column"),
+            _ => (true, ""),
+        };
+        is_good(row, part, x, fits, needed)?;
+        let (z, ln_slope) = self.standardised(part, x);
+        let needed = match self.numbers[part] {
+            Number::Logarithm => "a finite number above 0",
+            _ => "a number within 1e100 scales of the centre",
+        };
+        // Not a number is out of range as well.
+        is_good(row, part, x, (-LIMIT..=LIMIT).contains(&z), needed)?;
+        Ok((z, ln_slope))
     }
 
     fn ways(&self, columns: Vec<usize>) -> Ways {
@@ -285,23 +314,7 @@ impl FullNormal {
         let prior_mean: Vec<f64> = (0..all).map(of_prior).collect();
         let of_mean = |i: usize| (params.strength * of_prior(i) + stats.sum[i]) / strength;
         let mean: Vec<f64> = (0..all).map(of_mean).collect();
-        let average: Vec<f64> = stats.sum.iter().map(|s| s / n.max(1.0)).collect();
-        let weight = params.strength * n / strength;
-        // Products about the means, prior rows of the mean included.
-        let mut about = stats.products.clone();
-        for i in 0..all {
-            let apart = weight * (average[i] - of_prior(i));
-            let of_row = n * average[i];
-            let line = &mut about[packed(i, 0)..][..=i];
-            for (x, average) in line.iter_mut().zip(&average) {
-                *x -= of_row * average;
-            }
-            // Rounding must not make a sum of squares negative.
-            line[i] = line[i].max(0.0);
-            for (j, x) in line.iter_mut().enumerate() {
-                *x += apart * (average[j] - prior_mean[j]);
-            }
-        }
+        let about = stats.about_means(&prior_mean, params.strength);
         let (t, e) = (params.effect_strength, alike(params.alike));
         let mut factor = BandedCholesky::default();
         factor.reset(effects, effects);
@@ -500,53 +513,56 @@ impl FullNormal {
         };
         let variances: Vec<f64> = (0..d).map(|j| covariance(j, j)).collect();
         let of_squared = |r: f64| -0.5 * (1.0 - r.clamp(0.0, 1.0 - 1e-12)).ln();
-        // Share of a number's variance between the levels of a column.
-        let between = |j: usize, l: usize| {
-            let levels = self.first_effect(l)..self.first_effect(l + 1);
-            let apart = |law: &ClusterLaw, a: usize| {
-                let effect = |a: usize| law.effects[a * d + j];
-                let shift: f64 = levels.clone().map(|a| law.theta[a] * effect(a)).sum();
-                law.mean[j] - shift + effect(a) - centre[j]
-            };
-            let of_level = |a: usize| {
-                let p = mean(&|law| law.theta[a]);
-                let sum = mean(&|law| law.theta[a] * apart(law, a));
-                if p > 0.0 { sum * sum / p } else { 0.0 }
-            };
-            levels.clone().map(of_level).sum::<f64>()
-        };
+        let of_level =
+            |j: usize, l: usize| of_squared(self.between(&laws, j, l, centre[j]) / variances[j]);
         let of_levels = |l: usize, m: usize| {
-            let columns = self.first_effect(m)..self.first_effect(m + 1);
-            let rows = self.first_effect(l)..self.first_effect(l + 1);
+            let [rows, columns] = [l, m].map(|l| self.first_effect(l)..self.first_effect(l + 1));
             let joint = rows.flat_map(|a| columns.clone().map(move |b| (a, b)));
             let joint = joint.map(|(a, b)| mean(&|law| law.theta[a] * law.theta[b]));
             crate::numeric::mutual_information(&joint.collect::<Vec<_>>(), self.of_level(m))
         };
+        let of_numbers = |a: usize, b: usize| {
+            let told_by = |spiked: usize, other: usize| {
+                (self.spike(spiked)).map_or(0.0, |(_, l)| of_level(other, l))
+            };
+            let both = self.spike(a).zip(self.spike(b));
+            let both = both.map_or(0.0, |((_, l), (_, m))| of_levels(l, m));
+            of_squared(covariance(a, b).powi(2) / (variances[a] * variances[b]))
+                .max(told_by(a, b))
+                .max(told_by(b, a))
+                .max(both)
+        };
         let mut matrix = vec![0.0; n * n];
-        for a in 0..n {
-            for b in 0..a {
-                let told_by = |spiked: usize, other: usize| {
-                    self.spike(spiked).map_or(0.0, |(_, l)| {
-                        of_squared(between(other, l) / variances[other])
-                    })
-                };
-                let information = match (a.checked_sub(d), b.checked_sub(d)) {
-                    (None, _) => {
-                        let both = self.spike(a).zip(self.spike(b));
-                        let both = both.map_or(0.0, |((_, l), (_, m))| of_levels(l, m));
-                        of_squared(covariance(a, b).powi(2) / (variances[a] * variances[b]))
-                            .max(told_by(a, b))
-                            .max(told_by(b, a))
-                            .max(both)
-                    }
-                    (Some(l), None) => of_squared(between(b, l) / variances[b]),
-                    (Some(l), Some(m)) => of_levels(l, m),
-                };
-                matrix[a * n + b] = information;
-                matrix[b * n + a] = information;
-            }
+        for (a, b) in (0..n).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            let information = match (a.checked_sub(d), b.checked_sub(d)) {
+                (None, _) => of_numbers(a, b),
+                (Some(l), None) => of_level(b, l),
+                (Some(l), Some(m)) => of_levels(l, m),
+            };
+            matrix[a * n + b] = information;
+            matrix[b * n + a] = information;
         }
         matrix
+    }
+
+    /// The part of a number's variance that is between the levels of a column.
+    fn between(&self, laws: &[ClusterLaw], j: usize, l: usize, centre: f64) -> f64 {
+        let d = self.d();
+        let mean = |of: &dyn Fn(&ClusterLaw) -> f64| -> f64 {
+            laws.iter().map(|law| law.weight * of(law)).sum()
+        };
+        let levels = self.first_effect(l)..self.first_effect(l + 1);
+        let apart = |law: &ClusterLaw, a: usize| {
+            let effect = |a: usize| law.effects[a * d + j];
+            let shift: f64 = levels.clone().map(|a| law.theta[a] * effect(a)).sum();
+            law.mean[j] - shift + effect(a) - centre
+        };
+        let of_level = |a: usize| {
+            let p = mean(&|law| law.theta[a]);
+            let sum = mean(&|law| law.theta[a] * apart(law, a));
+            if p > 0.0 { sum * sum / p } else { 0.0 }
+        };
+        levels.clone().map(of_level).sum()
     }
 }
 
@@ -651,6 +667,24 @@ struct Work {
     logs: Vec<f64>,
 }
 
+impl Work {
+    /// Mean of the missing numbers over the ways that count, whose probabilities are in `logs`.
+    fn mean_over(&self, cell: Known<'_>, counts: impl Fn(&[usize]) -> bool) -> Vec<f64> {
+        let m = cell.missing.len();
+        let (mut mean, mut total) = (vec![0.0; m], 0.0);
+        for (way, &p) in self.logs.iter().enumerate() {
+            if counts(cell.ways.way(way)) {
+                total += p;
+                let pulls = mean.iter_mut().zip(&self.pulls[way * m..]);
+                pulls.for_each(|(x, pull)| *x += p * pull);
+            }
+        }
+        mean.iter_mut().for_each(|x| *x /= total.max(1e-300));
+        self.band.solve_upper(&mut mean);
+        mean
+    }
+}
+
 impl FullNormalData {
     /// `rows`: one number per coordinate, finite and within 1e100 scales of the centre, then the levels, whole numbers from 0 on; `None`
     /// where missing.
@@ -670,14 +704,8 @@ impl FullNormalData {
             open: Vec::with_capacity(rows.len()),
             ways: vec![kernel.ways(Vec::new())],
         };
+        check_lengths(rows, d + n_levels)?;
         for (row, cells) in rows.iter().enumerate() {
-            if cells.len() != d + n_levels {
-                return Err(CellError::Parts {
-                    row,
-                    found: cells.len(),
-                    expected: d + n_levels,
-                });
-            }
             data.push_row(kernel, row, cells)?;
         }
         Ok(data)
@@ -689,14 +717,6 @@ impl FullNormalData {
         row: usize,
         cells: &[Option<f64>],
     ) -> Result<(), CellError> {
-        let bad = |part: usize, needed| {
-            Err(CellError::Value {
-                row,
-                part,
-                value: cells[part].unwrap_or(f64::NAN),
-                needed,
-            })
-        };
         let (d, n_levels) = (kernel.d(), kernel.n_visible());
         let mut units = 0.0;
         let (mut open, mut known) = (Vec::new(), Vec::new());
@@ -711,38 +731,20 @@ impl FullNormalData {
             if shown.is_none() {
                 missing.push(part);
             }
-            let (z, ln_slope) = shown.map_or((0.0, 0.0), |x| kernel.standardised(part, x));
-            let is_whole = |x: f64| x >= 0.0 && x.fract() == 0.0;
-            match kernel.numbers[part] {
-                Number::Count if !shown.is_none_or(is_whole) => {
-                    return bad(part, "a whole number from 0 on");
-                }
-                Number::Ordinal(n) if !shown.is_none_or(|x| is_whole(x) && x < n as f64) => {
-                    return bad(part, "a level of its column");
-                }
-                _ => {}
-            }
-            // Not a number is out of range as well.
-            if !(-LIMIT..=LIMIT).contains(&z) {
-                return bad(
-                    part,
-                    match kernel.numbers[part] {
-                        Number::Logarithm => "a finite number above 0",
-                        _ => "a number within 1e100 scales of the centre",
-                    },
-                );
-            }
+            let (z, ln_slope) = match shown {
+                Some(x) => kernel.checked(row, part, x)?,
+                None => (0.0, 0.0),
+            };
             units -= ln_slope;
             self.given.push(cell.unwrap_or(f64::NAN));
             self.z.push(z);
         }
         for l in 0..n_levels {
-            let cell = cells[d + l];
-            let n = kernel.of_level(l);
-            if cell.is_some_and(|x| x.fract() != 0.0 || !(0.0..n as f64).contains(&x)) {
-                return bad(d + l, "a level of its column");
+            if let Some(x) = cells[d + l] {
+                let fits = x.fract() == 0.0 && (0.0..kernel.of_level(l) as f64).contains(&x);
+                is_good(row, d + l, x, fits, "a level of its column")?;
             }
-            let code = cell.map(|x| x as u32);
+            let code = cells[d + l].map(|x| x as u32);
             match code {
                 Some(code) => known.push(kernel.first_effect(l) + code as usize),
                 None => open.push(l),
@@ -812,6 +814,28 @@ impl FullNormalData {
 }
 
 impl FullNormalStats {
+    /// Products about the means, the prior row of this weight included.
+    fn about_means(&self, prior_mean: &[f64], prior_weight: f64) -> Vec<f64> {
+        let n = self.n as f64;
+        let average: Vec<f64> = self.sum.iter().map(|s| s / n.max(1.0)).collect();
+        let weight = prior_weight * n / (prior_weight + n);
+        let mut about = self.products.clone();
+        for i in 0..average.len() {
+            let apart = weight * (average[i] - prior_mean[i]);
+            let of_row = n * average[i];
+            let line = &mut about[packed(i, 0)..][..=i];
+            for (x, average) in line.iter_mut().zip(&average) {
+                *x -= of_row * average;
+            }
+            // Rounding must not make a sum of squares negative.
+            line[i] = line[i].max(0.0);
+            for (j, x) in line.iter_mut().enumerate() {
+                *x += apart * (average[j] - prior_mean[j]);
+            }
+        }
+        about
+    }
+
     /// `levels`: places of the levels among all effects.
     fn add_vector(&mut self, z: &[f64], levels: impl Iterator<Item = usize> + Clone, sign: f64) {
         let first = self.sum.len() - z.len();
@@ -882,6 +906,24 @@ impl FullNormalParams {
 
 clusters_in!(FullNormalParams: table);
 
+fn is_good(
+    row: usize,
+    part: usize,
+    value: f64,
+    fits: bool,
+    needed: &'static str,
+) -> Result<(), CellError> {
+    match fits {
+        true => Ok(()),
+        false => Err(CellError::Value {
+            row,
+            part,
+            value,
+            needed,
+        }),
+    }
+}
+
 /// Standard deviation of a number among `m` with this factor of their precision.
 fn sd_of(band: &BandedCholesky, at: usize, m: usize) -> f64 {
     let mut unit = vec![0.0; m];
@@ -938,7 +980,7 @@ impl Kernel for FullNormal {
         self.size()
     }
 
-    fn part(&self, data: &FullNormalData, row: usize, part: usize) -> Part {
+    fn part(&self, data: &FullNormalData, row: usize, part: usize) -> CellPart {
         match part.checked_sub(data.d) {
             None => seen(data.given[row * data.d + part]).into(),
             Some(l) => (data.codes[row * self.n_visible() + l])
@@ -957,10 +999,6 @@ impl Kernel for FullNormal {
 
     fn is_geometric(&self, part: usize) -> bool {
         self.number(part) == Some(Number::Logarithm)
-    }
-
-    fn cell_key(&self, _: &FullNormalData, _: usize) -> Option<u64> {
-        None
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> FullNormalParams {
@@ -990,10 +1028,6 @@ impl Kernel for FullNormal {
                 .collect(),
             table: Vec::new(),
         }
-    }
-
-    fn push_prior(&self, params: &mut FullNormalParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -1107,16 +1141,6 @@ impl Kernel for FullNormal {
         }
     }
 
-    fn remove(&self, stats: &mut FullNormalStats, data: &FullNormalData, row: usize) {
-        if stats.n == 1 {
-            // No rounding is left behind.
-            return self.clear(stats);
-        }
-        stats.n -= 1;
-        stats.units -= data.units[row];
-        stats.add_vector(data.numbers(row), data.known[row].iter().copied(), -1.0);
-    }
-
     fn merge(&self, stats: &mut FullNormalStats, other: &FullNormalStats) {
         stats.n += other.n;
         stats.units += other.units;
@@ -1223,29 +1247,13 @@ impl Kernel for FullNormal {
         work.z.extend_from_slice(data.numbers(row));
         let one = One::new(self.rows(), params, cluster);
         Self::condition(one, cell, &mut work);
-        let m = cell.missing.len();
         ln_normalize(&mut work.logs);
         let mut theta = vec![0.0; self.rows().effects];
         cell.known.iter().for_each(|&a| theta[a] = 1.0);
         for (way, &p) in work.logs.iter().enumerate() {
             cell.ways.way(way).iter().for_each(|&a| theta[a] += p);
         }
-        // Mean of the missing numbers over the ways that count.
-        let mean_over = |counts: &dyn Fn(&[usize]) -> bool| -> Vec<f64> {
-            let mut mean = vec![0.0; m];
-            let mut total = 0.0;
-            for (way, &p) in work.logs.iter().enumerate() {
-                if counts(cell.ways.way(way)) {
-                    total += p;
-                    let pulls = mean.iter_mut().zip(&work.pulls[way * m..]);
-                    pulls.for_each(|(x, pull)| *x += p * pull);
-                }
-            }
-            mean.iter_mut().for_each(|x| *x /= total.max(1e-300));
-            work.band.solve_upper(&mut mean);
-            mean
-        };
-        let mean = mean_over(&|_| true);
+        let mean = work.mean_over(cell, |_| true);
         let place = |j: usize| cell.missing.iter().position(|&i| i == j);
         out.clear();
         for (j, &z) in work.z.iter().enumerate() {
@@ -1262,21 +1270,12 @@ impl Kernel for FullNormal {
                 (Number::Ordinal(n), None) => {
                     let from = out.len();
                     out.resize(from + n, 0.0);
-                    let own = place(j).unwrap_or(0);
-                    let sd = sd_of(&work.band, own, m);
-                    let sd = sd * self.unspread(j, sd);
-                    for (way, &p) in work.logs.iter().enumerate() {
-                        let mut mean = work.pulls[way * m..][..m].to_vec();
-                        work.band.solve_upper(&mut mean);
-                        self.add_levels(j, n, z + mean[own], sd, p, &mut out[from..]);
-                    }
-                    // Sums may round to more.
-                    out[from..].iter_mut().for_each(|p| *p = p.min(1.0));
+                    self.add_ways(j, place(j).unwrap_or(0), &work, &mut out[from..]);
                 }
                 (Number::Spiked(_), None) => {
                     let (spike, l) = self.spike(j).unwrap_or_default();
                     let on = self.first_effect(l) + 1;
-                    let off = mean_over(&|way| !way.contains(&on));
+                    let off = work.mean_over(cell, |way| !way.contains(&on));
                     out.push(theta[on] * spike + (1.0 - theta[on]) * self.in_units(j, at(&off)));
                 }
                 (_, None) => out.push(self.in_units(j, at(&mean))),
@@ -1389,84 +1388,15 @@ impl Kernel for FullNormal {
     }
 
     fn check(&self, params: &FullNormalParams) -> Result<(), String> {
-        let coordinates = self
-            .centres
-            .iter()
-            .copied()
-            .zip(self.scales.iter().copied());
-        let coordinates: Vec<(f64, f64)> = coordinates.collect();
-        let is_spiked = |number: &&Number| matches!(number, Number::Spiked(_));
-        let n_spikes = self.numbers.iter().filter(is_spiked).count();
-        let n_visible = self.levels.len().saturating_sub(n_spikes);
-        let visible = self.levels[..n_visible].iter();
-        let sizes: Vec<usize> = visible.map(Categorical::size).collect();
-        let same = Self::with_levels(&coordinates, &sizes).and_then(|k| k.measured(&self.numbers));
-        if same.as_ref() != Ok(self) || self.scales.len() != self.d() {
-            return Err("vector: centres, scales or levels".to_owned());
-        }
-        let (d, rows) = (self.d(), self.rows());
-        let means = params.mean.len() == d * (1 + rows.effects);
-        // Rounding of products of factors may take a little off the floor.
-        let is_scale = |factor: Cholesky| {
-            let above = (0..d).all(|j| factor.l()[(j, j)].powi(2) > 0.5 * FLOOR);
-            let off = (factor.ln_det() - params.ln_det_scale).abs();
-            above && off < 1e-4 * (1.0 + params.ln_det_scale.abs())
-        };
-        let scale = params.scale.len() == rows.triangle()
-            && Cholesky::new(params.scale().as_ref()).is_ok_and(is_scale);
-        // In scales from the centre, like the cells; their squares are numbers.
-        let within = |m: &f64| m.abs() <= LIMIT;
-        let concentrations = params.concentrations.len() == self.levels.len()
-            && params.concentrations.iter().all(|&a| positive(a));
-        if !means
-            || !scale
-            || !concentrations
-            || !params.mean.iter().all(within)
-            || !positive(params.strength)
-            || !positive(params.effect_strength)
-            || params.alike >= ALIKE
-        {
-            return Err("vector: hyperparameters".to_owned());
-        }
+        self.check_hyperparameters(params)?;
+        let rows = self.rows();
         let fits =
             |numbers: &Vec<f64>| numbers.len() == rows.n() && numbers.iter().all(|x| x.is_finite());
         if !params.table.iter().all(fits) {
             return Err("vector: numbers of clusters".to_owned());
         }
         let mut fresh = params.clone();
-        for k in 0..params.table.n_clusters() {
-            let at = |i: usize, j: usize| {
-                if i >= j {
-                    params.table[k][rows.factor(i, j)]
-                } else {
-                    0.0
-                }
-            };
-            let l = Mat::from_fn(d, d, at);
-            if (0..d).any(|j| !positive(l[(j, j)])) {
-                return Err(format!("vector: precision of cluster {k}"));
-            }
-            let effects = (0..rows.effects).flat_map(|a| params.effect(k, a));
-            let means: Vec<f64> = params.mean(k).into_iter().chain(effects).collect();
-            if !means.iter().all(within) {
-                return Err(format!("vector: mean of cluster {k}"));
-            }
-            self.set(&mut fresh, k, &means, &l);
-            for row in 0..rows.n() {
-                let (a, b) = (fresh.table[k][row], params.table[k][row]);
-                if (a - b).abs() > 1e-9 * (1.0 + a.abs()) {
-                    return Err(format!("vector: cluster {k}"));
-                }
-            }
-            for (l, levels) in self.levels.iter().enumerate() {
-                let places = (0..levels.size()).map(|c| rows.ln_theta(self.first_effect(l) + c));
-                let logs: Vec<f64> = places.map(|row| params.table[k][row]).collect();
-                if log_sum_exp(&logs).abs() > 1e-9 {
-                    return Err(format!("vector: levels of cluster {k}"));
-                }
-            }
-        }
-        Ok(())
+        (0..params.table.n_clusters()).try_for_each(|k| self.check_cluster(params, &mut fresh, k))
     }
 }
 
@@ -1505,6 +1435,90 @@ impl FullNormal {
             }
         }
     }
+}
+
+impl FullNormal {
+    fn check_hyperparameters(&self, params: &FullNormalParams) -> Result<(), String> {
+        let coordinates = self
+            .centres
+            .iter()
+            .copied()
+            .zip(self.scales.iter().copied());
+        let coordinates: Vec<(f64, f64)> = coordinates.collect();
+        let is_spiked = |number: &&Number| matches!(number, Number::Spiked(_));
+        let n_spikes = self.numbers.iter().filter(is_spiked).count();
+        let n_visible = self.levels.len().saturating_sub(n_spikes);
+        let visible = self.levels[..n_visible].iter();
+        let sizes: Vec<usize> = visible.map(Categorical::size).collect();
+        let same = Self::with_levels(&coordinates, &sizes).and_then(|k| k.measured(&self.numbers));
+        if same.as_ref() != Ok(self) || self.scales.len() != self.d() {
+            return Err("vector: centres, scales or levels".to_owned());
+        }
+        let (d, rows) = (self.d(), self.rows());
+        // Rounding of products of factors may take a little off the floor.
+        let is_scale = |factor: Cholesky| {
+            let above = (0..d).all(|j| factor.l()[(j, j)].powi(2) > 0.5 * FLOOR);
+            let off = (factor.ln_det() - params.ln_det_scale).abs();
+            above && off < 1e-4 * (1.0 + params.ln_det_scale.abs())
+        };
+        let fits = params.mean.len() == d * (1 + rows.effects)
+            && params.scale.len() == rows.triangle()
+            && Cholesky::new(params.scale().as_ref()).is_ok_and(is_scale)
+            && params.concentrations.len() == self.levels.len()
+            && params.concentrations.iter().all(|&a| positive(a))
+            && params.mean.iter().all(is_within)
+            && positive(params.strength)
+            && positive(params.effect_strength)
+            && params.alike < ALIKE;
+        match fits {
+            true => Ok(()),
+            false => Err("vector: hyperparameters".to_owned()),
+        }
+    }
+
+    /// Checks a cluster, whose derived numbers are made again in `fresh`.
+    fn check_cluster(
+        &self,
+        params: &FullNormalParams,
+        fresh: &mut FullNormalParams,
+        k: usize,
+    ) -> Result<(), String> {
+        let (d, rows, numbers) = (self.d(), self.rows(), &params.table[k]);
+        let at = |i: usize, j: usize| {
+            if i >= j {
+                numbers[rows.factor(i, j)]
+            } else {
+                0.0
+            }
+        };
+        let l = Mat::from_fn(d, d, at);
+        if (0..d).any(|j| !positive(l[(j, j)])) {
+            return Err(format!("vector: precision of cluster {k}"));
+        }
+        let effects = (0..rows.effects).flat_map(|a| params.effect(k, a));
+        let means: Vec<f64> = params.mean(k).into_iter().chain(effects).collect();
+        if !means.iter().all(is_within) {
+            return Err(format!("vector: mean of cluster {k}"));
+        }
+        self.set(fresh, k, &means, &l);
+        let differs = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-9 * (1.0 + a.abs());
+        if fresh.table[k].iter().zip(numbers).any(differs) {
+            return Err(format!("vector: cluster {k}"));
+        }
+        for (l, levels) in self.levels.iter().enumerate() {
+            let places = (0..levels.size()).map(|c| rows.ln_theta(self.first_effect(l) + c));
+            let logs: Vec<f64> = places.map(|row| numbers[row]).collect();
+            if log_sum_exp(&logs).abs() > 1e-9 {
+                return Err(format!("vector: levels of cluster {k}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// In scales from the centre, like the cells; their squares are numbers.
+fn is_within(mean: &f64) -> bool {
+    mean.abs() <= LIMIT
 }
 
 impl Hierarchical for FullNormal {

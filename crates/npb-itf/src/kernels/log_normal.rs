@@ -6,30 +6,14 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Reals;
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, push_drawn, setting};
+use super::support::{CellError, check_values, one_part};
 use super::{Normal, NormalData, NormalParams};
-use crate::kernel::{Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, RowLabels};
 
 /// ln x ~ N(μ_k, 1/λ_k) in cluster k, with priors and learned hyperparameters of ln x as in [`Normal`].
 ///
 /// Densities are of x, not of ln x. The expected part is the median e^μ, and a prediction the geometric mean of these: predictive means
 /// do not exist, the tails of ln x being those of a Student law.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{LogNormal, LogNormalData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = LogNormal::new(3.0, 0.5)?;
-/// let data = LogNormalData::new(&[Some(20.0), None])?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 8];
-/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogNormal {
     logs: Normal,
@@ -51,20 +35,17 @@ pub struct LogNormalStats {
 /// Draws of logarithms stay within the range of exp.
 const LIMIT: f64 = 700.0;
 
+fn from_log(x: f64) -> f64 {
+    x.clamp(-LIMIT, LIMIT).exp()
+}
+
 impl LogNormal {
     /// `centre`, `scale`: of the logarithms (mean and standard deviation, as a rule), the scale between 1e-150 and 1e150.
     ///
     /// # Errors
     /// [`CellError::Setting`].
     pub fn new(centre: f64, scale: f64) -> Result<Self, CellError> {
-        let logs = Normal::new(centre, scale);
-        let rule = "between 1e-150 and 1e150, with a finite centre";
-        setting("scale", scale, logs.is_some(), rule)?;
-        logs.map(|logs| Self { logs }).ok_or(CellError::Setting {
-            setting: "scale",
-            value: scale,
-            rule,
-        })
+        Normal::new(centre, scale).map(|logs| Self { logs })
     }
 
     /// Centre and scale of the logarithms.
@@ -79,19 +60,13 @@ impl LogNormalData {
     /// # Errors
     /// [`CellError::Value`] naming the row.
     pub fn new(values: &[Option<f64>]) -> Result<Self, CellError> {
-        let bad = |x: &Option<f64>| x.is_some_and(|x| !(x > 0.0 && x.is_finite()));
-        let first = values.iter().position(bad);
+        check_values(
+            values,
+            |x| x > 0.0 && x.is_finite(),
+            "a finite number above 0",
+        )?;
         let logs: Vec<Option<f64>> = values.iter().map(|x| x.map(f64::ln)).collect();
-        let made = NormalData::new(&logs).filter(|_| first.is_none());
-        made.map(|logs| Self { logs }).ok_or_else(|| {
-            let row = first.unwrap_or(0);
-            CellError::Value {
-                row,
-                part: 0,
-                value: values.get(row).copied().flatten().unwrap_or(f64::NAN),
-                needed: "a finite number above 0",
-            }
-        })
+        NormalData::new(&logs).map(|logs| Self { logs })
     }
 
     /// The value of a row, `None` where it is missing.
@@ -107,6 +82,11 @@ impl Kernel for LogNormal {
 
     const COUPLED: bool = false;
 
+    one_part!(
+        |_kernel, params, cluster, out| out.push(from_log(params.mean(cluster))),
+        |_kernel, params, cluster, rng| from_log(params.cell(cluster, rng))
+    );
+
     fn n_rows(&self, data: &LogNormalData) -> usize {
         self.logs.n_rows(&data.logs)
     }
@@ -115,11 +95,7 @@ impl Kernel for LogNormal {
         self.logs.is_observed(&data.logs, row)
     }
 
-    fn n_parts(&self, _: &LogNormalData, _: usize) -> usize {
-        1
-    }
-
-    fn part(&self, data: &LogNormalData, row: usize, _: usize) -> Part {
+    fn part(&self, data: &LogNormalData, row: usize, _: usize) -> CellPart {
         data.value(row).into()
     }
 
@@ -137,10 +113,6 @@ impl Kernel for LogNormal {
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NormalParams {
         self.logs.initial(rng)
-    }
-
-    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -185,11 +157,6 @@ impl Kernel for LogNormal {
         stats.units += data.logs.value(row).unwrap_or(0.0);
     }
 
-    fn remove(&self, stats: &mut LogNormalStats, data: &LogNormalData, row: usize) {
-        self.logs.remove(&mut stats.logs, &data.logs, row);
-        stats.units -= data.logs.value(row).unwrap_or(0.0);
-    }
-
     fn merge(&self, stats: &mut LogNormalStats, other: &LogNormalStats) {
         self.logs.merge(&mut stats.logs, &other.logs);
         stats.units += other.units;
@@ -220,54 +187,6 @@ impl Kernel for LogNormal {
         rng: &mut Xoshiro256PlusPlus,
     ) {
         self.logs.draw(params, cluster, &stats.logs, rng);
-    }
-
-    fn expected(
-        &self,
-        params: &NormalParams,
-        cluster: usize,
-        data: &LogNormalData,
-        row: usize,
-        ignore_observed: bool,
-        others: RowLabels<'_>,
-        out: &mut Vec<f64>,
-    ) {
-        self.logs.expected(
-            params,
-            cluster,
-            &data.logs,
-            row,
-            ignore_observed,
-            others,
-            out,
-        );
-        out.iter_mut()
-            .for_each(|x| *x = x.clamp(-LIMIT, LIMIT).exp());
-    }
-
-    fn complete(
-        &self,
-        params: &NormalParams,
-        cluster: usize,
-        data: &LogNormalData,
-        row: usize,
-        ignore_observed: bool,
-        others: RowLabels<'_>,
-        rng: &mut Xoshiro256PlusPlus,
-        out: &mut Vec<f64>,
-    ) {
-        self.logs.complete(
-            params,
-            cluster,
-            &data.logs,
-            row,
-            ignore_observed,
-            others,
-            rng,
-            out,
-        );
-        out.iter_mut()
-            .for_each(|x| *x = x.clamp(-LIMIT, LIMIT).exp());
     }
 
     fn simulate(

@@ -5,10 +5,9 @@
 //! | a real number | [`Normal`] | always |
 //! | a real number that is the same, 0 as a rule, in many rows | [`SpikedNormal`] | always |
 //! | a number above 0 | [`LogNormal`] | always |
-//! | a count | [`NegativeBinomial`], or [`Poisson`] where counts vary by chance alone | always |
+//! | a count | [`NegativeBinomial`] | always |
 //! | one of several levels | [`Categorical`], or [`Ordinal`] where they have an order | always |
 //! | a direction | [`VonMises`] | always |
-//! | several binary measurements | [`Bernoulli`] | always |
 //! | a vector | [`DiagonalNormal`] | always |
 //! | a vector whose coordinates depend on each other within a cluster, with levels beside it or not | [`FullNormal`] | without incomplete vectors |
 //! | a series in time | [`Series`], autoregressive | without gaps; ends may be missing |
@@ -23,7 +22,6 @@
 //! list at the end of this file. Tests of the suite then run over it (`tests/it`).
 
 mod banded_cholesky;
-mod bernoulli;
 mod categorical;
 mod curve;
 mod diagonal_normal;
@@ -33,13 +31,11 @@ mod negative_binomial;
 mod network;
 mod normal;
 mod ordinal;
-mod poisson;
 mod series;
 mod spiked_normal;
 mod support;
 mod von_mises;
 
-pub use bernoulli::{Bernoulli, BernoulliData, BernoulliParams};
 pub use categorical::{Categorical, CategoricalData, CategoricalParams};
 pub use curve::{Curve, CurveData, CurveParams, CurveStats, Wavelet};
 pub use diagonal_normal::{DiagonalNormal, DiagonalNormalData, DiagonalNormalParams};
@@ -50,21 +46,23 @@ pub use negative_binomial::{
 };
 pub use network::{Network, NetworkData, NetworkParams, NetworkStats};
 pub use normal::{Normal, NormalData, NormalParams};
-pub use ordinal::{Ordinal, OrdinalData, OrdinalParams};
-pub use poisson::{Poisson, PoissonData, PoissonParams, PoissonStats};
+pub use ordinal::{Ordinal, OrdinalParams};
 pub use series::{Series, SeriesData, SeriesParams, SeriesStats};
 pub use spiked_normal::{SpikedNormal, SpikedNormalData, SpikedNormalParams, SpikedNormalStats};
 pub use support::CellError;
+use support::{check_lengths, check_values};
 pub use von_mises::{VonMises, VonMisesData, VonMisesParams, VonMisesStats};
 
 use std::ops::Range;
 
 use npb_data::MixedColumn;
 use npb_infer::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::columns::{codes, levels, prototype_stream};
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::columns::{levels, parts_of, prototype_stream};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
+use crate::numeric::centre_and_scale;
 
 /// A kernel and the parameters of its clusters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,13 +73,22 @@ pub struct Fitted<K, P> {
     pub params: P,
 }
 
+/// What a column is in a file.
+struct NumberedColumn;
+
+impl<'de> Deserialize<'de> for Column {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_tuple(2, NumberedColumn)
+    }
+}
+
 /// Statistics of the clusters of one column, kept from sweep to sweep for their memory.
 type Pool<K> = Vec<<K as Kernel>::Stats>;
 
 macro_rules! columns {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+    ($($(#[$doc:meta])* $number:literal $name:ident),+ $(,)?) => {
         /// The law of one column: a kernel with its parameters.
-        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[derive(Clone, Debug)]
         pub enum Column {
             $($(#[$doc])* $name(Fitted<$name, <$name as Kernel>::Params>),)+
         }
@@ -175,6 +182,35 @@ macro_rules! columns {
             };
         }
 
+        impl Serialize for Column {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Column::$name(fitted) => {
+                        let number: u32 = $number;
+                        (number, fitted).serialize(serializer)
+                    })+
+                }
+            }
+        }
+
+        impl<'de> Visitor<'de> for NumberedColumn {
+            type Value = Column;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the number of a kernel, and its parameters")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Column, A::Error> {
+                let number: Option<u32> = seq.next_element()?;
+                let column = match number {
+                    $(Some($number) => seq.next_element()?.map(Column::$name),)+
+                    Some(_) => return Err(A::Error::custom("a column of a kernel that is gone")),
+                    None => None,
+                };
+                column.ok_or_else(|| A::Error::custom("a column that ends early"))
+            }
+        }
+
         impl Column {
             /// The same kernel without clusters, hyperparameters drawn from their priors.
             pub(crate) fn fresh(&self, rng: &mut Xoshiro256PlusPlus) -> Self {
@@ -201,35 +237,32 @@ macro_rules! columns {
     };
 }
 
+// Every kernel keeps its number in files; 3 and 4 were kernels that are gone.
 columns! {
     /// Unordered levels.
-    Categorical,
+    0 Categorical,
     /// One real number, normal with unknown mean and variance.
-    Normal,
+    1 Normal,
     /// Counts that vary more than by chance.
-    NegativeBinomial,
-    /// Counts that vary no more than by chance.
-    Poisson,
-    /// Several binary measurements that belong together.
-    Bernoulli,
+    2 NegativeBinomial,
     /// Ordered levels.
-    Ordinal,
+    5 Ordinal,
     /// Directions.
-    VonMises,
+    6 VonMises,
     /// Vectors of numbers that are independent within a cluster.
-    DiagonalNormal,
+    7 DiagonalNormal,
     /// Series in time.
-    Series,
+    8 Series,
     /// Links between rows.
-    Network,
+    9 Network,
     /// Vectors of numbers that depend on each other within a cluster.
-    FullNormal,
+    10 FullNormal,
     /// Curves on a grid of points.
-    Curve,
+    11 Curve,
     /// One number above 0.
-    LogNormal,
+    12 LogNormal,
     /// One real number that is the same in many rows.
-    SpikedNormal,
+    13 SpikedNormal,
 }
 
 impl Column {
@@ -247,121 +280,63 @@ impl Column {
             }
             MixedColumn::Count(_) => NegativeBinomial.column(rng),
             MixedColumn::Categorical { .. } | MixedColumn::Binary { .. } => {
-                let n_levels = levels(column).len();
-                Categorical::new(n_levels)
-                    .ok_or(format!("{n_levels} levels; give from 1 to 100,000"))?
-                    .column(rng)
+                let kernel = Categorical::new(levels(column).len());
+                kernel.map_err(|e| e.to_string())?.column(rng)
             }
         };
-        let cells = law.cells_of(column)?;
+        let cells = law.read(&parts_of(&[column])).map_err(|e| e.to_string())?;
         Ok((law, cells))
     }
 
-    /// The cells of a column of a table, read with this kernel. Levels must be those of the kernel, in the same order.
+    /// Cells with these parts, row by row, levels as whole numbers. Those of a network are its nodes when there are as many, new rows otherwise.
     ///
     /// # Errors
-    /// What is wrong with the column, in words.
-    pub(crate) fn cells_of(&self, column: &MixedColumn) -> Result<Cells, String> {
-        let numbers = || match column {
-            MixedColumn::Real(values) => Some(values.clone()),
-            MixedColumn::Count(values) => {
-                Some(values.iter().map(|v| v.map(|v| v as f64)).collect())
-            }
-            MixedColumn::Categorical { .. } | MixedColumn::Binary { .. } => None,
+    /// [`CellError`] naming the row.
+    pub(crate) fn read(&self, rows: &[Vec<Option<f64>>]) -> Result<Cells, CellError> {
+        let numbers = || {
+            check_lengths(rows, 1)?;
+            Ok(rows.iter().map(|row| row[0]).collect::<Vec<_>>())
         };
-        let counts = || match column {
-            MixedColumn::Count(values) => Some(values.as_slice()),
-            _ => None,
+        let whole = || {
+            let numbers = numbers()?;
+            check_values(&numbers, |x| x >= 0.0 && x.fract() == 0.0, "a whole number")?;
+            Ok(numbers)
         };
-        let cells = match self {
-            Column::Normal(_) => numbers()
-                .and_then(|v| NormalData::new(&v))
-                .map(Cells::Normal),
-            Column::SpikedNormal(fitted) => numbers()
-                .and_then(|v| SpikedNormalData::new(&fitted.kernel, &v))
-                .map(Cells::SpikedNormal),
-            Column::Categorical(fitted) => codes(column)
-                .and_then(|codes| CategoricalData::new(fitted.kernel.n_levels(0)?, &codes))
-                .map(Cells::Categorical),
-            Column::NegativeBinomial(_) => counts()
-                .and_then(|v| NegativeBinomialData::new(v).ok())
-                .map(Cells::NegativeBinomial),
-            Column::Poisson(_) => counts()
-                .and_then(|v| PoissonData::new(v).ok())
-                .map(Cells::Poisson),
-            Column::Ordinal(fitted) => codes(column)
-                .and_then(|codes| OrdinalData::new(fitted.kernel.n_levels(0)?, &codes).ok())
-                .map(Cells::Ordinal),
-            Column::VonMises(fitted) => numbers()
-                .and_then(|v| VonMisesData::new(fitted.kernel.period(), &v).ok())
-                .map(Cells::VonMises),
-            Column::LogNormal(_) => numbers()
-                .and_then(|v| LogNormalData::new(&v).ok())
-                .map(Cells::LogNormal),
-            // Several columns of a table make up one cell.
-            Column::Bernoulli(_)
-            | Column::DiagonalNormal(_)
-            | Column::Series(_)
-            | Column::Network(_)
-            | Column::FullNormal(_)
-            | Column::Curve(_) => None,
-        };
-        cells.ok_or_else(|| format!("a {} column does not fit its kernel", column.kind()))
-    }
-
-    /// The cells with these parts, row by row, levels as whole numbers; `None` when they do not fit, and for networks.
-    pub(crate) fn cells_of_parts(&self, rows: &[Vec<Option<f64>>]) -> Option<Cells> {
-        let first = |row: &Vec<Option<f64>>| row.first().copied().flatten();
-        let numbers: Vec<Option<f64>> = rows.iter().map(first).collect();
         let codes = || {
-            numbers
-                .iter()
-                .map(|x| x.map(|x| x as u32))
-                .collect::<Vec<_>>()
+            let codes = whole()?.into_iter().map(|x| x.map(|x| x as u32));
+            Ok(codes.collect::<Vec<_>>())
         };
-        let counts = || {
-            numbers
-                .iter()
-                .map(|x| x.map(|x| x as u64))
-                .collect::<Vec<_>>()
-        };
-        match self {
-            Column::Normal(_) => NormalData::new(&numbers).map(Cells::Normal),
+        Ok(match self {
+            Column::Normal(_) => Cells::Normal(NormalData::new(&numbers()?)?),
             Column::SpikedNormal(of) => {
-                SpikedNormalData::new(&of.kernel, &numbers).map(Cells::SpikedNormal)
+                Cells::SpikedNormal(SpikedNormalData::new(&of.kernel, &numbers()?)?)
             }
-            Column::LogNormal(_) => LogNormalData::new(&numbers).ok().map(Cells::LogNormal),
+            Column::LogNormal(_) => Cells::LogNormal(LogNormalData::new(&numbers()?)?),
             Column::Categorical(of) => {
-                CategoricalData::new(of.kernel.size(), &codes()).map(Cells::Categorical)
+                Cells::Categorical(CategoricalData::new(of.kernel.size(), &codes()?)?)
             }
-            Column::Ordinal(of) => OrdinalData::new(of.kernel.n_levels(0)?, &codes())
-                .ok()
-                .map(Cells::Ordinal),
-            Column::NegativeBinomial(_) => NegativeBinomialData::new(&counts())
-                .ok()
-                .map(Cells::NegativeBinomial),
-            Column::Poisson(_) => PoissonData::new(&counts()).ok().map(Cells::Poisson),
-            Column::VonMises(of) => VonMisesData::new(of.kernel.period(), &numbers)
-                .ok()
-                .map(Cells::VonMises),
-            Column::Bernoulli(_) => {
-                let row =
-                    |row: &Vec<Option<f64>>| row.iter().map(|x| x.map(|x| x == 1.0)).collect();
-                let rows: Vec<Vec<Option<bool>>> = rows.iter().map(row).collect();
-                BernoulliData::new(rows.first()?.len(), &rows)
-                    .ok()
-                    .map(Cells::Bernoulli)
+            Column::Ordinal(of) => {
+                Cells::Ordinal(CategoricalData::new(of.kernel.size(), &codes()?)?)
             }
-            Column::DiagonalNormal(_) => DiagonalNormalData::new(rows)
-                .ok()
-                .map(Cells::DiagonalNormal),
-            Column::Series(of) => SeriesData::new(&of.kernel, rows).ok().map(Cells::Series),
-            Column::FullNormal(of) => FullNormalData::new(&of.kernel, rows)
-                .ok()
-                .map(Cells::FullNormal),
-            Column::Curve(of) => CurveData::new(&of.kernel, rows).ok().map(Cells::Curve),
-            Column::Network(_) => None,
-        }
+            Column::NegativeBinomial(_) => {
+                let counts = whole()?.into_iter().map(|x| x.map(|x| x as u64));
+                Cells::NegativeBinomial(NegativeBinomialData::new(&counts.collect::<Vec<_>>())?)
+            }
+            Column::VonMises(of) => {
+                Cells::VonMises(VonMisesData::new(of.kernel.period(), &numbers()?)?)
+            }
+            Column::DiagonalNormal(of) => {
+                check_lengths(rows, of.kernel.n_coordinates())?;
+                Cells::DiagonalNormal(DiagonalNormalData::new(rows)?)
+            }
+            Column::Series(of) => {
+                check_lengths(rows, of.kernel.n_times())?;
+                Cells::Series(SeriesData::new(&of.kernel, rows)?)
+            }
+            Column::FullNormal(of) => Cells::FullNormal(FullNormalData::new(&of.kernel, rows)?),
+            Column::Curve(of) => Cells::Curve(CurveData::new(&of.kernel, rows)?),
+            Column::Network(of) => Cells::Network(NetworkData::of_parts(&of.kernel, rows)?),
+        })
     }
 
     /// Number of clusters with parameters.
@@ -635,7 +610,7 @@ impl Column {
     }
 
     /// See [`Kernel::part`].
-    pub fn part(&self, cells: &Cells, row: usize, part: usize) -> Part {
+    pub fn part(&self, cells: &Cells, row: usize, part: usize) -> CellPart {
         for_cells!(self, cells, |k, p, d| k.part(d, row, part))
     }
 
@@ -649,7 +624,8 @@ impl Column {
 
     /// The missing parts of the cell.
     pub fn gaps(&self, cells: &Cells, row: usize) -> Vec<usize> {
-        let is_missing = |&part: &usize| !matches!(self.part(cells, row, part), Part::Observed(_));
+        let is_missing =
+            |&part: &usize| !matches!(self.part(cells, row, part), CellPart::Observed(_));
         (0..self.n_parts(cells, row)).filter(is_missing).collect()
     }
 
@@ -717,27 +693,15 @@ fn real_column(values: &[Option<f64>], rng: &mut Xoshiro256PlusPlus) -> Result<C
     };
     let others = values.iter().map(|v| v.filter(|&v| v != at));
     let kernel = SpikedNormal::new(at, normal_like(others)?);
-    kernel
-        .map(|kernel| kernel.column(rng))
-        .ok_or_else(|| format!("{at} in many rows"))
+    Ok(kernel.map_err(|e| e.to_string())?.column(rng))
 }
 
 /// A normal kernel with centre and scale from the observed values; a column without spread gets a scale of its size.
 pub(crate) fn normal_like(
     values: impl Iterator<Item = Option<f64>> + Clone,
 ) -> Result<Normal, String> {
-    let observed = || values.clone().flatten();
-    let n = observed().count().max(1) as f64;
-    // Divided before they are summed, so that large values stay in range.
-    let mean = observed().map(|x| x / n).sum::<f64>();
-    let largest = observed().map(|x| (x - mean).abs()).fold(0.0, f64::max);
-    let ratios = observed().map(|x| ((x - mean) / largest).powi(2));
-    let scale = match largest {
-        0.0 if mean != 0.0 => mean.abs(),
-        0.0 => 1.0,
-        _ => largest * (ratios.sum::<f64>() / n).sqrt(),
-    };
-    Normal::new(mean, scale).ok_or_else(|| {
+    let (mean, scale) = centre_and_scale(values.flatten());
+    Normal::new(mean, scale).map_err(|_| {
         format!("mean {mean:e} and standard deviation {scale:e}: rescale it to a deviation between 1e-150 and 1e150")
     })
 }

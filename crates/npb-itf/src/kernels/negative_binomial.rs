@@ -9,12 +9,11 @@ use npb_priors::dist::Beta;
 use npb_priors::special::{ln_beta, ln_gamma, ln_rising_factorial};
 use serde::{Deserialize, Serialize};
 
-use super::poisson::check_counts;
 use super::support::{
-    CellError, ClusterTable, Hierarchical, clusters_in, pick_ln, poisson, positive_gamma,
-    push_drawn,
+    CellError, ClusterTable, Hierarchical, MAX_COUNT, check_values, clusters_in, one_part, pick_ln,
+    poisson, positive_gamma,
 };
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 use crate::numeric::{exp_rows, ln_gammas};
 
 /// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(2 + r t, s) given r.
@@ -24,22 +23,6 @@ use crate::numeric::{exp_rows, ln_gammas};
 /// are learned, together, uniform on the grid of s = 2^h / 2, h = 0..8, and t = 4^(1 − j), j = 0..8. That p depends on r keeps the means
 /// of clusters of all sizes on the scale of the counts, also of clusters that no row is in; and with 2 + r t > 2 predictions have a mean and a
 /// variance, so that means over draws settle.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{NegativeBinomial, NegativeBinomialData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = NegativeBinomial;
-/// let data = NegativeBinomialData::new(&[Some(3), None, Some(0)])?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 12];
-/// kernel.ln_likelihoods(&data, &params, 0..3, 4, RowLabels::NONE, &mut ln);
-/// assert!(ln[0] < 0.0 && ln[4] == 0.0); // row 1 is missing
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NegativeBinomial;
 
@@ -164,15 +147,13 @@ impl NegativeBinomialData {
     /// # Errors
     /// [`CellError::Value`] naming the row.
     pub fn new(counts: &[Option<u64>]) -> Result<Self, CellError> {
-        let values: Vec<f64> = counts
-            .iter()
-            .map(|x| x.map_or(f64::NAN, |x| x as f64))
-            .collect();
-        check_counts(&values)?;
+        let values: Vec<Option<f64>> = counts.iter().map(|x| x.map(|x| x as f64)).collect();
+        let needed = "a count (a whole number from 0 to 2^53)";
+        check_values(&values, |x| x <= MAX_COUNT, needed)?;
         let mut data = Self {
             codes: Vec::new(),
             ways: Vec::new(),
-            values,
+            values: values.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect(),
         };
         data.refresh();
         Ok(data)
@@ -227,6 +208,11 @@ impl Kernel for NegativeBinomial {
 
     const COUPLED: bool = false;
 
+    one_part!(
+        |_kernel, params, cluster, out| out.push(params.mean(cluster)),
+        |kernel, params, cluster, rng| kernel.sample(params, cluster, rng)
+    );
+
     fn n_rows(&self, data: &NegativeBinomialData) -> usize {
         data.values.len()
     }
@@ -235,20 +221,12 @@ impl Kernel for NegativeBinomial {
         data.codes[row] != 0
     }
 
-    fn n_parts(&self, _: &NegativeBinomialData, _: usize) -> usize {
-        1
-    }
-
-    fn part(&self, data: &NegativeBinomialData, row: usize, _: usize) -> Part {
+    fn part(&self, data: &NegativeBinomialData, row: usize, _: usize) -> CellPart {
         data.value(row).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
     }
 
     fn cell_key(&self, data: &NegativeBinomialData, row: usize) -> Option<u64> {
@@ -262,10 +240,6 @@ impl Kernel for NegativeBinomial {
             sizes: Vec::new(),
             logs: ClusterTable::new(3),
         }
-    }
-
-    fn push_prior(&self, params: &mut NegativeBinomialParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -319,13 +293,6 @@ impl Kernel for NegativeBinomial {
         stats.ways.iter_mut().zip(ways).for_each(|(s, w)| *s += w);
     }
 
-    fn remove(&self, stats: &mut NegativeBinomialStats, data: &NegativeBinomialData, row: usize) {
-        stats.n -= 1;
-        stats.total -= data.values[row] as u128;
-        let ways = &data.ways[data.codes[row] as usize];
-        stats.ways.iter_mut().zip(ways).for_each(|(s, w)| *s -= w);
-    }
-
     fn merge(&self, stats: &mut NegativeBinomialStats, other: &NegativeBinomialStats) {
         stats.n += other.n;
         stats.total += other.total;
@@ -359,37 +326,6 @@ impl Kernel for NegativeBinomial {
         params.logs.set(R_LN_P, cluster, size(g) * ln_p);
         params.logs.set(LN_P, cluster, ln_p);
         params.logs.set(LN_Q, cluster, ln_q);
-    }
-
-    fn expected(
-        &self,
-        params: &NegativeBinomialParams,
-        cluster: usize,
-        data: &NegativeBinomialData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        out: &mut Vec<f64>,
-    ) {
-        let value = data.value(row).filter(|_| !ignore_observed);
-        out.clear();
-        out.push(value.unwrap_or_else(|| params.mean(cluster)));
-    }
-
-    fn complete(
-        &self,
-        params: &NegativeBinomialParams,
-        cluster: usize,
-        data: &NegativeBinomialData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        rng: &mut Xoshiro256PlusPlus,
-        out: &mut Vec<f64>,
-    ) {
-        let value = data.value(row).filter(|_| !ignore_observed);
-        out.clear();
-        out.push(value.unwrap_or_else(|| self.sample(params, cluster, rng)));
     }
 
     fn simulate(

@@ -1,5 +1,6 @@
 //! Links between rows.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
 use npb_infer::Xoshiro256PlusPlus;
@@ -8,8 +9,8 @@ use npb_priors::special::ln_beta;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::{CellError, pick_ln, setting};
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use super::support::{CellError, check_lengths, pick_ln, setting};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 
 /// Stochastic blocks: row i is linked to row j with probability p_ab when they are in clusters a and b, p_ab ~ Beta(s m, s (1 − m)).
 ///
@@ -19,23 +20,6 @@ use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 ///
 /// The likelihood of a row is that of all its links, given the labels of the other rows, so that rows have to be drawn one by one;
 /// the sum of these over rows counts every link twice. Cost of a row: (links + clusters) x clusters.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{Network, NetworkData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = Network::new(3, false)?;
-/// let data = NetworkData::new(&kernel, &[(0, 1)], &[(1, 2)])?; // 0 and 1 are linked, of 1 and 2 it is not known
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let others = RowLabels { labels: &[0, 1, 1], counts: &[1, 2] };
-/// let mut ln = [0.0; 4];
-/// kernel.ln_likelihoods(&data, &params, 1..2, 4, others, &mut ln);
-/// assert_eq!(ln[2], params.probability(2, 0).ln()); // row 1 in cluster 2: its one known link, to row 0
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Network {
     n_nodes: usize,
@@ -74,10 +58,7 @@ pub struct NetworkParams {
 
 /// No values: probabilities of pairs of clusters cannot be integrated out cluster by cluster.
 #[derive(Clone, Debug)]
-pub struct NetworkStats(Never);
-
-#[derive(Clone, Debug)]
-enum Never {}
+pub struct NetworkStats(Infallible);
 
 /// Numbers for pairs of clusters: `[other * width + own]`, so that those of all own clusters stand side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -420,6 +401,16 @@ impl NetworkData {
         })
     }
 
+    /// Rows of zeros and ones: [`from_rows`](Self::from_rows) when there are as many as nodes, [`new_rows`](Self::new_rows) otherwise.
+    pub(crate) fn of_parts(kernel: &Network, rows: &[Vec<Option<f64>>]) -> Result<Self, CellError> {
+        let linked = |row: &Vec<Option<f64>>| row.iter().map(|x| x.map(|x| x == 1.0)).collect();
+        let links: Vec<Vec<Option<bool>>> = rows.iter().map(linked).collect();
+        match links.len() == kernel.n_nodes {
+            true => Self::from_rows(kernel, &links),
+            false => Self::new_rows(kernel, &links),
+        }
+    }
+
     fn insert(&mut self, from: usize, to: usize, linked: bool) {
         fn pick(lists: &mut Lists, linked: bool) -> &mut [Vec<u32>] {
             if linked {
@@ -472,17 +463,6 @@ fn check_pair(kernel: &Network, from: usize, to: usize) -> Result<(), CellError>
     })
 }
 
-fn check_lengths(rows: &[Vec<Option<bool>>], expected: usize) -> Result<(), CellError> {
-    let wrong = rows.iter().position(|r| r.len() != expected);
-    wrong.map_or(Ok(()), |row| {
-        Err(CellError::Parts {
-            row,
-            found: rows[row].len(),
-            expected,
-        })
-    })
-}
-
 impl NetworkParams {
     /// Probability of a link from a row of one cluster to a row of another.
     pub fn probability(&self, from: usize, to: usize) -> f64 {
@@ -490,7 +470,7 @@ impl NetworkParams {
     }
 }
 
-impl Clusters for NetworkParams {
+impl PerCluster for NetworkParams {
     fn n_clusters(&self) -> usize {
         self.out.n
     }
@@ -532,28 +512,20 @@ impl Kernel for Network {
         self.n_nodes
     }
 
-    fn part(&self, data: &NetworkData, row: usize, part: usize) -> Part {
+    fn part(&self, data: &NetworkData, row: usize, part: usize) -> CellPart {
         match data.link(row, part) {
-            _ if data.is_itself(row, part) => Part::Observed(0.0),
-            Some(linked) => Part::Observed(f64::from(u8::from(linked))),
-            None if !self.directed && data.rows_are_nodes && part < row => Part::SameAs {
+            _ if data.is_itself(row, part) => CellPart::Observed(0.0),
+            Some(linked) => CellPart::Observed(f64::from(u8::from(linked))),
+            None if !self.directed && data.rows_are_nodes && part < row => CellPart::SameAs {
                 row: part,
                 part: row,
             },
-            None => Part::Missing,
+            None => CellPart::Missing,
         }
-    }
-
-    fn cell_key(&self, _: &NetworkData, _: usize) -> Option<u64> {
-        None
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         Some(2)
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
     }
 
     fn initial(&self, rng: &mut Xoshiro256PlusPlus) -> NetworkParams {
@@ -627,10 +599,6 @@ impl Kernel for Network {
     }
 
     fn add(&self, stats: &mut NetworkStats, _: &NetworkData, _: usize) {
-        match stats.0 {}
-    }
-
-    fn remove(&self, stats: &mut NetworkStats, _: &NetworkData, _: usize) {
         match stats.0 {}
     }
 

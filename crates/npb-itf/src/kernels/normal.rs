@@ -8,8 +8,12 @@ use npb_priors::special::{LN_SQRT_2PI, ln_gamma, ln_normalize};
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::support::{Hierarchical, clusters_in, pick, positive_gamma, push_drawn, standard};
-use crate::kernel::{Kernel, Part, RowLabels};
+use super::support::{
+    CellError, Hierarchical, check_values, clusters_in, one_part, pick, positive_gamma, setting,
+    standard,
+};
+use crate::kernel::{CellPart, Kernel, RowLabels};
+use crate::numeric::positive;
 
 /// x ~ N(μ_k, 1/λ_k) in cluster k, with μ_k ~ N(m, 1/(s λ_k)), λ_k ~ Gamma(2, b) and learned hyperparameters.
 ///
@@ -68,10 +72,15 @@ const STRENGTH: (f64, f64) = (1.0, 2.0);
 const RATES: usize = 9;
 
 impl Normal {
-    /// `centre`: finite; `scale`: between 1e-150 and 1e150, so that squares stay in range. `None` otherwise.
-    pub fn new(centre: f64, scale: f64) -> Option<Self> {
+    /// `centre`: finite; `scale`: between 1e-150 and 1e150, so that squares stay in range.
+    ///
+    /// # Errors
+    /// [`CellError::Setting`].
+    pub fn new(centre: f64, scale: f64) -> Result<Self, CellError> {
         let fits = centre.is_finite() && (1e-150..=1e150).contains(&scale);
-        fits.then_some(Self { centre, scale })
+        let rule = "between 1e-150 and 1e150, with a finite centre";
+        setting("scale", scale, fits, rule)?;
+        Ok(Self { centre, scale })
     }
 
     /// What numbers are measured from, and in which unit.
@@ -113,10 +122,13 @@ fn ln_gamma_half_step(a: f64) -> f64 {
 }
 
 impl NormalData {
-    /// `values`: finite, `None` where missing. `None` when one is not finite.
-    pub fn new(values: &[Option<f64>]) -> Option<Self> {
-        let finite = values.iter().flatten().all(|x| x.is_finite());
-        finite.then(|| Self {
+    /// `values`: finite, `None` where missing.
+    ///
+    /// # Errors
+    /// [`CellError::Value`] naming the row.
+    pub fn new(values: &[Option<f64>]) -> Result<Self, CellError> {
+        check_values(values, f64::is_finite, "a finite number")?;
+        Ok(Self {
             values: values.iter().map(|x| x.unwrap_or(0.0)).collect(),
             observed: values.iter().map(Option::is_some).collect(),
         })
@@ -149,6 +161,11 @@ impl Kernel for Normal {
 
     const COUPLED: bool = false;
 
+    one_part!(
+        |_kernel, params, cluster, out| out.push(params.means[cluster]),
+        |_kernel, params, cluster, rng| params.cell(cluster, rng)
+    );
+
     fn n_rows(&self, data: &NormalData) -> usize {
         data.values.len()
     }
@@ -157,20 +174,12 @@ impl Kernel for Normal {
         data.observed[row]
     }
 
-    fn n_parts(&self, _: &NormalData, _: usize) -> usize {
-        1
-    }
-
-    fn part(&self, data: &NormalData, row: usize, _: usize) -> Part {
+    fn part(&self, data: &NormalData, row: usize, _: usize) -> CellPart {
         data.value(row).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
     }
 
     fn cell_key(&self, data: &NormalData, row: usize) -> Option<u64> {
@@ -187,10 +196,6 @@ impl Kernel for Normal {
             precisions: Vec::new(),
             constants: Vec::new(),
         }
-    }
-
-    fn push_prior(&self, params: &mut NormalParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -236,10 +241,6 @@ impl Kernel for Normal {
         stats.add(&data.values[row]);
     }
 
-    fn remove(&self, stats: &mut Reals, data: &NormalData, row: usize) {
-        stats.remove(&data.values[row]);
-    }
-
     fn merge(&self, stats: &mut Reals, other: &Reals) {
         stats.merge(other);
     }
@@ -281,37 +282,6 @@ impl Kernel for Normal {
         self.set(params, cluster, drawn);
     }
 
-    fn expected(
-        &self,
-        params: &NormalParams,
-        cluster: usize,
-        data: &NormalData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        out: &mut Vec<f64>,
-    ) {
-        let value = data.value(row).filter(|_| !ignore_observed);
-        out.clear();
-        out.push(value.unwrap_or(params.means[cluster]));
-    }
-
-    fn complete(
-        &self,
-        params: &NormalParams,
-        cluster: usize,
-        data: &NormalData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        rng: &mut Xoshiro256PlusPlus,
-        out: &mut Vec<f64>,
-    ) {
-        let value = data.value(row).filter(|_| !ignore_observed);
-        out.clear();
-        out.push(value.unwrap_or_else(|| params.cell(cluster, rng)));
-    }
-
     fn simulate(
         &self,
         params: &NormalParams,
@@ -335,8 +305,7 @@ impl Kernel for Normal {
             precisions,
             constants,
         } = params;
-        let positive = |x: &f64| x.is_finite() && *x > 0.0;
-        if Self::new(self.centre, self.scale).as_ref() != Some(self) {
+        if Self::new(self.centre, self.scale).is_err() {
             return Err(format!(
                 "normal scale {} or centre {}",
                 self.scale, self.centre
@@ -345,7 +314,7 @@ impl Kernel for Normal {
         // Squares and inverses are numbers.
         let within = |m: &f64| ((m - self.centre) / self.scale).abs() <= 1e100;
         let usual = |p: &f64| (1e-100..=1e100).contains(&(p * self.scale * self.scale));
-        if !within(mean) || !positive(strength) || !positive(rate) {
+        if !within(mean) || !positive(*strength) || !positive(*rate) {
             return Err("normal hyperparameters".to_owned());
         }
         if means.len() != precisions.len() || means.len() != constants.len() {
@@ -403,7 +372,7 @@ impl Hierarchical for Normal {
 }
 
 impl NormalParams {
-    fn cell(&self, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> f64 {
+    pub(super) fn cell(&self, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> f64 {
         self.means[cluster] + standard(rng) / self.precisions[cluster].sqrt()
     }
 }

@@ -6,10 +6,11 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::special::{log_sum_exp, normal_cdf, normal_quantile};
 use serde::{Deserialize, Serialize};
 
+use super::CategoricalData;
 use super::support::{
-    CellError, ClusterTable, clusters_in, draw_all, pick, pick_ln, push_drawn, setting,
+    CellError, ClusterTable, clusters_in, draw_all, one_part, pick, pick_ln, setting,
 };
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 use crate::numeric::exp_rows;
 
 /// Levels 0..L as intervals of a hidden number: level l when c_l < z ≤ c_(l+1), z ~ N(μ_k, σ_k²) in cluster k.
@@ -18,22 +19,6 @@ use crate::numeric::exp_rows;
 /// μ is a multiple of 1/5 between −4 and 4 with weights of N(0, 1.5²), σ is 2^(g/2) / 4, g = 0..7, uniformly: a cluster is
 /// one of 287 laws of levels, one-peaked and between sharp and flat, so that its parameters can be summed out. One
 /// observation in a thousand is of a level drawn uniformly, so that no level is impossible.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{Ordinal, OrdinalData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let data = OrdinalData::new(3, &[Some(0), None, Some(2), Some(2)])?;
-/// let kernel = Ordinal::for_data(&data)?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 8];
-/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Wire", into = "Wire")]
 pub struct Ordinal {
@@ -49,14 +34,6 @@ pub struct Ordinal {
 #[derive(Serialize, Deserialize)]
 struct Wire {
     cuts: Vec<f64>,
-}
-
-/// Cells of an ordinal column.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OrdinalData {
-    n_levels: usize,
-    /// `n_levels` where missing.
-    codes: Vec<u32>,
 }
 
 /// The laws of all clusters.
@@ -131,14 +108,16 @@ impl Ordinal {
     ///
     /// # Errors
     /// As [`Ordinal::new`].
-    pub fn for_data(data: &OrdinalData) -> Result<Self, CellError> {
-        let mut counts = vec![1.0; data.n_levels];
-        for code in data.codes.iter().filter(|&&c| (c as usize) < data.n_levels) {
-            counts[*code as usize] += 1.0;
+    pub fn for_data(data: &CategoricalData) -> Result<Self, CellError> {
+        let n_levels = data.n_levels();
+        let mut counts = vec![1.0; n_levels + 1];
+        for &code in data.codes() {
+            counts[code as usize] += 1.0;
         }
+        counts.truncate(n_levels);
         let total: f64 = counts.iter().sum();
         let mut below = 0.0;
-        let inner = &counts[..data.n_levels - 1];
+        let inner = &counts[..n_levels - 1];
         let cuts = inner.iter().map(|n| {
             below += n;
             normal_quantile(below / total)
@@ -146,7 +125,8 @@ impl Ordinal {
         Self::new(cuts.collect())
     }
 
-    fn levels(&self) -> usize {
+    /// Number of levels.
+    pub(super) fn size(&self) -> usize {
         self.cuts.len() + 1
     }
 
@@ -191,45 +171,10 @@ impl From<Ordinal> for Wire {
     }
 }
 
-impl OrdinalData {
-    /// `codes`: one per row, 0 for the lowest level, `None` where missing.
-    ///
-    /// # Errors
-    /// [`CellError::Value`] naming the row; [`CellError::Setting`] without levels.
-    pub fn new(n_levels: usize, codes: &[Option<u32>]) -> Result<Self, CellError> {
-        let fits = (1..=MAX_LEVELS).contains(&n_levels);
-        setting("levels", n_levels as f64, fits, "from 1 to 1000")?;
-        let unknown = |c: &Option<u32>| c.is_some_and(|c| c as usize >= n_levels);
-        if let Some(row) = codes.iter().position(unknown) {
-            return Err(CellError::Value {
-                row,
-                part: 0,
-                value: codes[row].map_or(f64::NAN, f64::from),
-                needed: "one of the levels, counted from 0",
-            });
-        }
-        Ok(Self {
-            n_levels,
-            codes: codes.iter().map(|c| c.unwrap_or(n_levels as u32)).collect(),
-        })
-    }
-
-    /// The level of a row, `None` where it is missing.
-    pub fn code(&self, row: usize) -> Option<u32> {
-        Some(self.codes[row]).filter(|&code| (code as usize) < self.n_levels)
-    }
-}
-
 impl OrdinalParams {
     /// Probability of a level in a cluster.
     pub fn probability(&self, level: usize, cluster: usize) -> f64 {
         self.ln_p.get(level, cluster).exp()
-    }
-
-    /// Location and scale of the hidden number in a cluster.
-    pub fn hidden_law(&self, cluster: usize) -> (f64, f64) {
-        let law = self.chosen[cluster] as usize;
-        (location(law), scale(law))
     }
 
     fn sample(&self, n_levels: usize, cluster: usize, rng: &mut Xoshiro256PlusPlus) -> u32 {
@@ -243,55 +188,49 @@ impl OrdinalParams {
 clusters_in!(OrdinalParams: ln_p, chosen);
 
 impl Kernel for Ordinal {
-    type Data = OrdinalData;
+    type Data = CategoricalData;
     type Params = OrdinalParams;
     /// Number of cells of each level.
     type Stats = Vec<u64>;
 
     const COUPLED: bool = false;
 
-    fn n_rows(&self, data: &OrdinalData) -> usize {
-        data.codes.len()
+    one_part!(
+        |kernel, params, cluster, out| out
+            .extend((0..kernel.size()).map(|level| params.probability(level, cluster))),
+        |kernel, params, cluster, rng| f64::from(params.sample(kernel.size(), cluster, rng))
+    );
+
+    fn n_rows(&self, data: &CategoricalData) -> usize {
+        data.codes().len()
     }
 
-    fn is_observed(&self, data: &OrdinalData, row: usize) -> bool {
+    fn is_observed(&self, data: &CategoricalData, row: usize) -> bool {
         data.code(row).is_some()
     }
 
-    fn n_parts(&self, _: &OrdinalData, _: usize) -> usize {
-        1
-    }
-
-    fn part(&self, data: &OrdinalData, row: usize, _: usize) -> Part {
+    fn part(&self, data: &CategoricalData, row: usize, _: usize) -> CellPart {
         data.code(row).map(f64::from).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
-        Some(self.levels())
+        Some(self.size())
     }
 
-    fn is_geometric(&self, _: usize) -> bool {
-        false
-    }
-
-    fn cell_key(&self, data: &OrdinalData, row: usize) -> Option<u64> {
-        Some(u64::from(data.codes[row]))
+    fn cell_key(&self, data: &CategoricalData, row: usize) -> Option<u64> {
+        Some(u64::from(data.codes()[row]))
     }
 
     fn initial(&self, _: &mut Xoshiro256PlusPlus) -> OrdinalParams {
         OrdinalParams {
             chosen: Vec::new(),
-            ln_p: ClusterTable::new(self.levels() + 1),
+            ln_p: ClusterTable::new(self.size() + 1),
         }
-    }
-
-    fn push_prior(&self, params: &mut OrdinalParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
         &self,
-        data: &OrdinalData,
+        data: &CategoricalData,
         labels: &[u32],
         params: &mut OrdinalParams,
         pool: &mut Vec<Vec<u64>>,
@@ -303,14 +242,14 @@ impl Kernel for Ordinal {
 
     fn ln_likelihoods(
         &self,
-        data: &OrdinalData,
+        data: &CategoricalData,
         params: &OrdinalParams,
         rows: Range<usize>,
         n_clusters: usize,
         _: RowLabels<'_>,
         out: &mut [f64],
     ) {
-        for (&code, out) in data.codes[rows]
+        for (&code, out) in data.codes()[rows]
             .iter()
             .zip(out.chunks_exact_mut(n_clusters))
         {
@@ -318,24 +257,20 @@ impl Kernel for Ordinal {
         }
     }
 
-    fn is_collapsed(&self, _: &OrdinalData) -> bool {
+    fn is_collapsed(&self, _: &CategoricalData) -> bool {
         true
     }
 
     fn no_stats(&self) -> Vec<u64> {
-        vec![0; self.levels()]
+        vec![0; self.size()]
     }
 
     fn clear(&self, stats: &mut Vec<u64>) {
         stats.fill(0);
     }
 
-    fn add(&self, stats: &mut Vec<u64>, data: &OrdinalData, row: usize) {
-        stats[data.codes[row] as usize] += 1;
-    }
-
-    fn remove(&self, stats: &mut Vec<u64>, data: &OrdinalData, row: usize) {
-        stats[data.codes[row] as usize] -= 1;
+    fn add(&self, stats: &mut Vec<u64>, data: &CategoricalData, row: usize) {
+        stats[data.codes()[row] as usize] += 1;
     }
 
     fn merge(&self, stats: &mut Vec<u64>, other: &Vec<u64>) {
@@ -350,11 +285,11 @@ impl Kernel for Ordinal {
         &self,
         _: &OrdinalParams,
         stats: &Vec<u64>,
-        data: &OrdinalData,
+        data: &CategoricalData,
         row: usize,
     ) -> f64 {
         let ln = self.ln_evidences(stats);
-        let of_level = self.of_level(data.codes[row] as usize);
+        let of_level = self.of_level(data.codes()[row] as usize);
         let mut with = ln;
         with.iter_mut().zip(of_level).for_each(|(ln, l)| *ln += l);
         ln_total(with) - ln_total(ln)
@@ -369,65 +304,28 @@ impl Kernel for Ordinal {
     ) {
         let law = pick_ln(&mut self.ln_evidences(stats), rng);
         params.chosen[cluster] = law as u32;
-        let levels = self.levels();
+        let levels = self.size();
         for level in 0..levels {
             params.ln_p.set(level, cluster, self.of_level(level)[law]);
         }
-    }
-
-    fn expected(
-        &self,
-        params: &OrdinalParams,
-        cluster: usize,
-        data: &OrdinalData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        out: &mut Vec<f64>,
-    ) {
-        out.clear();
-        match data.code(row).filter(|_| !ignore_observed) {
-            Some(code) => {
-                out.resize(self.levels(), 0.0);
-                out[code as usize] = 1.0;
-            }
-            None => out.extend((0..self.levels()).map(|l| params.probability(l, cluster))),
-        }
-    }
-
-    fn complete(
-        &self,
-        params: &OrdinalParams,
-        cluster: usize,
-        data: &OrdinalData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        rng: &mut Xoshiro256PlusPlus,
-        out: &mut Vec<f64>,
-    ) {
-        let code = data.code(row).filter(|_| !ignore_observed);
-        let code = code.unwrap_or_else(|| params.sample(self.levels(), cluster, rng));
-        out.clear();
-        out.push(f64::from(code));
     }
 
     fn simulate(
         &self,
         params: &OrdinalParams,
         labels: &[u32],
-        data: &mut OrdinalData,
+        data: &mut CategoricalData,
         rng: &mut Xoshiro256PlusPlus,
     ) {
         for (row, &label) in labels.iter().enumerate() {
             if self.is_observed(data, row) {
-                data.codes[row] = params.sample(self.levels(), label as usize, rng);
+                data.set(row, params.sample(self.size(), label as usize, rng));
             }
         }
     }
 
     fn check(&self, params: &OrdinalParams) -> Result<(), String> {
-        let levels = self.levels();
+        let levels = self.size();
         let known = params.chosen.iter().all(|&law| (law as usize) < LAWS);
         if !known || params.chosen.len() != params.ln_p.n_clusters() {
             return Err("ordinal laws".to_owned());

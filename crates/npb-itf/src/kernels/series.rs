@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::banded_cholesky::BandedCholesky;
 use super::support::{
-    CellError, ClusterTable, clusters_in, draw_all, pick_ln, positive, positive_gamma, push_drawn,
-    seen, setting, standard,
+    CellError, ClusterTable, clusters_in, draw_all, pick_ln, positive_gamma, seen, setting,
+    standard,
 };
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
+use crate::numeric::positive;
 
 /// Autoregression: z_t = β₀ + φ₁ z_(t−1) + ... + φ_p z_(t−p) + e_t in cluster k, e_t ~ N(0, 1/λ), z = (y − centre)/scale.
 ///
@@ -23,23 +24,6 @@ use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 ///
 /// Cost of a likelihood: (p + 2)(p + 3)/2 multiplications, however long the series is; with gaps O(T p + p² gaps).
 /// Values that an explosive draw would take beyond 1e100 scales are held there.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{Series, SeriesData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = Series::new(1, 4, 10.0, 2.0)?;
-/// let rows = [vec![Some(9.0), None, Some(11.0)], vec![None; 4], vec![Some(12.0), Some(11.5), Some(10.0), Some(9.0)]];
-/// let data = SeriesData::new(&kernel, &rows)?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 12];
-/// kernel.ln_likelihoods(&data, &params, 0..3, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[4..8], [0.0; 4]); // row 1 is missing
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     order: usize,
@@ -448,19 +432,11 @@ impl Kernel for Series {
         self.n_times
     }
 
-    fn part(&self, data: &SeriesData, row: usize, part: usize) -> Part {
+    fn part(&self, data: &SeriesData, row: usize, part: usize) -> CellPart {
         seen(data.given[row * data.n_times + part]).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
-        None
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
-    }
-
-    fn cell_key(&self, _: &SeriesData, _: usize) -> Option<u64> {
         None
     }
 
@@ -469,10 +445,6 @@ impl Kernel for Series {
             parameters: ClusterTable::new(self.order + 2),
             weights: ClusterTable::new(n_moments(self.order)),
         }
-    }
-
-    fn push_prior(&self, params: &mut SeriesParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -557,17 +529,6 @@ impl Kernel for Series {
         stats.start += data.summaries[row].start;
         let moments = stats.moments.iter_mut().zip(data.moments(row));
         moments.for_each(|(s, m)| *s += m);
-    }
-
-    fn remove(&self, stats: &mut SeriesStats, data: &SeriesData, row: usize) {
-        if stats.n == 1 {
-            // No rounding is left behind.
-            return self.clear(stats);
-        }
-        stats.n -= 1;
-        stats.start -= data.summaries[row].start;
-        let moments = stats.moments.iter_mut().zip(data.moments(row));
-        moments.for_each(|(s, m)| *s -= m);
     }
 
     fn merge(&self, stats: &mut SeriesStats, other: &SeriesStats) {

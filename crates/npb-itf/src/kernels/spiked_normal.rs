@@ -6,9 +6,9 @@ use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::Reals;
 use serde::{Deserialize, Serialize};
 
-use super::support::{clusters_in, push_drawn};
+use super::support::{CellError, clusters_in, one_part, setting};
 use super::{Categorical, CategoricalData, CategoricalParams, Normal, NormalData, NormalParams};
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 
 /// x = c with probability π_k in cluster k, otherwise x ~ N(μ_k, 1/λ_k): rain, claims, the area of a pool, numbers that are 0 in many rows
 /// and vary in the others.
@@ -16,23 +16,6 @@ use crate::kernel::{Clusters, Kernel, Part, RowLabels};
 /// Priors and learned hyperparameters of π_k as in [`Categorical`] with two levels, of μ_k and λ_k as in [`Normal`]; c, the spike, is
 /// fixed. A density is a probability at c and a density per unit of x elsewhere: a normal law whose variance is free to shrink would
 /// earn any density at c.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{Normal, SpikedNormal, SpikedNormalData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let rest = Normal::new(400.0, 120.0).unwrap();
-/// let kernel = SpikedNormal::new(0.0, rest).unwrap();
-/// let data = SpikedNormalData::new(&kernel, &[Some(0.0), None, Some(350.0)]).unwrap();
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 12];
-/// kernel.ln_likelihoods(&data, &params, 0..3, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[0], params.spike(0).ln());
-/// assert_eq!(ln[4..8], [0.0; 4]); // row 1 is missing
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpikedNormal {
     at: f64,
@@ -73,12 +56,16 @@ const SHARE: f64 = 0.1;
 const TIMES: usize = 3;
 
 impl SpikedNormal {
-    /// `at`: c, finite (`None` otherwise); `rest`: the kernel of the other values.
-    pub fn new(at: f64, rest: Normal) -> Option<Self> {
+    /// `at`: c, finite; `rest`: the kernel of the other values.
+    ///
+    /// # Errors
+    /// [`CellError::Setting`].
+    pub fn new(at: f64, rest: Normal) -> Result<Self, CellError> {
+        setting("spike", at, at.is_finite(), "finite")?;
         let side = Categorical::new(2)?;
         // One zero, not two.
         let at = at + 0.0;
-        at.is_finite().then_some(Self { at, side, rest })
+        Ok(Self { at, side, rest })
     }
 
     /// The value in a tenth or more of the observed rows that is at least three times as frequent as any other, if there are others.
@@ -108,15 +95,18 @@ impl SpikedNormal {
 }
 
 impl SpikedNormalData {
-    /// `values`: finite, `None` where missing. `None` when one is not finite.
-    pub fn new(kernel: &SpikedNormal, values: &[Option<f64>]) -> Option<Self> {
+    /// `values`: finite, `None` where missing.
+    ///
+    /// # Errors
+    /// [`CellError::Value`] naming the row.
+    pub fn new(kernel: &SpikedNormal, values: &[Option<f64>]) -> Result<Self, CellError> {
         let side = |x: f64| if x == kernel.at { SPIKE } else { REST } as u32;
         let sides: Vec<Option<u32>> = values.iter().map(|x| x.map(side)).collect();
         let rest: Vec<Option<f64>> = values
             .iter()
             .map(|x| x.filter(|&x| x != kernel.at))
             .collect();
-        Some(Self {
+        Ok(Self {
             at: kernel.at,
             sides: CategoricalData::new(2, &sides)?,
             rest: NormalData::new(&rest)?,
@@ -160,6 +150,18 @@ impl Kernel for SpikedNormal {
 
     const COUPLED: bool = false;
 
+    one_part!(
+        |kernel, params, cluster, out| {
+            let p = params.spike(cluster);
+            out.push(p * kernel.at + (1.0 - p) * params.mean(cluster));
+        },
+        |kernel, params, cluster, rng| match kernel.side.pick(&params.sides, cluster, rng) as usize
+        {
+            SPIKE => kernel.at,
+            _ => params.rest.cell(cluster, rng),
+        }
+    );
+
     fn n_rows(&self, data: &SpikedNormalData) -> usize {
         self.side.n_rows(&data.sides)
     }
@@ -168,20 +170,12 @@ impl Kernel for SpikedNormal {
         self.side.is_observed(&data.sides, row)
     }
 
-    fn n_parts(&self, _: &SpikedNormalData, _: usize) -> usize {
-        1
-    }
-
-    fn part(&self, data: &SpikedNormalData, row: usize, _: usize) -> Part {
+    fn part(&self, data: &SpikedNormalData, row: usize, _: usize) -> CellPart {
         data.value(row).into()
     }
 
     fn n_levels(&self, _: usize) -> Option<usize> {
         None
-    }
-
-    fn is_geometric(&self, _: usize) -> bool {
-        false
     }
 
     fn cell_key(&self, data: &SpikedNormalData, row: usize) -> Option<u64> {
@@ -193,10 +187,6 @@ impl Kernel for SpikedNormal {
             sides: self.side.initial(rng),
             rest: self.rest.initial(rng),
         }
-    }
-
-    fn push_prior(&self, params: &mut SpikedNormalParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -264,13 +254,6 @@ impl Kernel for SpikedNormal {
         }
     }
 
-    fn remove(&self, stats: &mut SpikedNormalStats, data: &SpikedNormalData, row: usize) {
-        self.side.remove(&mut stats.sides, &data.sides, row);
-        if self.rest.is_observed(&data.rest, row) {
-            self.rest.remove(&mut stats.rest, &data.rest, row);
-        }
-    }
-
     fn merge(&self, stats: &mut SpikedNormalStats, other: &SpikedNormalStats) {
         self.side.merge(&mut stats.sides, &other.sides);
         self.rest.merge(&mut stats.rest, &other.rest);
@@ -309,49 +292,6 @@ impl Kernel for SpikedNormal {
         self.side
             .draw(&mut params.sides, cluster, &stats.sides, rng);
         self.rest.draw(&mut params.rest, cluster, &stats.rest, rng);
-    }
-
-    fn expected(
-        &self,
-        params: &SpikedNormalParams,
-        cluster: usize,
-        data: &SpikedNormalData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        out: &mut Vec<f64>,
-    ) {
-        let value = data.value(row).filter(|_| !ignore_observed);
-        let p = params.spike(cluster);
-        out.clear();
-        out.push(value.unwrap_or_else(|| p * self.at + (1.0 - p) * params.mean(cluster)));
-    }
-
-    fn complete(
-        &self,
-        params: &SpikedNormalParams,
-        cluster: usize,
-        data: &SpikedNormalData,
-        row: usize,
-        ignore_observed: bool,
-        others: RowLabels<'_>,
-        rng: &mut Xoshiro256PlusPlus,
-        out: &mut Vec<f64>,
-    ) {
-        if let Some(value) = data.value(row).filter(|_| !ignore_observed) {
-            out.clear();
-            out.push(value);
-            return;
-        }
-        let (sides, rest) = (&params.sides, &params.rest);
-        self.side
-            .complete(sides, cluster, &data.sides, row, true, others, rng, out);
-        if out[0] as usize == SPIKE {
-            out[0] = self.at;
-        } else {
-            self.rest
-                .complete(rest, cluster, &data.rest, row, true, others, rng, out);
-        }
     }
 
     fn simulate(

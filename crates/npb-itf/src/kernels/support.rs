@@ -6,7 +6,7 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{Clusters, Kernel};
+use crate::kernel::{Kernel, PerCluster};
 
 /// A cell or a setting that a kernel cannot take.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -71,6 +71,53 @@ pub(super) fn setting(
     })
 }
 
+impl CellError {
+    /// The same of another part.
+    pub(super) fn in_part(self, part: usize) -> Self {
+        match self {
+            Self::Value {
+                row, value, needed, ..
+            } => Self::Value {
+                row,
+                part,
+                value,
+                needed,
+            },
+            other => other,
+        }
+    }
+}
+
+/// Names the first cell with too few or too many parts.
+pub(super) fn check_lengths<T>(rows: &[Vec<T>], expected: usize) -> Result<(), CellError> {
+    let wrong = rows.iter().position(|cell| cell.len() != expected);
+    wrong.map_or(Ok(()), |row| {
+        Err(CellError::Parts {
+            row,
+            found: rows[row].len(),
+            expected,
+        })
+    })
+}
+
+/// Names the first number of a column that does not fit.
+pub(super) fn check_values(
+    values: &[Option<f64>],
+    fits: impl Fn(f64) -> bool,
+    needed: &'static str,
+) -> Result<(), CellError> {
+    let bad =
+        (values.iter().enumerate()).find_map(|(row, x)| Some((row, x.filter(|&x| !fits(x))?)));
+    bad.map_or(Ok(()), |(row, value)| {
+        Err(CellError::Value {
+            row,
+            part: 0,
+            value,
+            needed,
+        })
+    })
+}
+
 /// One number per row of the table and cluster, clusters innermost, with room for more clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ClusterTable {
@@ -131,7 +178,7 @@ impl ClusterTable {
     }
 }
 
-impl Clusters for ClusterTable {
+impl PerCluster for ClusterTable {
     fn n_clusters(&self) -> usize {
         self.n_clusters
     }
@@ -168,29 +215,87 @@ impl Clusters for ClusterTable {
 /// Makes fields that hold numbers of clusters the clusters of their struct.
 macro_rules! clusters_in {
     ($params:ty: $first:ident $(, $more:ident)*) => {
-        impl $crate::kernel::Clusters for $params {
+        impl $crate::kernel::PerCluster for $params {
             fn n_clusters(&self) -> usize {
-                $crate::kernel::Clusters::n_clusters(&self.$first)
+                $crate::kernel::PerCluster::n_clusters(&self.$first)
             }
 
             fn push_empty(&mut self) {
-                $crate::kernel::Clusters::push_empty(&mut self.$first);
-                $($crate::kernel::Clusters::push_empty(&mut self.$more);)*
+                $crate::kernel::PerCluster::push_empty(&mut self.$first);
+                $($crate::kernel::PerCluster::push_empty(&mut self.$more);)*
             }
 
             fn truncate(&mut self, n_clusters: usize) {
-                $crate::kernel::Clusters::truncate(&mut self.$first, n_clusters);
-                $($crate::kernel::Clusters::truncate(&mut self.$more, n_clusters);)*
+                $crate::kernel::PerCluster::truncate(&mut self.$first, n_clusters);
+                $($crate::kernel::PerCluster::truncate(&mut self.$more, n_clusters);)*
             }
 
             fn swap(&mut self, a: usize, b: usize) {
-                $crate::kernel::Clusters::swap(&mut self.$first, a, b);
-                $($crate::kernel::Clusters::swap(&mut self.$more, a, b);)*
+                $crate::kernel::PerCluster::swap(&mut self.$first, a, b);
+                $($crate::kernel::PerCluster::swap(&mut self.$more, a, b);)*
             }
         }
     };
 }
 pub(super) use clusters_in;
+
+/// What is asked of a missing cell of a kernel whose cells are one number or one level each: what is expected of it, and a draw. Observed cells are as
+/// they are.
+macro_rules! one_part {
+    (
+        |$kernel:ident, $params:ident, $cluster:ident, $out:ident| $expected:expr,
+        |$of:ident, $with:ident, $inside:ident, $rng:ident| $drawn:expr
+    ) => {
+        fn n_parts(&self, _: &Self::Data, _: usize) -> usize {
+            1
+        }
+
+        fn expected(
+            &self,
+            $params: &Self::Params,
+            $cluster: usize,
+            data: &Self::Data,
+            row: usize,
+            ignore_observed: bool,
+            _: RowLabels<'_>,
+            $out: &mut Vec<f64>,
+        ) {
+            let $kernel = self;
+            let observed = self.part(data, row, 0).value();
+            $out.clear();
+            match (observed.filter(|_| !ignore_observed), self.n_levels(0)) {
+                (Some(level), Some(n_levels)) => {
+                    $out.resize(n_levels, 0.0);
+                    $out[level as usize] = 1.0;
+                }
+                (Some(value), None) => $out.push(value),
+                (None, _) => $expected,
+            }
+        }
+
+        fn complete(
+            &self,
+            $with: &Self::Params,
+            $inside: usize,
+            data: &Self::Data,
+            row: usize,
+            ignore_observed: bool,
+            _: RowLabels<'_>,
+            $rng: &mut Xoshiro256PlusPlus,
+            out: &mut Vec<f64>,
+        ) {
+            let $of = self;
+            let observed = self.part(data, row, 0).value();
+            out.clear();
+            out.push(
+                observed
+                    .filter(|_| !ignore_observed)
+                    .unwrap_or_else(|| $drawn),
+            );
+        }
+    };
+}
+pub(super) use one_part;
 
 /// Kernels whose hyperparameters are drawn given the parameters of the clusters.
 pub(super) trait Hierarchical: Kernel {
@@ -234,20 +339,6 @@ pub(super) fn draw_all<K: Kernel>(
     rng: &mut Xoshiro256PlusPlus,
 ) {
     (0..params.n_clusters()).for_each(|k| kernel.draw(params, k, &pool[k], rng));
-}
-
-/// Adds a cluster drawn from the prior, as a cluster without cells is.
-pub(super) fn push_drawn<K: Kernel>(
-    kernel: &K,
-    params: &mut K::Params,
-    rng: &mut Xoshiro256PlusPlus,
-) {
-    params.push_empty();
-    kernel.draw(params, params.n_clusters() - 1, &kernel.no_stats(), rng);
-}
-
-pub(super) fn positive(x: f64) -> bool {
-    x.is_finite() && x > 0.0
 }
 
 pub(super) fn standard<R: Rng + ?Sized>(rng: &mut R) -> f64 {

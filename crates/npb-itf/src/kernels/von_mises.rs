@@ -10,31 +10,16 @@ use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
 use super::support::{
-    CellError, ClusterTable, clusters_in, draw_all, pick_ln, positive, push_drawn, setting,
+    CellError, ClusterTable, check_values, clusters_in, draw_all, one_part, pick_ln, setting,
 };
-use crate::kernel::{Clusters, Kernel, Part, RowLabels};
+use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
+use crate::numeric::positive;
 
 /// p(x) = exp(κ cos(x − μ)) / (2π I₀(κ)) in cluster k (von Mises), angles x scaled to a circumference of 2π.
 ///
 /// μ = μ_k is uniform and κ = κ_k is 0 or 2^(g/4) / 4, g = 0..60, uniformly: from no preferred direction to a
 /// standard deviation of half a degree. With κ on a grid both can be integrated out (μ given κ is von Mises again).
 /// The expected part is the mean direction; angles are returned in [0, period).
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{VonMises, VonMisesData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = VonMises::new(360.0)?;
-/// let data = VonMisesData::new(360.0, &[Some(350.0), None, Some(-10.0)])?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 12];
-/// kernel.ln_likelihoods(&data, &params, 0..3, 4, RowLabels::NONE, &mut ln);
-/// assert!((ln[0] - ln[8]).abs() < 1e-9); // 350 and -10 degrees are one direction
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VonMises {
     period: f64,
@@ -183,15 +168,7 @@ impl VonMisesData {
     /// [`CellError::Value`] naming the row, [`CellError::Setting`].
     pub fn new(period: f64, angles: &[Option<f64>]) -> Result<Self, CellError> {
         VonMises::new(period)?;
-        let infinite = |x: &Option<f64>| x.is_some_and(|x| !x.is_finite());
-        if let Some(row) = angles.iter().position(infinite) {
-            return Err(CellError::Value {
-                row,
-                part: 0,
-                value: angles[row].unwrap_or(f64::NAN),
-                needed: "a finite angle",
-            });
-        }
+        check_values(angles, f64::is_finite, "a finite angle")?;
         let point = |x: f64| {
             let (sin, cos) = (TAU * ((x % period) / period)).sin_cos();
             [cos, sin]
@@ -227,6 +204,11 @@ impl Kernel for VonMises {
 
     const COUPLED: bool = false;
 
+    one_part!(
+        |kernel, params, cluster, out| out.push(kernel.in_period(params.direction(cluster))),
+        |kernel, params, cluster, rng| kernel.in_period(params.sample(cluster, rng))
+    );
+
     fn n_rows(&self, data: &VonMisesData) -> usize {
         data.points.len()
     }
@@ -235,11 +217,7 @@ impl Kernel for VonMises {
         data.is_observed(row)
     }
 
-    fn n_parts(&self, _: &VonMisesData, _: usize) -> usize {
-        1
-    }
-
-    fn part(&self, data: &VonMisesData, row: usize, _: usize) -> Part {
+    fn part(&self, data: &VonMisesData, row: usize, _: usize) -> CellPart {
         let angle = |[x, y]: [f64; 2]| self.in_period(y.atan2(x));
         data.is_observed(row)
             .then(|| angle(data.points[row]))
@@ -250,22 +228,10 @@ impl Kernel for VonMises {
         None
     }
 
-    fn is_geometric(&self, _: usize) -> bool {
-        false
-    }
-
-    fn cell_key(&self, _: &VonMisesData, _: usize) -> Option<u64> {
-        None
-    }
-
     fn initial(&self, _: &mut Xoshiro256PlusPlus) -> VonMisesParams {
         VonMisesParams {
             table: ClusterTable::new(ROWS),
         }
-    }
-
-    fn push_prior(&self, params: &mut VonMisesParams, rng: &mut Xoshiro256PlusPlus) {
-        push_drawn(self, params, rng);
     }
 
     fn update(
@@ -317,16 +283,6 @@ impl Kernel for VonMises {
         stats.sum[1] += data.points[row][1];
     }
 
-    fn remove(&self, stats: &mut VonMisesStats, data: &VonMisesData, row: usize) {
-        stats.n -= 1;
-        stats.sum[0] -= data.points[row][0];
-        stats.sum[1] -= data.points[row][1];
-        if stats.n == 0 {
-            // No rounding is left behind.
-            *stats = VonMisesStats::default();
-        }
-    }
-
     fn merge(&self, stats: &mut VonMisesStats, other: &VonMisesStats) {
         stats.n += other.n;
         stats.sum[0] += other.sum[0];
@@ -355,49 +311,6 @@ impl Kernel for VonMises {
         {
             params.table.set(row, cluster, value);
         }
-    }
-
-    fn expected(
-        &self,
-        params: &VonMisesParams,
-        cluster: usize,
-        data: &VonMisesData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        out: &mut Vec<f64>,
-    ) {
-        let [x, y] = data.points[row];
-        let missing = ignore_observed || !data.is_observed(row);
-        let angle = if missing {
-            params.direction(cluster)
-        } else {
-            y.atan2(x)
-        };
-        out.clear();
-        out.push(self.in_period(angle));
-    }
-
-    fn complete(
-        &self,
-        params: &VonMisesParams,
-        cluster: usize,
-        data: &VonMisesData,
-        row: usize,
-        ignore_observed: bool,
-        _: RowLabels<'_>,
-        rng: &mut Xoshiro256PlusPlus,
-        out: &mut Vec<f64>,
-    ) {
-        let [x, y] = data.points[row];
-        let missing = ignore_observed || !data.is_observed(row);
-        let angle = if missing {
-            params.sample(cluster, rng)
-        } else {
-            y.atan2(x)
-        };
-        out.clear();
-        out.push(self.in_period(angle));
     }
 
     fn simulate(

@@ -2,7 +2,7 @@
 
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::SweepPlan;
-use npb_itf::kernels::{Cells, Network, NetworkData, PoissonData, Series, SeriesData};
+use npb_itf::kernels::{Cells, NegativeBinomialData, Network, NetworkData, Series, SeriesData};
 use npb_itf::{ItfConfig, ItfData, ItfError, ItfFit, Structure, fit, fit_data};
 use rand::RngExt;
 use rand_distr::StandardNormal;
@@ -210,7 +210,7 @@ fn cells_and_columns_that_cannot_be_are_named() {
 
     let too_many = Some(1 << 60);
     says(
-        &PoissonData::new(&[Some(1), too_many]).unwrap_err(),
+        &NegativeBinomialData::new(&[Some(1), too_many]).unwrap_err(),
         &["row 1", "count"],
     );
     // A column of negative whole numbers is no column of counts, and a fit with counts does not read it as one.

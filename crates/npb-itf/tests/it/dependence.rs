@@ -5,8 +5,8 @@ use npb_infer::testing::same_bits_on_threads;
 use npb_infer::{SweepPlan, stream};
 use npb_itf::kernels::{DiagonalNormal, DiagonalNormalData, Series, SeriesData};
 use npb_itf::{
-    Dependence, DependenceConfig, Grouping, ItfConfig, ItfData, ItfError, ItfFit, Structure, fit,
-    fit_data,
+    ColumnDependence, DependenceConfig, Grouping, ItfConfig, ItfData, ItfError, ItfFit, Structure,
+    fit, fit_data,
 };
 use rand::{Rng, RngExt};
 use rand_distr::{Poisson, StandardNormal};
@@ -30,7 +30,7 @@ fn hardly_fitted(structure: Structure, burn_in: u64) -> ItfConfig {
     }
 }
 
-fn verdicts(data: &ItfData, config: &DependenceConfig) -> Dependence {
+fn verdicts(data: &ItfData, config: &DependenceConfig) -> ColumnDependence {
     let model = fit_data(data, &hardly_fitted(Structure::TensorBlocks, 0)).unwrap();
     let rows = model.rows_of(data, true).unwrap();
     model.dependence(&rows, config).unwrap()

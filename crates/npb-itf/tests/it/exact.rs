@@ -291,69 +291,9 @@ fn top_labels_given_lower_ones_come_up_as_often_as_they_should() {
     assert!(report.passed(), "{report}");
 }
 
-/// Three rows, three columns: partitions of the columns and the clusterings of their blocks, in order of the first column.
+/// Three rows and three columns: the partition of the columns alone, everything else summed.
 #[test]
 fn every_partition_of_three_columns_comes_up_as_often_as_it_should() {
-    let rows = partitions(3);
-    let cells: Vec<HashMap<_, f64>> = (0..3)
-        .map(|j| rows.iter().map(|c| (c.clone(), ln_cells(j, c))).collect())
-        .collect();
-    let mut points: Vec<(Vec<usize>, Vec<Vec<usize>>)> = Vec::new();
-    for blocks in partitions(3) {
-        let n_blocks = sizes(&blocks).len();
-        let choices = npb_infer::testing::assignments(&vec![rows.len(); n_blocks]);
-        points.extend(choices.into_iter().map(|choice| {
-            (
-                blocks.clone(),
-                choice.into_iter().map(|c| rows[c].clone()).collect(),
-            )
-        }));
-    }
-    let exact = Exact::new(points, |(blocks, clusterings)| {
-        let tops = clusterings
-            .iter()
-            .map(|c| ln_partition_probability(&sizes(c), ALPHA));
-        let columns = (0..3).map(|j| cells[j][&clusterings[blocks[j]]]);
-        ln_partition_probability(&sizes(blocks), GAMMA) + tops.sum::<f64>() + columns.sum::<f64>()
-    });
-    let data = data(3, 3);
-    // A new block's concentration is drawn from its prior: a prior that knows it.
-    let sharp = npb_priors::GammaPrior {
-        shape: 1e8,
-        rate: 1e8 / ALPHA,
-    };
-    let config = ItfConfig {
-        top_concentration: sharp,
-        ..fixed(
-            Structure::JointBlocks,
-            &[
-                ColumnGibbs,
-                ColumnSplitMerge,
-                TopSplitMerge,
-                Swaps,
-                Parameters,
-                Rows,
-            ],
-        )
-    };
-    let report = TEST.run(
-        &exact,
-        |(blocks, clusterings)| start(&data, &config, clusterings, blocks, 17),
-        |state, rng| sweep(&data, &config, state, rng.random()),
-        |state| {
-            let named: Vec<u32> = state.columns.iter().map(|c| c.block as u32).collect();
-            let blocks = canonical(&named);
-            let first = |b: usize| blocks.iter().position(|&c| c == b).unwrap();
-            let clusterings = (0..sizes(&blocks).len()).map(|b| canonical(state.labels(first(b))));
-            (blocks.clone(), clusterings.collect())
-        },
-    );
-    assert!(report.passed(), "{report}");
-}
-
-/// The same with two levels: three rows and three columns, the partition of the columns alone, everything else summed.
-#[test]
-fn every_partition_of_three_columns_with_own_clusterings_comes_up_as_often_as_it_should() {
     let rows = partitions(3);
     // ln p(cells of a column | top-level clustering).
     let column = |j: usize, top: &[usize]| {
@@ -379,6 +319,7 @@ fn every_partition_of_three_columns_with_own_clusterings_comes_up_as_often_as_it
         ln_partition_probability(&sizes(blocks), GAMMA) + (0..n_blocks).map(block).sum::<f64>()
     });
     let data = data(3, 3);
+    // A new block's concentration is drawn from its prior: a prior that knows it.
     let sharp = npb_priors::GammaPrior {
         shape: 1e8,
         rate: 1e8 / ALPHA,

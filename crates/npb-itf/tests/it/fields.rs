@@ -126,20 +126,30 @@ fn new_rows_are_read_by_the_kernels_of_training() {
     let (table, mut fields) = table();
     fields.truncate(10);
     let data = ItfData::from_fields(&table, &fields).expect("fits");
-    let again = data.read_like(&table, &fields).expect("fits");
-    let part = data
-        .read_like(&table.select_rows(&[4, 2]), &fields)
-        .expect("fits");
-    assert_eq!(
-        format!("{:?}", data.cells()),
-        format!("{:?}", again.cells())
-    );
+    let config = ItfConfig {
+        chains: 1,
+        sweeps: SweepPlan {
+            burn_in: 2,
+            keep: 1,
+            thin: 1,
+        },
+        groups: Grouping::Off,
+        ..ItfConfig::default()
+    };
+    let fit = fit_data(&data, &config).expect("a fit");
+    let again = fit.field_rows(&table, &fields, true).expect("fits");
+    let given = fit.rows_of(&data, true).expect("training rows");
+    assert_eq!(format!("{given:?}"), format!("{again:?}"));
+    let part = table.select_rows(&[4, 2]);
+    let part = fit.field_rows(&part, &fields, false).expect("fits");
     assert_eq!(part.n_rows(), 2);
-    let wrong = data.read_like(&table, &fields[..3]);
+    let wrong = fit.field_rows(&table, &fields[..3], false);
     assert!(matches!(wrong, Err(ItfError::Argument { .. })));
-    let swapped: Vec<Field> = [&fields[1..2], &fields[..1], &fields[2..]].concat();
+    let mut swapped = [&fields[1..2], &fields[..1], &fields[2..]].concat();
+    let names = fields[..2].iter().map(|field| field.name.clone());
+    (swapped.iter_mut().zip(names)).for_each(|(field, name)| field.name = name);
     assert!(
-        data.read_like(&table, &swapped).is_err(),
+        fit.field_rows(&table, &swapped, false).is_err(),
         "a real is no positive number"
     );
 }
@@ -280,8 +290,11 @@ fn tables_are_completed_in_their_own_columns() {
     assert_eq!(short[8].measure, Measure::Series);
     assert!(fit.impute_fields(&table, &short, 0.9, true).is_err());
     let mut beyond = fields.clone();
-    beyond.last_mut().expect("the network").columns[3] = 99;
-    assert!(data.read_like(&table, &beyond).is_err());
+    beyond[8].columns[3] = 99;
+    assert!(
+        fit.field_rows(&table, &beyond[..without.len()], true)
+            .is_err()
+    );
 }
 
 /// A positive number counted in whole ones stays positive.

@@ -4,8 +4,8 @@
 use npb_data::{Field, Measure, MixedColumn, MixedTable};
 use npb_infer::{Sampler, Stop, SweepPlan, Trace, Xoshiro256PlusPlus};
 use npb_itf::kernels::{
-    Bernoulli, BernoulliData, Cells, Column, Curve, CurveData, DiagonalNormal, DiagonalNormalData,
-    FullNormal, FullNormalData, Network, NetworkData, Series, SeriesData, Wavelet,
+    Cells, Column, Curve, CurveData, DiagonalNormal, DiagonalNormalData, FullNormal,
+    FullNormalData, Network, NetworkData, Series, SeriesData, Wavelet,
 };
 use npb_itf::{
     Grouping, ItfChain, ItfConfig, ItfData, ItfFit, ItfMove, ItfRows, ItfSampler, ItfState,
@@ -23,9 +23,8 @@ struct Law {
     cells: fn(&Column, &[Row]) -> Cells,
     /// Complete.
     rows: Vec<Vec<f64>>,
-    /// Mean and standard deviation of a part given the others, for normal parts; probability of a 1, and nothing, for binary ones.
+    /// Mean and standard deviation of a part given the others.
     given_others: fn(&[f64], usize, usize) -> (f64, f64),
-    binary: bool,
 }
 
 const N: usize = 160;
@@ -81,7 +80,6 @@ fn vectors() -> Law {
                 _ => (a - b, 0.5),
             }
         },
-        binary: false,
     }
 }
 
@@ -107,7 +105,6 @@ fn independent_vectors() -> Law {
             let side = if row.is_multiple_of(2) { 1.0 } else { -1.0 };
             [(4.0 * side, 1.0), (40.0 * side, 5.0), (-0.1 * side, 1.0)][part]
         },
-        binary: false,
     }
 }
 
@@ -151,7 +148,6 @@ fn series() -> Law {
             }
             (20.0 + 3.0 * pull / precision, 3.0 / precision.sqrt())
         },
-        binary: false,
     }
 }
 
@@ -183,49 +179,11 @@ fn curves() -> Law {
             _ => unreachable!(),
         },
         given_others: |_, t, row| (7.0 + wave(row, t), 0.2),
-        binary: false,
     }
 }
 
-const MARKS: usize = 5;
-
-/// Five marks, each 1 with probability 0.95 in every other row, with 0.05 in the rest.
-fn marks() -> Law {
-    let rng = &mut rng(6);
-    let row = |i: usize| {
-        let p = if i.is_multiple_of(2) { 0.95 } else { 0.05 };
-        (0..MARKS)
-            .map(|_| f64::from(u8::from(rng.random::<f64>() < p)))
-            .collect()
-    };
-    Law {
-        name: "marks",
-        rows: (0..N).map(row).collect(),
-        column: Bernoulli::new(MARKS).unwrap().column(&mut self::rng(2)),
-        cells: |_, rows| {
-            let mark = |row: &Row| row.iter().map(|x| x.map(|x| x == 1.0)).collect();
-            let rows: Vec<Vec<Option<bool>>> = rows.iter().map(mark).collect();
-            Cells::Bernoulli(BernoulliData::new(MARKS, &rows).unwrap())
-        },
-        given_others: |x, part, _| {
-            let others = (0..MARKS).filter(|&j| j != part);
-            let odds: f64 = others
-                .map(|j| if x[j] == 1.0 { 19.0 } else { 1.0 / 19.0 })
-                .product();
-            ((0.95 * odds + 0.05) / (odds + 1.0), 0.0)
-        },
-        binary: true,
-    }
-}
-
-fn laws() -> [Law; 5] {
-    [
-        vectors(),
-        independent_vectors(),
-        series(),
-        curves(),
-        marks(),
-    ]
+fn laws() -> [Law; 4] {
+    [vectors(), independent_vectors(), series(), curves()]
 }
 
 impl Law {
@@ -278,15 +236,6 @@ impl Law {
         };
         (fit_data(&data, &config).unwrap(), data)
     }
-
-    /// Probability of a 1 for levels, the number itself otherwise.
-    fn value(&self, expected: &[f64], part: usize) -> f64 {
-        if self.binary {
-            expected[2 * part + 1]
-        } else {
-            expected[part]
-        }
-    }
 }
 
 /// Hidden parts of the training rows have the law that they were made by, and observed ones are what they were.
@@ -313,21 +262,13 @@ fn hidden_parts_of_known_laws_are_found() {
             let &[part] = &hidden[..] else { continue };
             let (mean, sd) = (law.given_others)(&law.rows[cell.row], part, cell.row);
             n += 1.0;
-            let value = law.value(&cell.expected, part);
-            if law.binary {
-                squares += (value - mean).powi(2);
-                continue;
-            }
+            let value = cell.expected[part];
             squares += ((value - mean) / sd).powi(2);
             widths += (cell.upper[part] - cell.lower[part]) / (2.0 * 1.6449 * sd);
             let square = |parts: &Vec<f64>| ((parts[part] - mean) / sd).powi(2);
             spread += drawn.draws.iter().map(square).sum::<f64>() / 200.0;
         }
         let (error, width, spread) = ((squares / n).sqrt(), widths / n, (spread / n).sqrt());
-        if law.binary {
-            assert!(error < 0.1, "{}: {error}", law.name);
-            continue;
-        }
         // In standard deviations of the exact conditional law.
         assert!(error < 0.4, "{}: error {error}", law.name);
         assert!((0.85..1.25).contains(&width), "{}: width {width}", law.name);
@@ -342,7 +283,7 @@ fn hidden_parts_of_known_laws_are_found() {
 fn observed_parts_stay(law: &Law, shown: &[Option<f64>], expected: &[f64], draws: &[Vec<f64>]) {
     for (part, x) in shown.iter().enumerate() {
         let Some(x) = x else { continue };
-        assert_eq!(law.value(expected, part), *x, "{}: part {part}", law.name);
+        assert_eq!(expected[part], *x, "{}: part {part}", law.name);
         assert!(draws.iter().all(|parts| parts[part] == *x), "{}", law.name);
     }
 }
@@ -352,12 +293,8 @@ fn exact_conditional(law: &Law, fit: &ItfFit, row: &[Option<f64>], part: usize) 
     let column: Vec<f64> = law.rows.iter().map(|row| row[part]).collect();
     let mean = column.iter().sum::<f64>() / N as f64;
     let sd = (column.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / N as f64).sqrt();
-    let values: Vec<f64> = match law.binary {
-        true => vec![0.0, 1.0],
-        false => (-500..=500)
-            .map(|i| mean + f64::from(i) * 0.016 * sd)
-            .collect(),
-    };
+    let grid = (-500..=500).map(|i| mean + f64::from(i) * 0.016 * sd);
+    let values: Vec<f64> = grid.collect();
     let with = |&x: &f64| {
         let mut row = row.to_vec();
         row[part] = Some(x);
@@ -396,7 +333,7 @@ fn hidden_parts_have_the_exact_conditional_law_of_the_fit() {
             let mean: f64 = exact.iter().map(|(x, p)| x * p).sum();
             let square: f64 = exact.iter().map(|(x, p)| x * x * p).sum();
             let sd = (square - mean * mean).sqrt();
-            let found = law.value(&cell.expected, part);
+            let found = cell.expected[part];
             let what = format!("{} row {row} part {part} {structure:?}", law.name);
             assert!(
                 (found - mean).abs() < 0.03 * sd,
@@ -404,14 +341,6 @@ fn hidden_parts_have_the_exact_conditional_law_of_the_fit() {
             );
             let n = DRAWS as f64;
             let draws = || drawn.draws.iter().map(|parts| parts[part]);
-            if law.binary {
-                let share = draws().sum::<f64>() / n;
-                assert!(
-                    (share - mean).abs() < 4.5 * sd / n.sqrt(),
-                    "{what}: {share} {mean}"
-                );
-                continue;
-            }
             let cdf = |at: f64| -> f64 {
                 let below = exact.iter().filter(|(x, _)| *x <= at);
                 below.map(|(_, p)| p).sum()

@@ -6,7 +6,7 @@ use npb_infer::watch::Checkpoint;
 use npb_infer::{Chains, SweepPlan, Watch, Xoshiro256PlusPlus, sample};
 use npb_itf::kernels::{Cells, Column, FullNormal};
 use npb_itf::{
-    Clusters, DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfSampler, Kernel, Saved,
+    DependenceConfig, Grouping, ItfConfig, ItfData, ItfFit, ItfSampler, Kernel, PerCluster, Saved,
     Structure, fit, fit_data,
 };
 use npb_linalg::Cholesky;
@@ -765,10 +765,7 @@ fn positive_numbers_join_groups_by_their_logarithm() {
     // New rows: what is hidden is found, densities are per unit of y.
     let (new, rows) = make(30, 2, 1.0);
     let whole = make(30, 2, 0.0).0;
-    let [hidden, seen] = [&new, &whole].map(|t| {
-        let read = data.read_like(t, &fields).unwrap();
-        fitted.rows_of(&read, false).unwrap()
-    });
+    let [hidden, seen] = [&new, &whole].map(|t| fitted.field_rows(t, &fields, false).unwrap());
     let (mut density, mut exact) = (0.0, 0.0);
     let cells: Vec<(usize, usize)> = (0..30).map(|i| (i, 1)).collect();
     let held_out = fitted.ln_held_out(&hidden, &seen, &cells).unwrap();
@@ -812,7 +809,7 @@ fn positive_numbers_join_groups_by_their_logarithm() {
             MixedColumn::Real(vec![Some(-1.0)]),
         ],
     );
-    assert!(data.read_like(&bad.unwrap(), &fields).is_err());
+    assert!(fitted.field_rows(&bad.unwrap(), &fields, false).is_err());
 }
 
 /// Chains that are driven by hand end in the bits of a fit that makes the groups itself.

@@ -72,7 +72,6 @@ fn predictions_of_positive_numbers_stay_among_the_data() {
     };
     let fields = [Field::new("x", Measure::Positive, vec![0])];
     let data = ItfData::from_fields(&table(values.map(Some).to_vec()), &fields).unwrap();
-    let new = data.read_like(&table(vec![None]), &fields).unwrap();
     let config = ItfConfig {
         chains: 1,
         sweeps: SweepPlan {
@@ -84,9 +83,10 @@ fn predictions_of_positive_numbers_stay_among_the_data() {
         ..ItfConfig::default()
     };
     let fitted = fit_data(&data, &config).unwrap();
-    let predicted = fitted
-        .predict(&fitted.rows_of(&new, false).unwrap(), "x")
-        .unwrap()[0][0];
+    let new = fitted
+        .field_rows(&table(vec![None]), &fields, false)
+        .unwrap();
+    let predicted = fitted.predict(&new, "x").unwrap()[0][0];
     assert!((2.9..5.2).contains(&predicted), "{predicted}");
 }
 

@@ -387,11 +387,7 @@ use ItfMove::*;
 #[test]
 fn whole_sweeps_leave_the_joint_law_alone() {
     let some = FEW_TO_MANY[1];
-    for structure in [
-        Structure::Tensor,
-        Structure::TensorBlocks,
-        Structure::JointBlocks,
-    ] {
+    for structure in [Structure::Tensor, Structure::TensorBlocks, Structure::Joint] {
         let model = model(structure, &ItfMove::ALL, some);
         check(&model, long(&model, 100));
     }
@@ -410,7 +406,7 @@ fn every_move_alone_leaves_the_joint_law_alone() {
             _ => 1,
         };
         for prior in FEW_TO_MANY {
-            for structure in [Structure::TensorBlocks, Structure::JointBlocks] {
+            for structure in [Structure::TensorBlocks, Structure::Joint] {
                 let model = model(structure, &vec![which; times], prior);
                 let report = step(&model, 1500);
                 if !report.passed() {

@@ -55,12 +55,8 @@ pub(crate) fn short(structure: Structure) -> ItfConfig {
     }
 }
 
-pub(crate) const ALL: [Structure; 4] = [
-    Structure::Tensor,
-    Structure::Joint,
-    Structure::TensorBlocks,
-    Structure::JointBlocks,
-];
+pub(crate) const ALL: [Structure; 3] =
+    [Structure::Tensor, Structure::Joint, Structure::TensorBlocks];
 
 pub(crate) fn one(name: &str, column: MixedColumn) -> MixedTable {
     MixedTable::new(vec![name.to_owned()], vec![column]).unwrap()

@@ -315,8 +315,7 @@ impl Hidden {
         let data = ItfData::from_fields(&self.shown.select_columns(columns)?, &fields)?;
         let fit = fit_data(&data, config)?;
         let shown = fit.rows_of(&data, true)?;
-        let whole = data.read_like(&self.whole.select_columns(columns)?, &fields)?;
-        let whole = fit.rows_of(&whole, true)?;
+        let whole = fit.field_rows(&self.whole.select_columns(columns)?, &fields, true)?;
         let mut hidden = Vec::new();
         for mut cell in fit.impute_cells(&shown, LEVEL)? {
             let place = (cell.row, cell.column);

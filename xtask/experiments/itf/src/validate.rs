@@ -5,8 +5,8 @@ use npb_infer::testing::JointModel;
 use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_itf::kernels::Column;
 use npb_itf::{
-    Dependence, DependenceConfig, Grouping, ItfConfig, ItfData, ItfMove, ItfSampler, ItfState,
-    Structure, fit_data,
+    ColumnDependence, DependenceConfig, Grouping, ItfConfig, ItfData, ItfMove, ItfSampler,
+    ItfState, Structure, fit_data,
 };
 use npb_priors::GammaPrior;
 use npb_priors::dist::Normal;
@@ -262,12 +262,6 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
             &ItfMove::ALL,
             &one_level,
         ),
-        (
-            "blocks of one clustering",
-            Structure::JointBlocks,
-            &ItfMove::ALL,
-            &one_level,
-        ),
     ] {
         let model = Model::new(7, structure, moves, quantities)?;
         let outcomes = alarms::consecutive(plan, &model, 32, length);
@@ -317,7 +311,7 @@ fn independent(n_rows: usize, seed: u64) -> Result<ItfData> {
 }
 
 /// Verdicts do not look at the fit, so that next to none will do.
-fn ask(data: &ItfData, config: &DependenceConfig) -> Result<Dependence> {
+fn ask(data: &ItfData, config: &DependenceConfig) -> Result<ColumnDependence> {
     let hardly = ItfConfig {
         chains: 1,
         sweeps: SweepPlan {

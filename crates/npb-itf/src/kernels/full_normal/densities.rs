@@ -207,6 +207,17 @@ impl<'a, const N: usize> Lanes<'a, N> {
             }
             return ln;
         }
+        let sum = self.over_ways(cell);
+        for lane in 0..N {
+            ln[lane] += sum[lane];
+        }
+        ln
+    }
+
+    /// Logarithms of the sums over all ways to choose the missing levels.
+    #[inline(always)]
+    fn over_ways(&mut self, cell: &Cell<'_>) -> [f64; N] {
+        let (rows, d) = (self.rows, self.rows.d);
         self.logs.clear();
         let mut largest = [f64::NEG_INFINITY; N];
         for way in 0..cell.ways.n() {
@@ -226,12 +237,13 @@ impl<'a, const N: usize> Lanes<'a, N> {
             }
             self.logs.push(term);
         }
+        let mut ln = largest;
         for lane in 0..N {
             let mut sum = 0.0;
             for term in &self.logs {
                 sum += (term[lane] - largest[lane]).exp();
             }
-            ln[lane] += largest[lane] + sum.ln();
+            ln[lane] += sum.ln();
         }
         ln
     }

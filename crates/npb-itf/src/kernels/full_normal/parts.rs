@@ -17,22 +17,6 @@ use crate::kernels::Categorical;
 /// The numbers are the first parts of a cell, levels follow. A number may have a spike, be whole or an ordered level: see [`Number`].
 ///
 /// Cost of a likelihood: d² / 2 multiplications; with m missing numbers m d + m³/6 more; for every way to choose missing levels m d more.
-///
-/// ```
-/// use npb_itf::npb_infer::stream;
-/// use npb_itf::kernels::{FullNormal, FullNormalData};
-/// use npb_itf::{Kernel, RowLabels};
-///
-/// let kernel = FullNormal::new(&[(0.0, 1.0), (10.0, 2.0)])?;
-/// let data = FullNormalData::new(&kernel, &[vec![Some(0.5), None], vec![None, None]])?;
-/// let mut rng = stream(1, [0; 4]);
-/// let mut params = kernel.initial(&mut rng);
-/// (0..4).for_each(|_| kernel.push_prior(&mut params, &mut rng));
-/// let mut ln = [0.0; 8];
-/// kernel.ln_likelihoods(&data, &params, 0..2, 4, RowLabels::NONE, &mut ln);
-/// assert_eq!(ln[4..], [0.0; 4]); // row 1 is missing
-/// # Ok::<(), npb_itf::kernels::CellError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FullNormal {
     pub(super) centres: Vec<f64>,

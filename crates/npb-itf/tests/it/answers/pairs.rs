@@ -412,7 +412,7 @@ fn p_values_of_levels_are_those_of_all_orders() {
 /// Shares of draws, and of draws and columns, in which two rows are together.
 #[test]
 fn rows_are_as_alike_as_the_draws_have_them() {
-    for structure in [Structure::Tensor, Structure::JointBlocks] {
+    for structure in [Structure::Tensor, Structure::Joint] {
         let (_, fit) = fitted(structure, 29);
         let rows = [7, 3, 40, 3];
         let n = fit.draws().len() as f64;

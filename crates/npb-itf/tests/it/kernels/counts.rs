@@ -1,7 +1,7 @@
 //! Counts.
 
 use super::support::*;
-use npb_itf::kernels::{CellError, NegativeBinomial, NegativeBinomialData, Poisson, PoissonData};
+use npb_itf::kernels::{CellError, NegativeBinomial, NegativeBinomialData};
 use npb_itf::{Kernel, RowLabels};
 
 const COUNTS: [Option<u64>; 9] = [
@@ -24,26 +24,11 @@ const EXTREME: [Option<u64>; 6] = [
     Some(0),
 ];
 
-fn poisson() -> (Poisson, PoissonData) {
-    (
-        Poisson::new(4.0).expect("valid"),
-        PoissonData::new(&COUNTS).expect("valid"),
-    )
-}
-
 fn negative_binomial() -> (NegativeBinomial, NegativeBinomialData) {
     (
         NegativeBinomial,
         NegativeBinomialData::new(&COUNTS).expect("valid"),
     )
-}
-
-#[test]
-fn poisson_identities() {
-    let (kernel, data) = poisson();
-    evidence_is_a_chain_of_predictives(&kernel, &data);
-    predictive_is_a_mean_over_draws(&kernel, &data, &[0, 1, 3], 8);
-    expected_is_the_mean_of_draws(&kernel, &data, 0, true, RowLabels::NONE);
 }
 
 #[test]
@@ -70,7 +55,6 @@ fn predictive_sums_to_one<K: Kernel>(kernel: &K, make: impl Fn(&[Option<u64>]) -
 
 #[test]
 fn probabilities_of_counts_sum_to_one() {
-    predictive_sums_to_one(&poisson().0, |x| PoissonData::new(x).expect("valid"));
     predictive_sums_to_one(&NegativeBinomial, |x| {
         NegativeBinomialData::new(x).expect("valid")
     });
@@ -78,9 +62,6 @@ fn probabilities_of_counts_sum_to_one() {
 
 #[test]
 fn the_joint_law_of_counts() {
-    let (kernel, data) = poisson();
-    let probe = PoissonData::new(&[Some(0), Some(6)]).expect("valid");
-    joint_distribution(kernel, data, probe);
     let (kernel, data) = negative_binomial();
     let probe = NegativeBinomialData::new(&[Some(0), Some(6)]).expect("valid");
     joint_distribution(kernel, data, probe);
@@ -88,26 +69,16 @@ fn the_joint_law_of_counts() {
 
 #[test]
 fn extreme_counts() {
-    let extreme = PoissonData::new(&EXTREME).expect("valid");
-    for scale in [1e-100, 1.0, 1e15] {
-        stays_finite(&Poisson::new(scale).expect("valid"), &extreme);
+    for counts in [&EXTREME[..], &[None; 3]] {
+        let data = NegativeBinomialData::new(counts).expect("valid");
+        stays_finite(&NegativeBinomial, &data);
     }
-    stays_finite(
-        &NegativeBinomial,
-        &NegativeBinomialData::new(&EXTREME).expect("valid"),
-    );
-    let missing = PoissonData::new(&[None; 3]).expect("valid");
-    stays_finite(&poisson().0, &missing);
-    stays_finite(
-        &NegativeBinomial,
-        &NegativeBinomialData::new(&[None; 3]).expect("valid"),
-    );
 }
 
 #[test]
 fn bad_counts_are_named() {
     let too_large = [Some(1), Some((1 << 53) + 2)];
-    let error = PoissonData::new(&too_large).expect_err("too large");
+    let error = NegativeBinomialData::new(&too_large).expect_err("too large");
     assert!(
         matches!(
             error,
@@ -119,16 +90,4 @@ fn bad_counts_are_named() {
         ),
         "{error}"
     );
-    assert_eq!(
-        NegativeBinomialData::new(&too_large).expect_err("too large"),
-        error
-    );
-    assert!(matches!(
-        Poisson::new(0.0),
-        Err(CellError::Setting {
-            setting: "scale",
-            ..
-        })
-    ));
-    assert!(Poisson::new(f64::NAN).is_err());
 }

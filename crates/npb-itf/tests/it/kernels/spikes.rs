@@ -93,8 +93,8 @@ fn spiked_cells_as_they_are() {
 #[test]
 fn bad_spiked_numbers() {
     let (kernel, _) = spiked();
-    assert!(SpikedNormalData::new(&kernel, &[Some(f64::INFINITY)]).is_none());
-    assert!(SpikedNormal::new(f64::NAN, Normal::new(0.0, 1.0).expect("valid")).is_none());
+    assert!(SpikedNormalData::new(&kernel, &[Some(f64::INFINITY)]).is_err());
+    assert!(SpikedNormal::new(f64::NAN, Normal::new(0.0, 1.0).expect("valid")).is_err());
 }
 
 #[test]

@@ -1,0 +1,282 @@
+//! The result of a fit.
+
+use npb_infer::diagnostics::{ChainDiagnostics, summarise, unmet};
+use npb_infer::{Saved, Stop, Trace};
+use serde::{Deserialize, Serialize};
+
+use crate::data::ColumnInfo;
+use crate::draw::Draw;
+use crate::gibbs::{ItfChain, SCALARS, check_state};
+use crate::groups::are_places;
+use crate::kernels::Column;
+use crate::place::{Place, members};
+use crate::{ItfConfig, ItfData, ItfError, ItfState};
+
+/// How one chain went.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChainSummary {
+    /// Monitored scalars of every sweep.
+    pub trace: Trace,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Its last draw.
+    pub state: ItfState,
+}
+
+/// What is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wire {
+    config: ItfConfig,
+    n_rows: usize,
+    columns: Vec<ColumnInfo>,
+    places: Vec<Place>,
+    chains: Vec<ChainSummary>,
+    draws: Vec<Draw>,
+}
+
+/// A fitted model: kept draws of all chains, and what can be asked of them.
+///
+/// ```
+/// use npb_itf::npb_data::{MixedColumn, MixedTable};
+/// use npb_itf::npb_infer::SweepPlan;
+/// use npb_itf::{ItfConfig, fit};
+///
+/// let x = MixedColumn::Real((0..60).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
+/// let y = MixedColumn::Binary { levels: ["low".into(), "high".into()], values: (0..60).map(|i| Some(i % 2 == 1)).collect() };
+/// let table = MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?;
+/// let config = ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() };
+/// let model = fit(&table, &config)?;
+///
+/// // A new row with x observed: what is y?
+/// let x = MixedColumn::Real(vec![Some(11.0)]);
+/// let y = MixedColumn::Binary { levels: ["low".into(), "high".into()], values: vec![None] };
+/// let new = MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?;
+/// let probabilities = model.predict(&model.rows(&new)?, "y")?;
+/// assert!(probabilities[0][1] > 0.5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ItfFit {
+    wire: Wire,
+    members: Vec<Vec<usize>>,
+}
+
+impl ItfFit {
+    /// A fit from chains that were driven by hand.
+    ///
+    /// # Errors
+    /// No kept draws, or chains that do not fit data and configuration.
+    pub fn new(
+        data: &ItfData,
+        config: &ItfConfig,
+        chains: Vec<ItfChain>,
+    ) -> Result<Self, ItfError> {
+        let mut draws = Vec::new();
+        let mut summaries = Vec::new();
+        for chain in chains {
+            check_state(data, config, &chain.state).map_err(ItfError::state)?;
+            draws.extend(chain.draws);
+            summaries.push(ChainSummary {
+                trace: chain.trace,
+                stop: chain.stop,
+                state: chain.state,
+            });
+        }
+        let wire = Wire {
+            config: config.clone(),
+            n_rows: data.n_rows(),
+            columns: data.infos().to_vec(),
+            places: data.places().to_vec(),
+            chains: summaries,
+            draws,
+        };
+        Self::from_content(wire)
+    }
+
+    /// One fit of several that differ in their seed only, run apart (on several machines, say): draws and chains of all.
+    ///
+    /// # Errors
+    /// No fit; other rows, columns, groups or another configuration.
+    pub fn pooled(fits: Vec<Self>) -> Result<Self, ItfError> {
+        let mut fits = fits.into_iter().map(|fit| fit.wire);
+        let Some(mut all) = fits.next() else {
+            return Err(ItfError::state("no fits"));
+        };
+        for (number, fit) in (2..).zip(fits) {
+            let alike = ItfConfig {
+                chains: all.config.chains,
+                seed: all.config.seed,
+                ..fit.config.clone()
+            };
+            let same = alike == all.config
+                && fit.n_rows == all.n_rows
+                && fit.columns == all.columns
+                && fit.places == all.places;
+            if !same {
+                return Err(ItfError::state(format!(
+                    "fit {number}: it is of other rows, columns or groups, or of another configuration than the first"
+                )));
+            }
+            all.config.chains += fit.config.chains;
+            all.chains.extend(fit.chains);
+            all.draws.extend(fit.draws);
+        }
+        Self::from_content(all)
+    }
+
+    /// The configuration of the fit.
+    pub fn config(&self) -> &ItfConfig {
+        &self.wire.config
+    }
+
+    /// The same fit, whose draws (of missing cells, and behind intervals) are made with other random numbers.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.wire.config.seed = seed;
+        self
+    }
+
+    /// Number of training rows.
+    pub fn n_rows(&self) -> usize {
+        self.wire.n_rows
+    }
+
+    /// What the columns are, in the order of training, those of groups one by one.
+    pub fn columns(&self) -> &[ColumnInfo] {
+        &self.wire.columns
+    }
+
+    /// Where each of these columns is among the columns of the [`draws`](Self::draws).
+    pub fn places(&self) -> &[Place] {
+        &self.wire.places
+    }
+
+    /// The columns in every column of the draws, in the order of parts.
+    pub(crate) fn members(&self) -> &[Vec<usize>] {
+        &self.members
+    }
+
+    /// Whether a column of the draws is a group.
+    pub(crate) fn groups_at(&self, column: usize) -> bool {
+        self.wire.places[self.members[column][0]].part.is_some()
+    }
+
+    /// Names of the columns in each group that shares a joint law.
+    pub fn groups(&self) -> Vec<Vec<String>> {
+        let name = |&j: &usize| self.wire.columns[j].name.clone();
+        let groups = (0..self.members.len()).filter(|&column| self.groups_at(column));
+        groups
+            .map(|g| self.members[g].iter().map(name).collect())
+            .collect()
+    }
+
+    /// Columns without any value in training: nothing is known of them, so that their cells are not filled in.
+    pub fn unobserved_columns(&self) -> Vec<&str> {
+        let unobserved = self.columns().iter().filter(|info| !info.observed);
+        unobserved.map(|info| &info.name[..]).collect()
+    }
+
+    /// Vectors whose coordinates are independent within a cluster: those of more than 32 coordinates, when the data were made from fields.
+    pub fn independent_vectors(&self) -> Vec<&str> {
+        let of_names = self.columns().iter().enumerate();
+        let independent =
+            of_names.filter(|&(j, _)| matches!(self.law(j), Column::DiagonalNormal(_)));
+        independent.map(|(_, info)| &info.name[..]).collect()
+    }
+
+    /// The law, in the first draw, that a column is part of.
+    pub(crate) fn law(&self, column: usize) -> &Column {
+        &self.wire.draws[0].columns[self.wire.places[column].column].law
+    }
+
+    /// Position of the column with this name.
+    ///
+    /// # Errors
+    /// [`ItfError::Argument`].
+    pub fn column_index(&self, name: &str) -> Result<usize, ItfError> {
+        let position = self.wire.columns.iter().position(|info| info.name == name);
+        position.ok_or_else(|| ItfError::Argument {
+            argument: "column",
+            value: name.to_owned(),
+            rule: "the name of a column of training",
+        })
+    }
+
+    /// Whether all chains came to their end, or the fit was cancelled before.
+    pub fn stop(&self) -> Stop {
+        Stop::of_all(self.wire.chains.iter().map(|chain| chain.stop))
+    }
+
+    /// Kept draws of all chains, chain by chain.
+    pub fn draws(&self) -> &[Draw] {
+        &self.wire.draws
+    }
+
+    /// The chains: traces, why they ended, last states.
+    pub fn chains(&self) -> &[ChainSummary] {
+        &self.wire.chains
+    }
+
+    /// Split R-hat and effective sample sizes of the monitored scalars over the kept sweeps of all chains. The scalars do
+    /// not depend on the names of labels: log likelihood with labels summed out, numbers of blocks and of occupied clusters at
+    /// both levels (summed over blocks, and over columns), mean mutual information over pairs of columns.
+    pub fn diagnostics(&self) -> Vec<(String, ChainDiagnostics)> {
+        let traces: Vec<&Trace> = self.wire.chains.iter().map(|chain| &chain.trace).collect();
+        summarise(&traces, &self.wire.config.sweeps)
+    }
+
+    /// What has not settled, in words; empty where all has.
+    pub fn unmet(&self) -> Vec<String> {
+        unmet(&self.diagnostics())
+    }
+}
+
+impl Saved for ItfFit {
+    const MODEL: &'static str = "npb-itf";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Content = Wire;
+    type Error = ItfError;
+
+    fn content(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn from_content(wire: Wire) -> Result<Self, ItfError> {
+        wire.config.validate()?;
+        let n_columns = wire.draws.first().map_or(0, |draw| draw.columns.len());
+        if wire.draws.is_empty() || wire.chains.is_empty() || n_columns == 0 || wire.n_rows == 0 {
+            return Err(ItfError::state(
+                "no draws, chains, columns or rows: run longer",
+            ));
+        }
+        for chain in &wire.chains {
+            let two_levels = wire.config.structure.has_lower();
+            let state = &chain.state;
+            if chain.trace.names() != SCALARS || state.columns.len() != n_columns {
+                return Err(ItfError::state("a chain's trace or state"));
+            }
+            state
+                .check(wire.n_rows, two_levels, wire.config.per_top_cluster())
+                .map_err(ItfError::state)?;
+        }
+        for draw in &wire.draws {
+            (draw.check(&wire.config, wire.n_rows, n_columns)).map_err(ItfError::state)?;
+            let laws: Vec<&Column> = draw.columns.iter().map(|column| &column.law).collect();
+            if wire.places.len() != wire.columns.len() || !are_places(&wire.places, &laws) {
+                return Err(ItfError::state("places of columns"));
+            }
+            for (info, place) in wire.columns.iter().zip(&wire.places) {
+                let law = laws[place.column];
+                let n_levels = law.n_levels(place.part.unwrap_or(0)).unwrap_or(0);
+                let first = &wire.draws[0].columns[place.column].law;
+                if n_levels != info.levels.len() || !law.is_like(first) {
+                    return Err(ItfError::state(format!("column {:?}: its law", info.name)));
+                }
+            }
+        }
+        Ok(Self {
+            members: members(&wire.places),
+            wire,
+        })
+    }
+}
