@@ -16,13 +16,12 @@ mod picture;
 pub type Body = fn(&[u8]);
 
 /// The targets by the names of their folders in `fuzz/corpus`.
-pub const TARGETS: [(&str, Body); 11] = [
+pub const TARGETS: [(&str, Body); 10] = [
     ("text", text),
     ("movielens", movielens),
     ("ratings", ratings),
     ("words", words),
     ("arff", arff),
-    ("market", market),
     ("npy", npy),
     ("parquet", parquet),
     ("image", image),
@@ -92,11 +91,6 @@ pub fn words(bytes: &[u8]) {
 /// A file of Weka.
 pub fn arff(bytes: &[u8]) {
     let _ = read::arff("f", bytes);
-}
-
-/// A file of Matrix Market.
-pub fn market(bytes: &[u8]) {
-    let _ = read::matrix_market("f", bytes);
 }
 
 /// A file of NumPy.

@@ -1,8 +1,6 @@
 //! Frames: columns with types, read by a schema as files are.
 
-use npb_data::read::{
-    ImpossibleValues, ReadingReport, ReadingRules, UnseenLevels, raw_with_schema,
-};
+use npb_data::read::{ReadingReport, ReadingRules, Unexpected, raw_with_schema};
 use npb_data::schema::{ColumnSchema, Design, Schema, SchemaData};
 use npb_data::{MixedColumn, RawColumn, RawTable};
 use pyo3::exceptions::PyValueError;
@@ -129,7 +127,7 @@ impl Reader {
     fn read(&self, columns: Columns<'_>, strict: Vec<String>) -> PyResult<(Rows, String)> {
         let table = raw(&columns)?;
         let rules = ReadingRules {
-            impossible_values: ImpossibleValues::Missing,
+            impossible_values: Unexpected::Missing,
             ..ReadingRules::default()
         };
         let (data, report) =
@@ -152,8 +150,8 @@ impl Reader {
         schema.columns.retain(|column| of_both(&column.name));
         schema.blocks.clear();
         let rules = ReadingRules {
-            impossible_values: ImpossibleValues::Error,
-            unseen_levels: UnseenLevels::Error,
+            impossible_values: Unexpected::Error,
+            unseen_levels: Unexpected::Error,
             ..ReadingRules::default()
         };
         let read = raw_with_schema(NAME, table, &schema, &rules);

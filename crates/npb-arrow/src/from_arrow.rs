@@ -159,92 +159,12 @@ impl Growing {
     }
 
     fn push_values(&mut self, kind: &DataType, cells: &dyn Array) -> Result<(), Wrong> {
-        match (&mut self.column, kind) {
-            (RawColumn::Numbers(to), DataType::Null) => to.extend((0..cells.len()).map(|_| None)),
-            (RawColumn::Numbers(to), DataType::Float64) => {
-                extend::<Float64Type, _>(to, cells, |v| v)
-            }
-            (RawColumn::Numbers(to), DataType::Float32) => {
-                extend::<Float32Type, _>(to, cells, shortest)
-            }
-            (RawColumn::Numbers(to), DataType::Float16) => {
-                extend::<Float16Type, _>(to, cells, |v| f64::from(v.to_f32()))
-            }
-            (RawColumn::Numbers(to), DataType::Decimal32(_, scale)) => {
-                extend::<Decimal32Type, _>(to, cells, |v| decimal(i128::from(v), *scale))
-            }
-            (RawColumn::Numbers(to), DataType::Decimal64(_, scale)) => {
-                extend::<Decimal64Type, _>(to, cells, |v| decimal(i128::from(v), *scale))
-            }
-            (RawColumn::Numbers(to), DataType::Decimal128(_, scale)) => {
-                extend::<Decimal128Type, _>(to, cells, |v| decimal(v, *scale))
-            }
-            (RawColumn::Whole(to), DataType::Int8) => extend::<Int8Type, _>(to, cells, i64::from),
-            (RawColumn::Whole(to), DataType::Int16) => extend::<Int16Type, _>(to, cells, i64::from),
-            (RawColumn::Whole(to), DataType::Int32) => extend::<Int32Type, _>(to, cells, i64::from),
-            (RawColumn::Whole(to), DataType::Int64) => extend::<Int64Type, _>(to, cells, |v| v),
-            (RawColumn::Whole(to), DataType::UInt8) => extend::<UInt8Type, _>(to, cells, i64::from),
-            (RawColumn::Whole(to), DataType::UInt16) => {
-                extend::<UInt16Type, _>(to, cells, i64::from)
-            }
-            (RawColumn::Whole(to), DataType::UInt32) => {
-                extend::<UInt32Type, _>(to, cells, i64::from)
-            }
-            (RawColumn::Whole(to), DataType::UInt64) => {
-                let values = cells.as_primitive::<UInt64Type>();
-                for (row, cell) in values.iter().enumerate() {
-                    to.push(cell.map(i64::try_from).transpose().map_err(|_| Wrong {
-                        row,
-                        value: cell.unwrap_or_default().to_string(),
-                        rule: "is 2^63 or more: store the column as numbers or texts",
-                    })?);
-                }
-            }
-            (RawColumn::Booleans(to), _) => to.extend(cells.as_boolean().iter()),
-            (RawColumn::Times(to), DataType::Date32) => {
-                extend::<Date32Type, _>(to, cells, |v| RawColumn::time(i64::from(v) * 86_400, 0))
-            }
-            (RawColumn::Times(to), DataType::Date64) => {
-                extend::<Date64Type, _>(to, cells, |v| time(v, 1_000))
-            }
-            (RawColumn::Times(to), DataType::Timestamp(unit, _)) => match unit {
-                TimeUnit::Second => extend::<TimestampSecondType, _>(to, cells, |v| time(v, 1)),
-                TimeUnit::Millisecond => {
-                    extend::<TimestampMillisecondType, _>(to, cells, |v| time(v, 1_000))
-                }
-                TimeUnit::Microsecond => {
-                    extend::<TimestampMicrosecondType, _>(to, cells, |v| time(v, 1_000_000))
-                }
-                TimeUnit::Nanosecond => {
-                    extend::<TimestampNanosecondType, _>(to, cells, |v| time(v, 1_000_000_000))
-                }
-            },
-            (RawColumn::Numbers(to), DataType::Duration(unit)) => match unit {
-                TimeUnit::Second => extend::<DurationSecondType, _>(to, cells, |v| seconds(v, 1)),
-                TimeUnit::Millisecond => {
-                    extend::<DurationMillisecondType, _>(to, cells, |v| seconds(v, 1_000))
-                }
-                TimeUnit::Microsecond => {
-                    extend::<DurationMicrosecondType, _>(to, cells, |v| seconds(v, 1_000_000))
-                }
-                TimeUnit::Nanosecond => {
-                    extend::<DurationNanosecondType, _>(to, cells, |v| seconds(v, 1_000_000_000))
-                }
-            },
-            (RawColumn::Numbers(to), DataType::Time32(TimeUnit::Second)) => {
-                extend::<Time32SecondType, _>(to, cells, f64::from)
-            }
-            (RawColumn::Numbers(to), DataType::Time32(_)) => {
-                extend::<Time32MillisecondType, _>(to, cells, |v| seconds(i64::from(v), 1_000))
-            }
-            (RawColumn::Numbers(to), DataType::Time64(TimeUnit::Microsecond)) => {
-                extend::<Time64MicrosecondType, _>(to, cells, |v| seconds(v, 1_000_000))
-            }
-            (RawColumn::Numbers(to), DataType::Time64(_)) => {
-                extend::<Time64NanosecondType, _>(to, cells, |v| seconds(v, 1_000_000_000))
-            }
-            // `Growing::new` has refused every other type.
-            _ => {}
+        match &mut self.column {
+            RawColumn::Numbers(to) => push_numbers(to, kind, cells),
+            RawColumn::Whole(to) => return push_whole(to, kind, cells),
+            RawColumn::Booleans(to) => to.extend(cells.as_boolean().iter()),
+            RawColumn::Times(to) => push_times(to, kind, cells),
+            RawColumn::Texts { .. } => {}
         }
         Ok(())
     }
@@ -357,6 +277,95 @@ fn raw_of(kind: &DataType) -> Option<RawColumn> {
         }
         _ => return None,
     })
+}
+
+/// Numbers, and durations and times of the day in seconds. `raw_of` says of which types there are columns of numbers.
+fn push_numbers(to: &mut Vec<Option<f64>>, kind: &DataType, cells: &dyn Array) {
+    match kind {
+        DataType::Null => to.extend((0..cells.len()).map(|_| None)),
+        DataType::Float64 => extend::<Float64Type, _>(to, cells, |v| v),
+        DataType::Float32 => extend::<Float32Type, _>(to, cells, shortest),
+        DataType::Float16 => extend::<Float16Type, _>(to, cells, |v| f64::from(v.to_f32())),
+        DataType::Decimal32(_, scale) => {
+            extend::<Decimal32Type, _>(to, cells, |v| decimal(i128::from(v), *scale))
+        }
+        DataType::Decimal64(_, scale) => {
+            extend::<Decimal64Type, _>(to, cells, |v| decimal(i128::from(v), *scale))
+        }
+        DataType::Decimal128(_, scale) => {
+            extend::<Decimal128Type, _>(to, cells, |v| decimal(v, *scale))
+        }
+        DataType::Duration(TimeUnit::Second) => {
+            extend::<DurationSecondType, _>(to, cells, |v| seconds(v, 1))
+        }
+        DataType::Duration(TimeUnit::Millisecond) => {
+            extend::<DurationMillisecondType, _>(to, cells, |v| seconds(v, 1_000))
+        }
+        DataType::Duration(TimeUnit::Microsecond) => {
+            extend::<DurationMicrosecondType, _>(to, cells, |v| seconds(v, 1_000_000))
+        }
+        DataType::Duration(TimeUnit::Nanosecond) => {
+            extend::<DurationNanosecondType, _>(to, cells, |v| seconds(v, 1_000_000_000))
+        }
+        DataType::Time32(TimeUnit::Second) => extend::<Time32SecondType, _>(to, cells, f64::from),
+        DataType::Time32(_) => {
+            extend::<Time32MillisecondType, _>(to, cells, |v| seconds(i64::from(v), 1_000))
+        }
+        DataType::Time64(TimeUnit::Microsecond) => {
+            extend::<Time64MicrosecondType, _>(to, cells, |v| seconds(v, 1_000_000))
+        }
+        DataType::Time64(_) => {
+            extend::<Time64NanosecondType, _>(to, cells, |v| seconds(v, 1_000_000_000))
+        }
+        _ => {}
+    }
+}
+
+/// Whole numbers, below 2^63.
+fn push_whole(to: &mut Vec<Option<i64>>, kind: &DataType, cells: &dyn Array) -> Result<(), Wrong> {
+    match kind {
+        DataType::Int8 => extend::<Int8Type, _>(to, cells, i64::from),
+        DataType::Int16 => extend::<Int16Type, _>(to, cells, i64::from),
+        DataType::Int32 => extend::<Int32Type, _>(to, cells, i64::from),
+        DataType::Int64 => extend::<Int64Type, _>(to, cells, |v| v),
+        DataType::UInt8 => extend::<UInt8Type, _>(to, cells, i64::from),
+        DataType::UInt16 => extend::<UInt16Type, _>(to, cells, i64::from),
+        DataType::UInt32 => extend::<UInt32Type, _>(to, cells, i64::from),
+        DataType::UInt64 => {
+            for (row, cell) in cells.as_primitive::<UInt64Type>().iter().enumerate() {
+                to.push(cell.map(i64::try_from).transpose().map_err(|_| Wrong {
+                    row,
+                    value: cell.unwrap_or_default().to_string(),
+                    rule: "is 2^63 or more: store the column as numbers or texts",
+                })?);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Dates and times.
+fn push_times(to: &mut Vec<Option<f64>>, kind: &DataType, cells: &dyn Array) {
+    match kind {
+        DataType::Date32 => {
+            extend::<Date32Type, _>(to, cells, |v| RawColumn::time(i64::from(v) * 86_400, 0))
+        }
+        DataType::Date64 => extend::<Date64Type, _>(to, cells, |v| time(v, 1_000)),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            extend::<TimestampSecondType, _>(to, cells, |v| time(v, 1))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            extend::<TimestampMillisecondType, _>(to, cells, |v| time(v, 1_000))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            extend::<TimestampMicrosecondType, _>(to, cells, |v| time(v, 1_000_000))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            extend::<TimestampNanosecondType, _>(to, cells, |v| time(v, 1_000_000_000))
+        }
+        _ => {}
+    }
 }
 
 fn extend<T: ArrowPrimitiveType, V>(

@@ -191,6 +191,17 @@ impl Out {
     }
 }
 
+/// How a file of new rows is read, and where the answer goes.
+#[derive(Args, Debug)]
+pub(crate) struct Asking {
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct SchemaArgs {
     /// The file.
@@ -261,6 +272,15 @@ pub(crate) struct Run {
     /// What is told of progress, on standard error.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) progress: Tell,
+}
+
+/// How a model is fitted, and where it goes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Fitted {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) run: Run,
 }
 
 /// How progress is told.
@@ -352,9 +372,7 @@ pub(crate) struct TopicsArgs {
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 #[derive(Args, Debug)]
@@ -365,9 +383,7 @@ pub(crate) struct LabelsArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: PathBuf,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 #[derive(Args, Debug)]
@@ -395,9 +411,7 @@ pub(crate) struct GroupsArgs {
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 #[derive(Args, Debug)]
@@ -408,9 +422,7 @@ pub(crate) struct ClassifierArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) label: Option<String>,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 #[derive(Args, Debug)]
@@ -424,9 +436,7 @@ pub(crate) struct TasksArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) label: Option<String>,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 #[derive(Args, Debug)]
@@ -440,9 +450,7 @@ pub(crate) struct GroupedArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) label: Option<String>,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 #[derive(Args, Debug)]
@@ -450,9 +458,7 @@ pub(crate) struct MixtureArgs {
     #[command(flatten)]
     pub(crate) training: Training,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 #[derive(Args, Debug)]
@@ -486,9 +492,7 @@ pub(crate) struct RatingsArgs {
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
-    pub(crate) settings: Settings,
-    #[command(flatten)]
-    pub(crate) run: Run,
+    pub(crate) how: Fitted,
 }
 
 /// What a row and column mean that a file has twice.
@@ -527,11 +531,7 @@ pub(crate) struct PredictArgs {
     #[arg(long)]
     pub(crate) new_tasks: bool,
     #[command(flatten)]
-    pub(crate) layout: Layout,
-    #[command(flatten)]
-    pub(crate) rules: Rules,
-    #[command(flatten)]
-    pub(crate) out: Out,
+    pub(crate) how: Asking,
 }
 
 #[derive(Args, Debug)]
@@ -556,11 +556,7 @@ pub(crate) struct ImputeArgs {
     #[arg(long)]
     pub(crate) training: bool,
     #[command(flatten)]
-    pub(crate) layout: Layout,
-    #[command(flatten)]
-    pub(crate) rules: Rules,
-    #[command(flatten)]
-    pub(crate) out: Out,
+    pub(crate) how: Asking,
 }
 
 #[derive(Args, Debug)]
@@ -570,11 +566,7 @@ pub(crate) struct ScoreArgs {
     /// The rows.
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) layout: Layout,
-    #[command(flatten)]
-    pub(crate) rules: Rules,
-    #[command(flatten)]
-    pub(crate) out: Out,
+    pub(crate) how: Asking,
 }
 
 #[derive(Args, Debug)]
@@ -637,11 +629,7 @@ pub(crate) struct DependenceArgs {
     #[arg(long, value_name = "N", default_value_t = 999)]
     pub(crate) permutations: usize,
     #[command(flatten)]
-    pub(crate) layout: Layout,
-    #[command(flatten)]
-    pub(crate) rules: Rules,
-    #[command(flatten)]
-    pub(crate) out: Out,
+    pub(crate) how: Asking,
 }
 
 #[derive(Args, Debug)]

@@ -1,7 +1,5 @@
 //! How chains and bounds of a model have gone.
 
-use std::path::Path;
-
 use npb_bsvd::BsvdFit;
 use npb_hbrec::{GroupedFit, Recommender};
 use npb_infer::diagnostics::ChainDiagnostics;
@@ -15,21 +13,21 @@ use crate::model::ModelFile;
 use crate::sheet::{Cell, Sheet};
 
 /// Scalars of chains, or the bound by iteration, of the kinds of models that keep them.
-pub(crate) fn diagnostics(model: &ModelFile, path: &Path) -> Result<Sheet> {
+pub(crate) fn diagnostics(model: &ModelFile) -> Result<Sheet> {
     let trace = match model.kind.as_str() {
-        "ratings" => return Ok(scalars(model.fit::<BsvdFit>(path)?.diagnostics())),
-        "table" => return Ok(scalars(model.fit::<ItfFit>(path)?.diagnostics())),
+        "ratings" => return Ok(scalars(model.fit::<BsvdFit>()?.diagnostics())),
+        "table" => return Ok(scalars(model.fit::<ItfFit>()?.diagnostics())),
         "groups" => {
-            let fit = model.fit::<Recommender>(path)?;
+            let fit = model.fit::<Recommender>()?;
             let fitted = fit.fitted();
             let base = fitted.base().map(|base| base.trace.clone());
             base.unwrap_or_else(|| fitted.weights().trace.clone())
         }
-        "grouped" => model.fit::<GroupedFit>(path)?.trace().to_vec(),
-        "labels" => model.fit::<LabelsFit>(path)?.trace().to_vec(),
-        "tasks" => model.fit::<MultiTaskFit>(path)?.trace().to_vec(),
-        "topics" => model.fit::<MedLdaFit>(path)?.trace().to_vec(),
-        _ => model.fit::<IqgmeFit>(path)?.trace().to_vec(),
+        "grouped" => model.fit::<GroupedFit>()?.trace().to_vec(),
+        "labels" => model.fit::<LabelsFit>()?.trace().to_vec(),
+        "tasks" => model.fit::<MultiTaskFit>()?.trace().to_vec(),
+        "topics" => model.fit::<MedLdaFit>()?.trace().to_vec(),
+        _ => model.fit::<IqgmeFit>()?.trace().to_vec(),
     };
     let mut sheet = Sheet::new(&["iteration", "elbo", "relative_change"]);
     for report in &trace {

@@ -1,6 +1,7 @@
 //! What goes wrong, and the exit code that says so.
 
 use std::fmt;
+use std::path::Path;
 
 /// Exit codes, as `npb --help` lists them.
 pub(crate) const FAILED: u8 = 1;
@@ -46,4 +47,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
+}
+
+/// Bad data, with the file that holds them.
+pub(crate) fn in_file<E: fmt::Display>(file: &Path) -> impl Fn(E) -> Failure + '_ {
+    move |problem| Failure::bad_data(format_args!("{}: {problem}", file.display()))
 }

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use npb_data::read::{
-    self, Arff, DelimitedOptions, Encoding, FirstLines, ImpossibleValues, MissingColumns,
-    ReadError, ReadProblem, ReadingReport, ReadingRules, Separator, UnseenLevels,
+    self, Arff, DelimitedOptions, Encoding, FirstLines, ReadError, ReadProblem, ReadingReport,
+    ReadingRules, Separator, Unexpected,
 };
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
 use npb_data::{MixedTable, RawColumn, RawTable, Table};
 
-use crate::args::{Layout, Rule, Rules, Training};
-use crate::failure::{Failure, Result};
-use crate::model::Origin;
+use crate::args::{Asking, Layout, Rule, Training};
+use crate::failure::{Failure, Result, in_file};
+use crate::model::{ModelFile, Origin};
 use crate::sheet::{Cell, Sheet};
 
 /// With more columns of numbers than this, something is said.
@@ -24,7 +24,7 @@ const MANY_COLUMNS: usize = 200;
 /// The features as numbers.
 pub(crate) fn numbers(data: &SchemaData, file: &Path, quiet: bool) -> Result<Table> {
     let design = Design::new(&data.schema);
-    let table = design.table(&data.features).map_err(Failure::bad_data)?;
+    let table = design.table(&data.features).map_err(in_file(file))?;
     let widest = design
         .names()
         .into_iter()
@@ -124,7 +124,7 @@ impl Given {
             Content::Raw(table.map_err(Failure::bad_data)?)
         } else if npb_data::is_npy(&bytes) {
             let table = npb_data::read_npy(bytes.as_slice());
-            Content::Raw(table.map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?)
+            Content::Raw(table.map_err(in_file(path))?)
         } else if Arff::is_beginning(&bytes) {
             let file = read::arff(&name, bytes.as_slice()).map_err(|e| unreadable(&e))?;
             let (table, guess) = file.into_raw(&name);
@@ -503,11 +503,9 @@ fn uneven(error: &ReadError, found: usize, expected: usize) -> Failure {
     Failure::bad_data(format_args!("{error}; {why}"))
 }
 
-pub(crate) fn bad_schema(path: Option<&Path>, error: &SchemaError) -> Failure {
-    match path {
-        Some(path) => Failure::bad_data(format_args!("{}: {error}", path.display())),
-        None => Failure::usage(error),
-    }
+/// The schema in a file.
+pub(crate) fn read_schema(path: &Path) -> Result<Schema> {
+    Schema::from_toml(&text(path)?).map_err(in_file(path))
 }
 
 /// A note that is no error.
@@ -524,156 +522,150 @@ pub(crate) fn warn(quiet: bool, file: &Path, lines: &str) {
     }
 }
 
-/// The schema that the file of a fit suggests.
-fn schema_of(
+/// The schema that the file of a fit suggests; what is notable about its columns is said.
+fn suggested(
     training: &Training,
     given: &Given,
     options: &DelimitedOptions,
     quiet: bool,
 ) -> Result<Schema> {
-    let file = training.file.display().to_string();
+    let file = training.file.display();
     let guess = given.guess(options)?;
     for (column, guess) in guess.schema.columns.iter().zip(&guess.guesses) {
         if guess.notable && training.id.as_ref() != Some(&column.name) {
-            note(
-                quiet,
-                format_args!("{file}: column {:?}: {}", column.name, guess.why),
-            );
+            let text = format_args!("{file}: column {:?}: {}", column.name, guess.why);
+            note(quiet, text);
         }
     }
     Ok(guess.schema)
 }
 
+/// An option that names a column which the file of a fit does not have, or cannot have in that role.
+fn wrong_column(training: &Training) -> impl Fn(SchemaError) -> Failure + '_ {
+    |e| Failure::usage(format_args!("{}: {e}", training.file.display()))
+}
+
 /// What the columns of the file of a fit are: as a schema says, or as the file suggests.
 pub(crate) fn schema(training: &Training) -> Result<Schema> {
     if let Some(path) = &training.schema {
-        return Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e));
+        return read_schema(path);
     }
     let given = Given::read(&training.file, true)?;
     let options = given.options(&training.layout, None, true)?;
     let mut schema = given.guess(&options)?.schema;
     for name in training.ignore.iter().chain(&training.id) {
         let ignored = schema.set_role(name, Role::Ignored);
-        ignored.map_err(|e| Failure::usage(format_args!("{}: {e}", training.file.display())))?;
+        ignored.map_err(wrong_column(training))?;
     }
     Ok(schema)
 }
 
-/// Reads the file of a fit; `label` and `group`: the columns of these roles, if the schema does not say.
+/// The columns of these roles, if the schema does not say.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Roles<'a> {
+    pub(crate) label: Option<&'a str>,
+    pub(crate) group: Option<&'a str>,
+}
+
+impl Roles<'_> {
+    /// Gives the columns of a schema the roles that the options say.
+    fn put(self, schema: &mut Schema, training: &Training, left_out: &[String]) -> Result<()> {
+        let wrong = wrong_column(training);
+        if let Some(label) = self.label {
+            if let Some(old) = schema.columns.iter_mut().find(|c| c.role == Role::Label) {
+                old.role = Role::Ignored;
+            }
+            let at = schema.position(label).map_err(&wrong)?;
+            let column = &mut schema.columns[at];
+            if !column.kind.has_levels() {
+                // Whatever its texts look like, they are classes.
+                (column.kind, column.period, column.date) = (Kind::Categorical, None, None);
+            }
+        }
+        // What cannot be read is left out already.
+        let ignored = training
+            .ignore
+            .iter()
+            .filter(|&name| !left_out.contains(name));
+        let roles = [
+            (self.label, Role::Label),
+            (training.id.as_deref(), Role::RowId),
+            (self.group, Role::Group),
+        ];
+        let roles = roles
+            .into_iter()
+            .filter_map(|(name, role)| Some((name?, role)));
+        for (name, role) in roles.chain(ignored.map(|name| (name.as_str(), Role::Ignored))) {
+            schema.set_role(name, role).map_err(&wrong)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the file of a fit.
 pub(crate) fn training(
     training: &Training,
-    label: Option<&str>,
-    group: Option<&str>,
+    roles: Roles<'_>,
     quiet: bool,
 ) -> Result<(SchemaData, Origin)> {
-    let (given, options, mut schema) = match &training.schema {
-        Some(path) => {
-            let schema = Schema::from_toml(&text(path)?).map_err(|e| bad_schema(Some(path), &e))?;
-            let given = Given::read_only(&training.file, Some(&schema), quiet)?;
-            let options = given.options(&training.layout, None, quiet)?;
-            (given, options, schema)
-        }
-        None => {
-            let given = Given::read(&training.file, quiet)?;
-            let options = given.options(&training.layout, None, quiet)?;
-            let schema = schema_of(training, &given, &options, quiet)?;
-            (given, options, schema)
-        }
+    let file = &training.file;
+    let declared = training.schema.as_deref().map(read_schema).transpose()?;
+    let given = Given::read_only(file, declared.as_ref(), quiet)?;
+    let origin = Origin {
+        layout: given.options(&training.layout, None, quiet)?,
+        declared: declared.is_some(),
     };
-    let in_schema =
-        |e: SchemaError| Failure::usage(format_args!("{}: {e}", training.file.display()));
-    if let Some(label) = label {
-        if let Some(old) = schema.columns.iter_mut().find(|c| c.role == Role::Label) {
-            old.role = Role::Ignored;
-        }
-        let at = schema.position(label).map_err(in_schema)?;
-        let column = &mut schema.columns[at];
-        if !column.kind.has_levels() {
-            // Whatever its texts look like, they are classes.
-            (column.kind, column.period, column.date) = (Kind::Categorical, None, None);
-        }
-        schema.set_role(label, Role::Label).map_err(in_schema)?;
-    }
-    if let Some(id) = &training.id {
-        schema.set_role(id, Role::RowId).map_err(in_schema)?;
-    }
-    if let Some(group) = group {
-        schema.set_role(group, Role::Group).map_err(in_schema)?;
-    }
-    for name in &training.ignore {
-        // What cannot be read is left out already.
-        if !given.left_out.contains(name) {
-            schema.set_role(name, Role::Ignored).map_err(in_schema)?;
-        }
-    }
+    let mut schema = match declared {
+        Some(schema) => schema,
+        None => suggested(training, &given, &origin.layout, quiet)?,
+    };
+    roles.put(&mut schema, training, &given.left_out)?;
     let rules = ReadingRules {
-        layout: options,
+        layout: origin.layout.clone(),
         ..ReadingRules::default()
     };
-    let file = training.file.display().to_string();
     let (data, report) = given.by_schema(&schema, &rules)?;
-    warn(quiet, &training.file, &report.to_string());
-    if data.weights.is_some() || (data.groups.is_some() && group.is_none()) {
-        note(
-            quiet,
-            format_args!(
-                "{file}: this kind of model does not use weights or groups; they are left out"
-            ),
-        );
+    warn(quiet, file, &report.to_string());
+    if data.weights.is_some() || (data.groups.is_some() && roles.group.is_none()) {
+        let text = "this kind of model does not use weights or groups; they are left out";
+        note(quiet, format_args!("{}: {text}", file.display()));
     }
-    if data.n_rows == 0 {
-        return Err(Failure::bad_data(format_args!(
-            "{file}: there is no row of data"
-        )));
+    match data.n_rows {
+        0 => Err(in_file(file)("there is no row of data")),
+        _ => Ok((data, origin)),
     }
-    let origin = Origin {
-        layout: rules.layout,
-        declared: training.schema.is_some(),
-    };
-    Ok((data, origin))
 }
 
-/// Reads a new file by the schema of a fit, laid out as the file of the fit unless its first lines or the options say otherwise.
+impl From<Rule> for Unexpected {
+    fn from(rule: Rule) -> Self {
+        match rule {
+            Rule::Error => Self::Error,
+            Rule::Missing => Self::Missing,
+        }
+    }
+}
+
+/// Reads a new file by the schema of a fit, laid out as the file of the fit unless its first lines or the options say otherwise; also its cells as they stand there.
 pub(crate) fn like_training(
     path: &Path,
-    (schema, origin): (&Schema, &Origin),
-    layout: &Layout,
-    rules: Rules,
-    quiet: bool,
-) -> Result<SchemaData> {
-    with_originals(path, (schema, origin), layout, rules, quiet).map(|(data, _)| data)
-}
-
-/// The same, and the cells as they stand in the file.
-pub(crate) fn with_originals(
-    path: &Path,
-    (schema, origin): (&Schema, &Origin),
-    layout: &Layout,
-    rules: Rules,
+    model: &ModelFile,
+    how: &Asking,
     quiet: bool,
 ) -> Result<(SchemaData, Originals)> {
-    let mut schema = schema.clone();
+    let (layout, rules, origin) = (&how.layout, how.rules, &model.origin);
+    let mut schema = model.schema()?;
     schema.missing.extend(layout.missing.iter().cloned());
     let given = Given::read_only(path, Some(&schema), quiet)?;
     // A guess refuses nothing.
     let guessed = match origin.declared {
-        true => Rule::Error,
-        false => Rule::Missing,
+        true => Unexpected::Error,
+        false => Unexpected::Missing,
     };
     let rules = ReadingRules {
         layout: given.options(layout, Some(&origin.layout), quiet)?,
-        missing_columns: match rules.missing_columns {
-            Rule::Error => MissingColumns::Error,
-            Rule::Missing => MissingColumns::Missing,
-        },
-        unseen_levels: match rules.unseen_levels {
-            Rule::Error => UnseenLevels::Error,
-            Rule::Missing => UnseenLevels::Missing,
-        },
-        impossible_values: match rules.impossible_values.unwrap_or(guessed) {
-            Rule::Error => ImpossibleValues::Error,
-            Rule::Missing => ImpossibleValues::Missing,
-        },
+        missing_columns: rules.missing_columns.into(),
+        unseen_levels: rules.unseen_levels.into(),
+        impossible_values: rules.impossible_values.map_or(guessed, Unexpected::from),
     };
     let originals = given.originals(&schema, &rules.layout);
     let (data, report) = given.by_schema(&schema, &rules)?;

@@ -61,7 +61,7 @@ fn record(job: &Job<'_>, model: &ModelFile, what: &str, unmet: &[String]) -> Res
         .get("seed")
         .or_else(|| settings.get("single")?.get("seed"))
         .or_else(|| settings.get("latent")?.get("seed"));
-    let diagnostics = diagnostics(model, job.out())?.written(Format::Json)?;
+    let diagnostics = diagnostics(model)?.written(Format::Json)?;
     let diagnostics: Value = serde_json::from_slice(&diagnostics).map_err(Failure::failed)?;
     let ended = SystemTime::now().duration_since(UNIX_EPOCH);
     let ended = ended.map_or(0.0, |time| time.as_secs_f64());
@@ -80,7 +80,7 @@ fn record(job: &Job<'_>, model: &ModelFile, what: &str, unmet: &[String]) -> Res
         "converged": unmet.is_empty(),
         "not_converged": unmet,
         "settings": settings,
-        "schema": of_toml(model.schema_text())?,
+        "schema": of_toml(&model.schema)?,
         "diagnostics": diagnostics,
     }))
 }

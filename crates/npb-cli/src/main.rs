@@ -1,11 +1,13 @@
 //! The command `npb`: classify, fill, complete and recommend from files with holes, without writing a program.
 //!
 //! One file for each verb in `verbs`; what they share is above them: options (`args`), readers of files by a schema (`input`), joins by names (`join`), tables written (`sheet`,
-//! `output`), settings of models (`settings`, and what they mean: `meanings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`).
+//! `output`), settings of models (`settings`, and what they mean: `meanings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`). Every fit is a
+//! `fitting::Fitting`; every question about a table is asked of `rows::NewRows`.
 
 mod args;
 mod diagnostics;
 mod failure;
+mod fitting;
 mod input;
 mod job;
 mod join;
@@ -14,6 +16,7 @@ mod meanings;
 mod model;
 mod output;
 mod picture;
+mod rows;
 mod settings;
 mod sheet;
 mod verbs;

@@ -99,6 +99,8 @@ fn comment(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
     use crate::args::Settings;
 
@@ -110,7 +112,7 @@ mod tests {
             set: vec![],
             seed: None,
         };
-        for kind in ModelKind::ALL {
+        for &kind in ModelKind::value_variants() {
             let text = kind.config(&none).expect("settings");
             let _: toml::Table = text.parse().expect("still TOML");
             let mut before = "";

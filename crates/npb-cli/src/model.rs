@@ -1,6 +1,7 @@
 //! The file that `npb fit` writes: the kind of model, the schema of the file it was fitted to, and the library's saved fit.
 
-use std::path::Path;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use npb_data::read::DelimitedOptions;
 use npb_data::schema::Schema;
@@ -8,7 +9,8 @@ use npb_infer::Saved;
 use npb_infer::storage::{self, FormatError, StorageError};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, Result};
+use crate::args::ModelKind;
+use crate::failure::{Failure, Result, in_file};
 
 /// Name in the header of the file.
 const MODEL: &str = "npb-cli/model.2";
@@ -24,6 +26,16 @@ pub(crate) struct Origin {
     pub(crate) declared: bool,
 }
 
+impl Origin {
+    /// Of a file that has no schema.
+    pub(crate) fn laid_out(layout: DelimitedOptions) -> Self {
+        Self {
+            layout,
+            declared: false,
+        }
+    }
+}
+
 /// A fit with what is needed to ask it about new files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,7 +43,7 @@ pub(crate) struct ModelFile {
     /// Kind of model, as in `npb fit KIND`.
     pub(crate) kind: String,
     /// The schema as TOML; levels are those that were seen.
-    schema: String,
+    pub(crate) schema: String,
     /// The settings as TOML.
     pub(crate) config: String,
     /// Name of the file of the fit.
@@ -46,6 +58,9 @@ pub(crate) struct ModelFile {
     /// The fit: bytes of `npb_infer::Saved::to_bytes`.
     pub(crate) fit: Vec<u8>,
     pub(crate) origin: Origin,
+    /// Where it is, for messages.
+    #[serde(skip)]
+    pub(crate) path: PathBuf,
 }
 
 /// The layout of files under [`OLD_MODEL`].
@@ -79,20 +94,22 @@ impl From<OldModelFile> for ModelFile {
                 declared: true,
                 ..Origin::default()
             },
+            path: PathBuf::new(),
         }
     }
 }
 
 impl ModelFile {
+    /// Of the bytes of a fit to a file, with its settings as TOML.
     pub(crate) fn new(
-        kind: &str,
+        kind: ModelKind,
         schema: &Schema,
         config: String,
         file: &Path,
         fit: Vec<u8>,
     ) -> Self {
         Self {
-            kind: kind.to_owned(),
+            kind: kind.name().to_owned(),
             schema: schema.to_toml(),
             config,
             file: file.display().to_string(),
@@ -102,6 +119,7 @@ impl ModelFile {
             liked: 0.0,
             fit,
             origin: Origin::default(),
+            path: PathBuf::new(),
         }
     }
 
@@ -120,6 +138,10 @@ impl ModelFile {
             }
             loaded => loaded,
         };
+        let loaded = loaded.map(|model: Self| Self {
+            path: path.to_owned(),
+            ..model
+        });
         loaded.map_err(|error| match error {
             StorageError::Format { source: FormatError::OtherModel { found, .. }, .. } if found != MODEL => {
                 let path = path.display();
@@ -139,21 +161,22 @@ impl ModelFile {
                 "{}: is a model file already",
                 path.display()
             ))),
-            Err(error) => Err(Failure::bad_data(format_args!(
-                "{}: {error}",
-                path.display()
-            ))),
+            Err(error) => Err(in_file(path)(error)),
         }
     }
 
     /// The schema of the file of the fit.
-    pub(crate) fn schema(&self, path: &Path) -> Result<Schema> {
-        Schema::from_toml(&self.schema)
-            .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+    pub(crate) fn schema(&self) -> Result<Schema> {
+        Schema::from_toml(&self.schema).map_err(in_file(&self.path))
     }
 
-    pub(crate) fn schema_text(&self) -> &str {
-        &self.schema
+    pub(crate) fn is(&self, kind: ModelKind) -> bool {
+        self.kind == kind.name()
+    }
+
+    /// The name of the column of rows (0), columns (1) or values (2); `usual` where the file does not say.
+    pub(crate) fn place<'a>(&'a self, place: usize, usual: &'a str) -> &'a str {
+        self.places.get(place).map_or(usual, String::as_str)
     }
 
     /// Whether both were fitted to the same columns of as many rows.
@@ -163,24 +186,22 @@ impl ModelFile {
     }
 
     /// The library's fit in it.
-    pub(crate) fn fit<F: Saved<Error: std::fmt::Display>>(&self, path: &Path) -> Result<F> {
-        let version = env!("CARGO_PKG_VERSION");
+    pub(crate) fn fit<F: Saved<Error: Display>>(&self) -> Result<F> {
+        let (path, version) = (&self.path, env!("CARGO_PKG_VERSION"));
         match Self::library_model(path, &self.fit) {
-            Ok(found) if found != F::MODEL => Err(Failure::bad_data(format_args!(
-                "{}: holds a {found:?}, and npb {version} keeps a {:?} of this kind: fit again, or ask with the version that wrote it",
-                path.display(),
+            Ok(found) if found != F::MODEL => Err(in_file(path)(format_args!(
+                "holds a {found:?}, and npb {version} keeps a {:?} of this kind: fit again, or ask with the version that wrote it",
                 F::MODEL
             ))),
-            _ => F::from_bytes(&self.fit)
-                .map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display()))),
+            _ => F::from_bytes(&self.fit).map_err(in_file(path)),
         }
     }
 
     /// A question that this kind of model does not answer.
-    pub(crate) fn cannot(&self, path: &Path, verb: &str, kinds: &str) -> Failure {
+    pub(crate) fn cannot(&self, verb: &str, kinds: &str) -> Failure {
         Failure::usage(format_args!(
             "{}: is a model of kind {}; `npb {verb}` asks models of kind {kinds}",
-            path.display(),
+            self.path.display(),
             self.kind
         ))
     }

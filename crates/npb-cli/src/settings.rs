@@ -16,20 +16,6 @@ use crate::input;
 use crate::meanings::with_meanings;
 
 impl ModelKind {
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Classifier,
-        Self::Mixture,
-        Self::Ratings,
-        Self::Table,
-        Self::Labels,
-        Self::Groups,
-        Self::Grouped,
-        Self::Tasks,
-        Self::Topics,
-        Self::Image,
-    ];
-
     /// As it is written in commands and files.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -172,6 +158,8 @@ fn set(table: &mut Table, setting: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum;
+
     use super::*;
 
     #[test]
@@ -191,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_settings_of_every_kind_are_written_and_read() {
-        for kind in ModelKind::ALL {
+        for &kind in ModelKind::value_variants() {
             let none = Settings {
                 config: None,
                 set: vec![],

@@ -1,6 +1,6 @@
 //! Tables to write.
 
-use npb_data::schema::{Kind, Role, Schema};
+use npb_data::schema::{Kind, Role, Schema, SchemaData};
 use npb_data::{MixedColumn, MixedTable, RawColumn, RawTable, number_text};
 
 use crate::args::Format;
@@ -93,19 +93,20 @@ impl Sheet {
     }
 
     /// Begins with the names of the rows, or their numbers from 1.
-    pub(crate) fn of_rows(
-        schema: &Schema,
-        row_ids: Option<&Vec<Option<String>>>,
-        n_rows: usize,
-    ) -> Self {
+    pub(crate) fn of_rows(data: &SchemaData) -> Self {
+        let named = data.schema.with_role(Role::RowId).next();
+        let (Some(column), Some(ids)) = (named, &data.row_ids) else {
+            return Self::of_numbers(data.n_rows);
+        };
         let mut sheet = Self::default();
-        let named = schema.with_role(Role::RowId).next();
-        match (named, row_ids) {
-            (Some(column), Some(ids)) => {
-                sheet.push_column(&column.name, ids.iter().map(|id| Cell::from(id.as_deref())))
-            }
-            _ => sheet.push_column("row", (1..=n_rows as u64).map(Cell::Whole)),
-        }
+        sheet.push_column(&column.name, ids.iter().map(|id| Cell::from(id.as_deref())));
+        sheet
+    }
+
+    /// Begins with the numbers of the rows.
+    pub(crate) fn of_numbers(n_rows: usize) -> Self {
+        let mut sheet = Self::default();
+        sheet.push_column("row", (1..=n_rows as u64).map(Cell::Whole));
         sheet
     }
 

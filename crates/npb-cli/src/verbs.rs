@@ -8,6 +8,7 @@ mod grouped;
 mod groups;
 mod images;
 mod labels;
+mod parts;
 mod questions;
 mod ratings;
 mod table;

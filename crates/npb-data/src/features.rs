@@ -178,9 +178,6 @@ impl Features {
     }
 
     /// Indices (ascending; none when dense, where all are there) and values of the features of `i`.
-    ///
-    /// # Panics
-    /// When `i` is out of range.
     #[inline]
     pub fn row(&self, i: usize) -> (Option<&[u32]>, &[f32]) {
         if self.starts.is_empty() {

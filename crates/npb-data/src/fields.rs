@@ -29,11 +29,6 @@ pub struct Field {
 }
 
 impl Measure {
-    /// True for measures of several columns.
-    pub fn is_block(&self) -> bool {
-        matches!(self, Measure::Vector | Measure::Series | Measure::Network)
-    }
-
     fn fits(&self, column: &MixedColumn) -> bool {
         use MixedColumn::{Binary, Categorical, Count, Real};
         match self {

@@ -143,9 +143,6 @@ impl Image {
     }
 
     /// Value of an entry, when it is observed.
-    ///
-    /// # Panics
-    /// When the entry does not exist.
     pub fn get(&self, row: usize, column: usize, channel: usize) -> Option<f32> {
         assert!(
             channel < self.channels,

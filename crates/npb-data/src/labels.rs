@@ -143,9 +143,6 @@ impl Labels {
     }
 
     /// The class name of a row, `None` when it is unlabelled.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn name(&self, row: usize) -> Option<&str> {
         self.codes[row].map(|c| self.classes[c].as_str())
     }
@@ -206,9 +203,6 @@ impl Labels {
     }
 
     /// The given rows, in the given order; the list of classes stays whole.
-    ///
-    /// # Panics
-    /// When a row does not exist.
     pub fn select_rows(&self, rows: &[usize]) -> Labels {
         Labels {
             classes: self.classes.clone(),

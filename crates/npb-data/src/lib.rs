@@ -19,12 +19,12 @@
 //! | [`Standardiser`] | columns to mean 0 and standard deviation 1, and back |
 //! | [`read_npy`], [`write_npy`] | NumPy's .npy |
 //! | [`schema`] | what the columns of a file are: guessed with reasons, edited as TOML, and every later file read by it |
-//! | [`read`] | delimited text, ARFF, MovieLens, triplets, MatrixMarket, bags of words, tokens, given masks and splits |
+//! | [`read`] | delimited text, ARFF, MovieLens, triplets, bags of words, tokens, given masks and splits |
 //! | [`splits`] | drawn masks; random, stratified, grouped splits and folds; examples given for a user |
-//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, cold-start curves, PSNR |
+//! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, PSNR |
 //!
 //! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
-//! (from 1). Feature `ndarray`: tables from and to ndarray arrays.
+//! (from 1). What takes the place of a row, column or other part panics where there is none, as indexing a slice does.
 //!
 //! ```
 //! use npb_data::read::{self, Column, DelimitedOptions};
@@ -42,7 +42,6 @@ mod exposure;
 mod features;
 mod fields;
 mod image;
-mod interop;
 mod labels;
 mod mask;
 mod measure;

@@ -118,9 +118,6 @@ impl Mask {
     }
 
     /// The bit at row `i`, column `j`.
-    ///
-    /// # Panics
-    /// When the cell does not exist.
     #[inline]
     pub fn get(&self, i: usize, j: usize) -> bool {
         assert!(j < self.n_cols, "column {j} of {}", self.n_cols);
@@ -128,9 +125,6 @@ impl Mask {
     }
 
     /// Sets the bit at row `i`, column `j`.
-    ///
-    /// # Panics
-    /// When the cell does not exist.
     #[inline]
     pub fn set(&mut self, i: usize, j: usize, value: bool) {
         assert!(
@@ -145,9 +139,6 @@ impl Mask {
     }
 
     /// The words of row `i`: column `j` is bit `j % 64` (least significant first) of word `j / 64`; at least one word.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     #[inline]
     pub fn row_words(&self, i: usize) -> &[u64] {
         let per_row = words_per_row(self.n_cols);
@@ -155,9 +146,6 @@ impl Mask {
     }
 
     /// Number of bits set in row `i`.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn count_ones_in_row(&self, i: usize) -> usize {
         self.row_words(i)
             .iter()
@@ -171,9 +159,6 @@ impl Mask {
     }
 
     /// Columns set in row `i`, ascending.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn ones_in_row(&self, i: usize) -> impl Iterator<Item = usize> + '_ {
         self.row_words(i).iter().enumerate().flat_map(|(w, &word)| {
             let rest = |bits: &u64| Some(bits & bits.wrapping_sub(1));

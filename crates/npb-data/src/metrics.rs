@@ -2,7 +2,7 @@
 
 mod ranking;
 
-pub use ranking::{ColdStartPoint, cold_start_curve, ndcg};
+pub use ranking::ndcg;
 
 /// Why a measure is not defined for these inputs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -138,7 +138,7 @@ pub fn accuracy<T: PartialEq>(predicted: &[T], truth: &[T]) -> Result<f64, Metri
     Ok(right as f64 / truth.len() as f64)
 }
 
-/// Probabilities below this, and above one minus this, count as this in [`log_loss`] and [`log_loss_multiclass`].
+/// Probabilities below this, and above one minus this, count as this in [`log_loss`].
 pub const LOG_LOSS_CLIP: f64 = 1e-15;
 
 /// Mean negative log-probability (nats) of the truth; probabilities clipped to `[LOG_LOSS_CLIP, 1 - LOG_LOSS_CLIP]`.
@@ -154,37 +154,6 @@ pub fn log_loss(probability: &[f64], positive: &[bool]) -> Result<f64, MetricErr
         if y { -p.ln() } else { -(-p).ln_1p() }
     });
     Ok(mean(loss))
-}
-
-/// Mean negative log-probability (nats) of the true class; probabilities clipped as in [`log_loss`] and not renormalised.
-///
-/// `probability`: row-major, one row of `n_classes` per item. `truth`: class of every item.
-///
-/// # Errors
-/// [`MetricError`] for no items, sizes that do not fit, a class out of range, a probability outside 0 to 1.
-pub fn log_loss_multiclass(
-    probability: &[f64],
-    n_classes: usize,
-    truth: &[usize],
-) -> Result<f64, MetricError> {
-    let metric = "log loss";
-    check_matrix(metric, probability.len(), n_classes, truth.len())?;
-    check_probabilities(metric, probability, probability.len())?;
-    if let Some(&found) = truth.iter().find(|&&class| class >= n_classes) {
-        return Err(MetricError::Size {
-            metric,
-            what: "true class",
-            found,
-            rule: "below the number of classes",
-        });
-    }
-    let of_truth = truth
-        .iter()
-        .enumerate()
-        .map(|(i, &class)| probability[i * n_classes + class]);
-    Ok(mean(of_truth.map(|p| {
-        -p.clamp(LOG_LOSS_CLIP, 1.0 - LOG_LOSS_CLIP).ln()
-    })))
 }
 
 /// Brier score: mean squared difference of probability and outcome (0 or 1).
@@ -648,7 +617,7 @@ fn check_matrix(
             metric,
             what,
             found: cells,
-            rule: "items times classes or labels",
+            rule: "items times labels",
         });
     }
     Ok(())

@@ -4,10 +4,9 @@ use crate::labels::check_classes;
 use crate::mask::check_mask_shape;
 use crate::names::{check_distinct, check_same, position};
 use crate::{ColumnKind, DataError, Labels, Mask, Table};
-use serde::{Deserialize, Serialize};
 
 /// The values of one column; `None` = missing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum MixedColumn {
     /// Finite real numbers.
     Real(Vec<Option<f64>>),
@@ -31,7 +30,7 @@ pub enum MixedColumn {
 
 /// A table of typed columns with missing cells: rows are observations.
 ///
-/// Columns have equal lengths and distinct names. Deserialisation checks lengths, names, levels, codes and finiteness.
+/// Columns have equal lengths and distinct names.
 /// Read one with [`crate::read::with_schema`] (kinds by a schema, which [`crate::schema::Schema::guess`] infers from the text) or [`crate::read::arff`] (kinds declared in the file).
 ///
 /// ```
@@ -43,17 +42,8 @@ pub enum MixedColumn {
 /// assert_eq!(table.numeric_table(&[0, 1])?.get(0, 0), Some(3.0));
 /// # Ok::<(), npb_data::DataError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "MixedWire")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MixedTable {
-    column_names: Vec<String>,
-    columns: Vec<MixedColumn>,
-}
-
-/// What a stored mixed table looks like before it is checked.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MixedWire {
     column_names: Vec<String>,
     columns: Vec<MixedColumn>,
 }
@@ -88,9 +78,6 @@ impl MixedColumn {
     }
 
     /// True when the cell in row `i` is observed.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn is_observed(&self, i: usize) -> bool {
         match self {
             MixedColumn::Real(values) => values[i].is_some(),
@@ -115,9 +102,6 @@ impl MixedColumn {
     }
 
     /// The cell in row `i` as a number (true = 1), `None` when missing or categorical.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn number(&self, i: usize) -> Option<f64> {
         match self {
             MixedColumn::Real(values) => values[i],
@@ -267,17 +251,11 @@ impl MixedTable {
     }
 
     /// Column `j`.
-    ///
-    /// # Panics
-    /// When the column does not exist.
     pub fn column(&self, j: usize) -> &MixedColumn {
         &self.columns[j]
     }
 
     /// True when the cell in row `i`, column `j` is observed.
-    ///
-    /// # Panics
-    /// When the cell does not exist.
     pub fn is_observed(&self, i: usize, j: usize) -> bool {
         self.columns[j].is_observed(i)
     }
@@ -288,9 +266,6 @@ impl MixedTable {
     }
 
     /// The given rows, in the given order; levels stay whole.
-    ///
-    /// # Panics
-    /// When a row does not exist.
     pub fn select_rows(&self, rows: &[usize]) -> MixedTable {
         let columns = self
             .columns
@@ -307,9 +282,6 @@ impl MixedTable {
     ///
     /// # Errors
     /// [`DataError::DuplicateColumn`] when a column is repeated.
-    ///
-    /// # Panics
-    /// When a column does not exist.
     pub fn select_columns(&self, columns: &[usize]) -> Result<MixedTable, DataError> {
         let column_names: Vec<String> = columns
             .iter()
@@ -343,9 +315,6 @@ impl MixedTable {
     ///
     /// # Errors
     /// [`DataError::WrongKind`] for a categorical column, [`DataError::DuplicateColumn`] when a column is repeated.
-    ///
-    /// # Panics
-    /// When a column does not exist.
     pub fn numeric_table(&self, columns: &[usize]) -> Result<Table, DataError> {
         let n_rows = self.n_rows();
         if let Some(&column) = columns
@@ -369,9 +338,6 @@ impl MixedTable {
     ///
     /// # Errors
     /// [`DataError::WrongKind`] for a real column.
-    ///
-    /// # Panics
-    /// When the column does not exist.
     pub fn labels(&self, column: usize) -> Result<Labels, DataError> {
         match &self.columns[column] {
             MixedColumn::Categorical { levels, codes } => Labels::from_codes(
@@ -400,13 +366,5 @@ impl MixedTable {
             kind,
             needed,
         }
-    }
-}
-
-impl TryFrom<MixedWire> for MixedTable {
-    type Error = DataError;
-
-    fn try_from(wire: MixedWire) -> Result<Self, DataError> {
-        Self::new(wire.column_names, wire.columns)
     }
 }

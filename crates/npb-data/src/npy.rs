@@ -64,75 +64,94 @@ pub fn is_npy(bytes: &[u8]) -> bool {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read_npy(bytes: &[u8]) -> Result<RawTable, DataError> {
-    let wrong = |problem| DataError::Npy { problem };
-    let cut = || wrong("the file is cut off");
-    let (start, sizes) = match bytes.get(6).ok_or_else(cut)? {
-        1 => (
-            10,
-            bytes
-                .get(8..10)
-                .map(|b| usize::from(b[0]) | usize::from(b[1]) << 8),
-        ),
-        _ => {
-            let size = |b: &[u8]| b.iter().rev().fold(0, |n, &b| n << 8 | usize::from(b));
-            (12, bytes.get(8..12).map(size))
-        }
-    };
-    let end = start + sizes.ok_or_else(cut)?;
-    let header = std::str::from_utf8(bytes.get(start..end).ok_or_else(cut)?)
-        .map_err(|_| wrong("the header is no text"))?;
-    let after = |key: &str| {
-        header
-            .split_once(key)
-            .map(|(_, rest)| rest.trim_start_matches([':', ' ']))
-    };
-    let kind = after("'descr'").and_then(|rest| rest.strip_prefix('\'')?.split('\'').next());
-    let by_columns = after("'fortran_order'").is_some_and(|rest| rest.starts_with("True"));
-    let shape = after("'shape'").and_then(|rest| rest.strip_prefix('(')?.split(')').next());
-    let sizes = shape.map(|shape| {
-        let sizes = shape
-            .split(',')
-            .map(str::trim)
-            .filter(|size| !size.is_empty());
-        sizes
-            .map(|size| size.parse::<usize>().ok())
-            .collect::<Option<Vec<_>>>()
-    });
-    let (n_rows, n_cols) = match sizes.flatten().as_deref() {
-        Some(&[n]) => (n, 1),
-        Some(&[n, p]) => (n, p),
-        _ => return Err(wrong("must be an array of one or two dimensions")),
-    };
-    let kind = kind.filter(|kind| kind.is_ascii() && kind.len() == 3);
-    let kind = kind.ok_or_else(|| wrong(NPY_TYPES))?;
-    let (big, width) = (
-        kind.starts_with('>'),
-        usize::from(kind.as_bytes()[2].wrapping_sub(b'0')),
-    );
-    let read = npy_reader(&kind[1..]).ok_or_else(|| wrong(NPY_TYPES))?;
-    let cells = &bytes[end..];
+    let (header, cells) = header_and_cells(bytes)?;
+    let array = Header::read(header)?;
+    let [n_rows, n_cols] = array.shape;
     let n = n_rows
         .checked_mul(n_cols)
-        .filter(|n| n.checked_mul(width) == Some(cells.len()));
+        .filter(|n| n.checked_mul(array.width) == Some(cells.len()));
     let n = n.ok_or_else(|| wrong("holds another number of bytes than its shape says"))?;
-    let value = |k: usize| {
-        let mut eight = [0; 8];
-        for (i, to) in eight[..width].iter_mut().enumerate() {
-            *to = cells[k * width + if big { width - 1 - i } else { i }];
-        }
-        read(eight)
+    let place = |i: usize, j: usize| match array.by_columns {
+        true => j * n_rows + i,
+        false => i * n_cols + j,
     };
-    let at = |i: usize, j: usize| {
-        if by_columns {
-            j * n_rows + i
-        } else {
-            i * n_cols + j
-        }
-    };
-    let values: Vec<f64> = (0..n)
-        .map(|k| value(at(k / n_cols.max(1), k % n_cols.max(1))))
-        .collect();
+    let value = |k: usize| array.value(cells, place(k / n_cols, k % n_cols));
+    let values: Vec<f64> = (0..n).map(value).collect();
     RawTable::from_matrix(n_rows, n_cols, &values)
+}
+
+fn wrong(problem: &'static str) -> DataError {
+    DataError::Npy { problem }
+}
+
+/// The header is as long as two bytes say in version 1, four in later ones; cells are what follows it.
+fn header_and_cells(bytes: &[u8]) -> Result<(&str, &[u8]), DataError> {
+    let cut = || wrong("the file is cut off");
+    let start = match bytes.get(6).ok_or_else(cut)? {
+        1 => 10,
+        _ => 12,
+    };
+    let length = bytes.get(8..start).ok_or_else(cut)?;
+    let length = length.iter().rev();
+    let end = start + length.fold(0, |n, &b| n << 8 | usize::from(b));
+    let header = bytes.get(start..end).ok_or_else(cut)?;
+    let header = std::str::from_utf8(header).map_err(|_| wrong("the header is no text"))?;
+    Ok((header, &bytes[end..]))
+}
+
+/// What a header says of the array.
+struct Header {
+    shape: [usize; 2],
+    by_columns: bool,
+    /// The highest byte of a number is the first.
+    big_end_first: bool,
+    /// Bytes of a number.
+    width: usize,
+    number: fn([u8; 8]) -> f64,
+}
+
+impl Header {
+    fn read(header: &str) -> Result<Self, DataError> {
+        let after = |key: &str| {
+            let (_, rest) = header.split_once(key)?;
+            Some(rest.trim_start_matches([':', ' ']))
+        };
+        let within = |key: &str, open: char, close: char| {
+            after(key).and_then(|rest| rest.strip_prefix(open)?.split(close).next())
+        };
+        let sizes = within("'shape'", '(', ')').and_then(|shape| {
+            let sizes = shape.split(',').map(str::trim);
+            let sizes = sizes.filter(|size| !size.is_empty());
+            let sizes = sizes.map(|size| size.parse::<usize>().ok());
+            sizes.collect::<Option<Vec<_>>>()
+        });
+        let shape = match sizes.as_deref() {
+            Some(&[n]) => [n, 1],
+            Some(&[n, p]) => [n, p],
+            _ => return Err(wrong("must be an array of one or two dimensions")),
+        };
+        let kind = within("'descr'", '\'', '\'');
+        let kind = kind.filter(|kind| kind.is_ascii() && kind.len() == 3);
+        let kind = kind.ok_or_else(|| wrong(NPY_TYPES))?;
+        Ok(Self {
+            shape,
+            by_columns: after("'fortran_order'").is_some_and(|rest| rest.starts_with("True")),
+            big_end_first: kind.starts_with('>'),
+            width: usize::from(kind.as_bytes()[2].wrapping_sub(b'0')),
+            number: npy_reader(&kind[1..]).ok_or_else(|| wrong(NPY_TYPES))?,
+        })
+    }
+
+    /// The number in a place of the file.
+    fn value(&self, cells: &[u8], place: usize) -> f64 {
+        let mut eight = [0; 8];
+        let own = &cells[place * self.width..(place + 1) * self.width];
+        eight[..self.width].copy_from_slice(own);
+        if self.big_end_first {
+            eight[..self.width].reverse();
+        }
+        (self.number)(eight)
+    }
 }
 
 const NPY_TYPES: &str = "must be of floats of 32 or 64 bit, integers or booleans";

@@ -104,9 +104,6 @@ impl PatchGrid {
     }
 
     /// Patches along an axis (0: down, 1: across, 2: over channels).
-    ///
-    /// # Panics
-    /// When there is no such axis.
     pub fn n_along(&self, axis: usize) -> usize {
         (self.image[axis] - self.patch[axis]).div_ceil(self.step[axis]) + 1
     }
@@ -132,9 +129,6 @@ impl PatchGrid {
     }
 
     /// Row, column and channel of a patch's first entry.
-    ///
-    /// # Panics
-    /// When there is no such patch.
     pub fn corner(&self, patch: usize) -> [usize; 3] {
         assert!(patch < self.n_patches(), "patch {patch}");
         let (across, deep) = (self.n_along(1), self.n_along(2));
@@ -173,9 +167,6 @@ impl PatchGrid {
     }
 
     /// Position in the image of every entry of a patch, in the order of the patch.
-    ///
-    /// # Panics
-    /// When there is no such patch.
     pub fn entries(&self, patch: usize) -> impl Iterator<Item = usize> + '_ {
         let length = self.run_len();
         self.runs(patch)
@@ -213,9 +204,6 @@ impl PatchGrid {
     }
 
     /// In how many patches an entry of the image lies.
-    ///
-    /// # Panics
-    /// When there is no such entry.
     pub fn n_covering(&self, row: usize, column: usize, channel: usize) -> usize {
         let along = |axis: usize, at: usize| {
             assert!(at < self.image[axis], "{} {at}", AXES[axis]);
@@ -329,9 +317,6 @@ impl PatchSums {
     }
 
     /// Adds the patches of some rows of patches, for callers who do not have all at once; [`finish_round`](Self::finish_round) when every row was added.
-    ///
-    /// # Panics
-    /// When there is no such row of patches.
     pub fn add_rows(&mut self, rows: Range<usize>, write: impl Fn(usize, &mut [f32]) + Sync) {
         let tasks: Vec<Range<usize>> = rows
             .clone()

@@ -74,9 +74,6 @@ impl PatternIndex {
     }
 
     /// Position in [`patterns`](Self::patterns) of the pattern of a row.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn pattern_of_row(&self, row: usize) -> usize {
         self.of_row[row]
     }

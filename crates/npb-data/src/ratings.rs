@@ -3,7 +3,7 @@
 use crate::DataError;
 use npb_linalg::svd::SparseRows;
 use rayon::prelude::*;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// One observed entry.
@@ -24,7 +24,7 @@ pub struct Rating<V = f64> {
 /// view. Values are f64 or f32. Rows and columns without entries are allowed.
 ///
 /// Building fills both views in parallel; the result does not depend on the number of threads. Cost O(rows + columns + n log n) at worst,
-/// 32 bytes per f64 entry held and about half as many more while building. Deserialisation checks everything that [`Ratings::new`] checks.
+/// 32 bytes per f64 entry held and about half as many more while building.
 ///
 /// ```
 /// use npb_data::{Rating, Ratings};
@@ -121,36 +121,24 @@ impl<V: Copy + Into<f64> + Send + Sync> Ratings<V> {
     }
 
     /// Columns (ascending) and values of the entries of row `i`.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     #[inline]
     pub fn row(&self, i: usize) -> (&[u32], &[V]) {
         self.by_row.group(i)
     }
 
     /// Rows (ascending) and values of the entries of column `j`.
-    ///
-    /// # Panics
-    /// When the column does not exist.
     #[inline]
     pub fn column(&self, j: usize) -> (&[u32], &[V]) {
         self.by_column.group(j)
     }
 
     /// Positions of the entries of row `i`, in the order of [`row`](Self::row).
-    ///
-    /// # Panics
-    /// When the row does not exist.
     #[inline]
     pub fn row_positions(&self, i: usize) -> Range<usize> {
         self.by_row.range(i)
     }
 
     /// Positions of the entries of column `j`, in the order of [`column`](Self::column).
-    ///
-    /// # Panics
-    /// When the column does not exist.
     #[inline]
     pub fn column_positions(&self, j: usize) -> &[usize] {
         &self.positions[self.by_column.range(j)]
@@ -162,9 +150,6 @@ impl<V: Copy + Into<f64> + Send + Sync> Ratings<V> {
     }
 
     /// The value of an entry, `None` when it is not observed.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn get(&self, i: usize, j: usize) -> Option<V> {
         let (columns, values) = self.row(i);
         columns
@@ -211,23 +196,6 @@ impl<V: Copy + Into<f64> + Send + Sync> Ratings<V> {
     pub fn pattern(&self) -> SparseRows<'_> {
         let View { starts, others, .. } = &self.by_row;
         SparseRows::new(self.n_cols(), starts, others, None).expect("checked when it was built")
-    }
-
-    /// The matrix with rows and columns exchanged.
-    ///
-    /// # Errors
-    /// None for a matrix that exists; the signature follows [`Ratings::new`].
-    pub fn transposed(&self) -> Result<Self, DataError> {
-        let flipped = |e: Rating<V>| Rating {
-            row: e.column,
-            column: e.row,
-            value: e.value,
-        };
-        Self::new(
-            self.n_cols(),
-            self.n_rows(),
-            &self.iter().map(flipped).collect::<Vec<_>>(),
-        )
     }
 }
 
@@ -360,78 +328,4 @@ fn check_duplicates<V: Copy>(
         }
     }
     Ok(())
-}
-
-/// The stored form: the row-major view, with a length for every row and column, so that no stated size can exceed the file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wire<V> {
-    row_lengths: Vec<u32>,
-    column_lengths: Vec<u32>,
-    columns: Vec<u32>,
-    values: Vec<V>,
-}
-
-impl<V: Copy + Serialize> Serialize for Ratings<V> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let lengths = |view: &View<V>| {
-            view.starts
-                .windows(2)
-                .map(|w| (w[1] - w[0]) as u32)
-                .collect()
-        };
-        Wire {
-            row_lengths: lengths(&self.by_row),
-            column_lengths: lengths(&self.by_column),
-            columns: self.by_row.others.clone(),
-            values: self.by_row.values.clone(),
-        }
-        .serialize(serializer)
-    }
-}
-
-impl<'de, V: Copy + Into<f64> + Send + Sync + Deserialize<'de>> Deserialize<'de> for Ratings<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = Wire::<V>::deserialize(deserializer)?;
-        from_wire(&wire).map_err(serde::de::Error::custom)
-    }
-}
-
-fn from_wire<V: Copy + Into<f64> + Send + Sync>(wire: &Wire<V>) -> Result<Ratings<V>, DataError> {
-    let expected = wire.values.len();
-    let total: u64 = wire.row_lengths.iter().map(|&n| u64::from(n)).sum();
-    for (what, found) in [
-        ("rating columns", wire.columns.len() as u64),
-        ("rating rows", total),
-    ] {
-        if found != expected as u64 {
-            return Err(DataError::Length {
-                what,
-                found: found as usize,
-                expected,
-            });
-        }
-    }
-    check_size(wire.row_lengths.len(), wire.column_lengths.len())?;
-    let rows = wire
-        .row_lengths
-        .iter()
-        .enumerate()
-        .flat_map(|(i, &n)| std::iter::repeat_n(i as u32, n as usize));
-    let cells = rows.zip(wire.columns.iter().zip(&wire.values));
-    let entries: Vec<Rating<V>> = cells
-        .map(|(row, (&column, &value))| Rating { row, column, value })
-        .collect();
-    let ratings = Ratings::new(wire.row_lengths.len(), wire.column_lengths.len(), &entries)?;
-    for (j, &length) in wire.column_lengths.iter().enumerate() {
-        let found = ratings.column(j).0.len();
-        if found != length as usize {
-            return Err(DataError::Length {
-                what: "rating column",
-                found,
-                expected: length as usize,
-            });
-        }
-    }
-    Ok(ratings)
 }

@@ -92,26 +92,6 @@ impl Standardiser {
         table.check_columns(&self.column_names)?;
         table.map(|_, j, v| (v - self.mean[j]) / self.sd[j])
     }
-
-    /// The table back in its own units: value * sd + mean.
-    ///
-    /// # Errors
-    /// As [`apply`](Self::apply).
-    pub fn invert(&self, table: &Table) -> Result<Table, DataError> {
-        table.check_columns(&self.column_names)?;
-        table.map(|_, j, v| v * self.sd[j] + self.mean[j])
-    }
-
-    /// One row of complete values, back in its own units, in place.
-    ///
-    /// # Panics
-    /// When the row has another length than there are columns.
-    pub fn invert_row(&self, row: &mut [f64]) {
-        assert_eq!(row.len(), self.mean.len(), "length of the row");
-        row.iter_mut()
-            .enumerate()
-            .for_each(|(j, v)| *v = *v * self.sd[j] + self.mean[j]);
-    }
 }
 
 impl TryFrom<Wire> for Standardiser {

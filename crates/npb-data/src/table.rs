@@ -186,9 +186,6 @@ impl Table {
     }
 
     /// The values of row `i`; missing cells hold 0.0.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     #[inline]
     pub fn row(&self, i: usize) -> &[f64] {
         assert!(i < self.n_rows(), "row {i} of {}", self.n_rows());
@@ -196,18 +193,12 @@ impl Table {
     }
 
     /// True when the cell in row `i`, column `j` is observed.
-    ///
-    /// # Panics
-    /// When the cell does not exist.
     #[inline]
     pub fn is_observed(&self, i: usize, j: usize) -> bool {
         self.observed.get(i, j)
     }
 
     /// The value in row `i`, column `j`, or `None` when it is missing.
-    ///
-    /// # Panics
-    /// When the cell does not exist.
     #[inline]
     pub fn get(&self, i: usize, j: usize) -> Option<f64> {
         self.is_observed(i, j)
@@ -215,18 +206,12 @@ impl Table {
     }
 
     /// Columns and values of the observed cells of row `i`, in order of columns.
-    ///
-    /// # Panics
-    /// When the row does not exist.
     pub fn observed_in_row(&self, i: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let row = self.row(i);
         self.observed.ones_in_row(i).map(|j| (j, row[j]))
     }
 
     /// The observed values of column `j`, in order of rows.
-    ///
-    /// # Panics
-    /// When a row exists and the column does not.
     pub fn observed_in_column(&self, j: usize) -> impl Iterator<Item = f64> + '_ {
         (0..self.n_rows()).filter_map(move |i| self.get(i, j))
     }
@@ -263,9 +248,6 @@ impl Table {
     }
 
     /// The given rows, in the given order; a row may be repeated.
-    ///
-    /// # Panics
-    /// When a row does not exist.
     pub fn select_rows(&self, rows: &[usize]) -> Table {
         Table {
             column_names: self.column_names.clone(),
@@ -278,9 +260,6 @@ impl Table {
     ///
     /// # Errors
     /// [`DataError::DuplicateColumn`] when a column is repeated.
-    ///
-    /// # Panics
-    /// When a column does not exist.
     pub fn select_columns(&self, columns: &[usize]) -> Result<Table, DataError> {
         let names: Vec<String> = columns
             .iter()

@@ -1,12 +1,9 @@
 //! Several targets per row.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{DataError, Table};
 
 /// What the targets of [`Targets`] are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
     /// Labels -1 and +1.
     Sign,
@@ -17,7 +14,7 @@ pub enum TargetKind {
 /// Several named targets per row, all of one kind: -1/+1 labels (multi-label data, binary tasks) or real numbers; any may be unknown.
 ///
 /// Rows are those of the inputs, columns are targets: labels that share inputs, or tasks with rows of their own (each row then
-/// has one known target). A row or a target without a known value is allowed. Deserialisation checks that labels are -1 or +1.
+/// has one known target). A row or a target without a known value is allowed.
 ///
 /// ```
 /// use npb_data::{Table, Targets};
@@ -25,21 +22,11 @@ pub enum TargetKind {
 /// let table = Table::from_nan_coded(2, 2, &[1.0, -1.0, nan, 1.0])?.with_column_names(["beach", "urban"])?;
 /// let targets = Targets::signs(table)?;
 /// assert_eq!((targets.get(0, 1), targets.get(1, 0)), (Some(-1.0), None));
-/// assert_eq!(targets.sign_counts(0), (1, 0));
 /// assert_eq!(targets.known(1).collect::<Vec<_>>(), [(0, -1.0), (1, 1.0)]);
 /// # Ok::<(), npb_data::DataError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "TargetsWire")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Targets {
-    kind: TargetKind,
-    table: Table,
-}
-
-/// What stored targets look like before they are checked.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TargetsWire {
     kind: TargetKind,
     table: Table,
 }
@@ -153,53 +140,21 @@ impl Targets {
     }
 
     /// The value of a target in a row, `None` when it is unknown.
-    ///
-    /// # Panics
-    /// When the row or the target does not exist.
     #[inline]
     pub fn get(&self, row: usize, target: usize) -> Option<f64> {
         self.table.get(row, target)
     }
 
     /// Row and value of every known value of a target, in order of rows.
-    ///
-    /// # Panics
-    /// When a row exists and the target does not.
     pub fn known(&self, target: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         (0..self.n_rows()).filter_map(move |row| Some((row, self.get(row, target)?)))
     }
 
-    /// Number of positive and of other known values of a target: of labels +1 and -1.
-    ///
-    /// # Panics
-    /// When a row exists and the target does not.
-    pub fn sign_counts(&self, target: usize) -> (usize, usize) {
-        self.known(target)
-            .fold((0, 0), |(plus, minus), (_, value)| match value > 0.0 {
-                true => (plus + 1, minus),
-                false => (plus, minus + 1),
-            })
-    }
-
     /// The given rows, in the given order; a row may be repeated.
-    ///
-    /// # Panics
-    /// When a row does not exist.
     pub fn select_rows(&self, rows: &[usize]) -> Self {
         Self {
             kind: self.kind,
             table: self.table.select_rows(rows),
-        }
-    }
-}
-
-impl TryFrom<TargetsWire> for Targets {
-    type Error = DataError;
-
-    fn try_from(wire: TargetsWire) -> Result<Self, DataError> {
-        match wire.kind {
-            TargetKind::Sign => Self::signs(wire.table),
-            TargetKind::Real => Ok(Self::real(wire.table)),
         }
     }
 }

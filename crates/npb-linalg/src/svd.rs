@@ -73,6 +73,34 @@ pub enum SparseError {
     },
 }
 
+/// Offsets begin at 0, do not fall and end at the number of entries, each of which has a value if any has.
+fn check_shape(
+    offsets: &[usize],
+    entries: usize,
+    values: Option<&[f64]>,
+) -> Result<(), SparseError> {
+    let wrong = |index: usize| {
+        Err(SparseError::Offsets {
+            index,
+            value: offsets.get(index).copied().unwrap_or(0),
+            entries,
+        })
+    };
+    if offsets.first() != Some(&0) {
+        return wrong(0);
+    }
+    if let Some(index) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+        return wrong(index + 1);
+    }
+    if offsets.last() != Some(&entries) {
+        return wrong(offsets.len() - 1);
+    }
+    match values.map(<[f64]>::len) {
+        Some(values) if values != entries => Err(SparseError::Length { values, entries }),
+        _ => Ok(()),
+    }
+}
+
 /// A sparse matrix by rows, borrowed: the entries of row i are those from `offsets[i]` to `offsets[i + 1]`.
 ///
 /// Entries may stand in any order within a row; entries at the same place add up.
@@ -97,31 +125,7 @@ impl<'a> SparseRows<'a> {
         columns: &'a [u32],
         values: Option<&'a [f64]>,
     ) -> Result<Self, SparseError> {
-        let entries = columns.len();
-        let wrong = |index: usize| {
-            Err(SparseError::Offsets {
-                index,
-                value: offsets.get(index).copied().unwrap_or(0),
-                entries,
-            })
-        };
-        if offsets.first() != Some(&0) {
-            return wrong(0);
-        }
-        if let Some(index) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-            return wrong(index + 1);
-        }
-        if offsets.last() != Some(&entries) {
-            return wrong(offsets.len() - 1);
-        }
-        if let Some(values) = values
-            && values.len() != entries
-        {
-            return Err(SparseError::Length {
-                values: values.len(),
-                entries,
-            });
-        }
+        check_shape(offsets, columns.len(), values)?;
         let mut matrix = Self {
             n_cols,
             offsets,
@@ -129,16 +133,25 @@ impl<'a> SparseRows<'a> {
             values,
             scale: 1.0,
         };
+        let largest = matrix.largest()?;
+        if largest > 0.0 {
+            matrix.scale = 2f64.powi(-(largest.log2().round().clamp(-1000.0, 1000.0) as i32));
+        }
+        Ok(matrix)
+    }
+
+    /// The largest absolute value, where every entry stands in a column of the matrix and is finite.
+    fn largest(&self) -> Result<f64, SparseError> {
         let mut largest = 0.0f64;
-        for row in 0..matrix.n_rows() {
-            for entry in offsets[row]..offsets[row + 1] {
-                let (column, value) = (columns[entry], matrix.value(entry));
-                if column as usize >= n_cols {
+        for row in 0..self.n_rows() {
+            for entry in self.offsets[row]..self.offsets[row + 1] {
+                let (column, value) = (self.columns[entry], self.value(entry));
+                if column as usize >= self.n_cols {
                     return Err(SparseError::Column {
                         row,
                         entry,
                         column,
-                        n_cols,
+                        n_cols: self.n_cols,
                     });
                 }
                 if !value.is_finite() {
@@ -147,10 +160,7 @@ impl<'a> SparseRows<'a> {
                 largest = largest.max(value.abs());
             }
         }
-        if largest > 0.0 {
-            matrix.scale = 2f64.powi(-(largest.log2().round().clamp(-1000.0, 1000.0) as i32));
-        }
-        Ok(matrix)
+        Ok(largest)
     }
 
     /// Number of rows.

@@ -1,11 +1,15 @@
-//! Classes of rows with their probabilities, as columns of a table.
+//! Classes of rows with their probabilities: labels of a fit, and columns of a table.
 
 use std::path::Path;
 
-use npb_data::Labels;
+use npb_data::schema::SchemaData;
+use npb_data::{Labels, Table};
 use npb_iqgme::ProbabilityInterval;
 
-use crate::failure::{Failure, Result};
+use crate::args::Training;
+use crate::failure::{Failure, Result, in_file};
+use crate::input::{self, Roles, numbers};
+use crate::model::Origin;
 use crate::sheet::{Cell, Sheet};
 
 /// With more classes than this that are numbers, a label is no class.
@@ -13,6 +17,36 @@ const MANY_NUMBERS: usize = 50;
 
 /// Draws of the parameters behind an interval of a probability.
 pub(crate) const DRAWS: usize = 200;
+
+/// The file of a fit of classes: features as numbers, and the classes of the rows.
+pub(super) struct Labelled {
+    pub(super) data: SchemaData,
+    pub(super) origin: Origin,
+    pub(super) table: Table,
+    pub(super) labels: Labels,
+}
+
+impl Labelled {
+    /// Reads it; one column must be the label, by the options or the schema.
+    pub(super) fn read(from: &Training, roles: Roles<'_>, quiet: bool) -> Result<Self> {
+        let file = &from.file;
+        let (data, origin) = input::training(from, roles, quiet)?;
+        if data.labels.n_cols() != 1 {
+            return Err(Failure::usage(format_args!(
+                "{}: name the column to be predicted by --label, or give one column the role \"label\" in the schema",
+                file.display()
+            )));
+        }
+        let labels = data.labels.labels(0).map_err(in_file(file))?;
+        check_classes(&labels, file)?;
+        Ok(Self {
+            table: numbers(&data, file, quiet)?,
+            data,
+            origin,
+            labels,
+        })
+    }
+}
 
 /// The most probable class of each row, the probabilities of all, and intervals of them if there are any.
 pub(crate) fn push_classes(
@@ -46,7 +80,7 @@ pub(crate) fn push_classes(
 }
 
 /// Refuses a label that is a measurement.
-pub(crate) fn check_classes(labels: &Labels, file: &Path) -> Result<()> {
+fn check_classes(labels: &Labels, file: &Path) -> Result<()> {
     let classes = labels.classes();
     let numbers: Option<Vec<f64>> = classes.iter().map(|name| name.parse().ok()).collect();
     let Some(numbers) = numbers else {

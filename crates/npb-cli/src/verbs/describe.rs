@@ -1,13 +1,12 @@
 //! `npb schema`, `summary`, `diagnose` and `export`: what there is.
 
-use std::path::Path;
-
 use clap::CommandFactory;
 use npb_data::schema::{DateScale, Design, Kind, Role};
 use npb_hbrec::Recommender;
 use npb_iqgme::IqgmeFit;
+use npb_itf::ItfFit;
 
-use super::{grouped, labels, ratings, table, tasks, topics};
+use super::{grouped, labels, ratings, tasks, topics};
 use crate::args::{ExportArgs, ManArgs, ModelArgs, Npb, Part, SchemaArgs};
 use crate::diagnostics::diagnostics;
 use crate::failure::{Failure, Result};
@@ -36,7 +35,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     let bytes = match args.part {
         Part::Model => &model.fit,
-        Part::Schema => model.schema_text().as_bytes(),
+        Part::Schema => model.schema.as_bytes(),
         Part::Config => model.config.as_bytes(),
     };
     output::bytes(bytes, args.out.as_deref())
@@ -52,14 +51,14 @@ pub(crate) fn man(args: &ManArgs) -> Result<()> {
 pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     let sheet = match model.kind.as_str() {
-        "classifier" | "mixture" => clusters(&model, args)?,
-        "ratings" => ratings::ranks(&model, &args.model)?,
-        "labels" => labels::features(&model, &args.model)?,
-        "groups" => items(&model, &args.model)?,
-        "grouped" => grouped::groups(&model, &args.model)?,
-        "tasks" => tasks::similarity(&model, &args.model)?,
-        "topics" => topics::words(&model, &args.model)?,
-        _ => columns(&model, args)?,
+        "classifier" | "mixture" => clusters(&model)?,
+        "ratings" => ratings::ranks(&model)?,
+        "labels" => labels::features(&model)?,
+        "groups" => items(&model)?,
+        "grouped" => grouped::groups(&model)?,
+        "tasks" => tasks::similarity(&model)?,
+        "topics" => topics::words(&model)?,
+        _ => columns(&model)?,
     };
     let n_rows = model.n_rows;
     input::note(
@@ -75,9 +74,8 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
 }
 
 /// The items of a fit of likes that most users have rated.
-fn items(model: &ModelFile, path: &Path) -> Result<Sheet> {
-    let fit = model.fit::<Recommender>(path)?;
-    let item = model.places.get(1).map_or("item", String::as_str);
+fn items(model: &ModelFile) -> Result<Sheet> {
+    let fit = model.fit::<Recommender>()?;
     let mut by_use: Vec<(usize, &String)> = (0..fit.n_items())
         .map(|k| fit.n_raters(k))
         .zip(&model.names)
@@ -90,7 +88,7 @@ fn items(model: &ModelFile, path: &Path) -> Result<Sheet> {
         );
         input::note(false, text);
     }
-    let mut sheet = Sheet::new(&[item, "ratings"]);
+    let mut sheet = Sheet::new(&[model.place(1, "item"), "ratings"]);
     for (n, name) in by_use.into_iter().take(MANY_ITEMS) {
         sheet.push_row([Cell::Text(name.clone()), Cell::Whole(n as u64)]);
     }
@@ -98,9 +96,9 @@ fn items(model: &ModelFile, path: &Path) -> Result<Sheet> {
 }
 
 /// Clusters with their weights and means of numbers.
-fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
-    let fit = model.fit::<IqgmeFit>(&args.model)?;
-    let schema = model.schema(&args.model)?;
+fn clusters(model: &ModelFile) -> Result<Sheet> {
+    let fit = model.fit::<IqgmeFit>()?;
+    let schema = model.schema()?;
     let design = Design::new(&schema).names();
     let features = schema.with_role(Role::Feature).zip(design);
     let names: Vec<(String, Option<&DateScale>)> = features
@@ -135,9 +133,9 @@ fn clusters(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
 }
 
 /// Columns with the number of their clusters.
-fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
-    let fit = table::load(model, &args.model)?;
-    let schema = model.schema(&args.model)?;
+fn columns(model: &ModelFile) -> Result<Sheet> {
+    let fit = model.fit::<ItfFit>()?;
+    let schema = model.schema()?;
     // A field of the fit is a column of the file or several that are measured together.
     let kind = |name: &str| {
         let columns = schema.columns.iter();
@@ -167,6 +165,6 @@ fn columns(model: &ModelFile, args: &ModelArgs) -> Result<Sheet> {
 
 pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    let sheet = diagnostics(&model, &args.model)?;
+    let sheet = diagnostics(&model)?;
     output::sheet(&sheet, &args.out)
 }

@@ -1,5 +1,6 @@
 //! `npb merge` and `npb import`: models from models.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use npb_bsvd::BsvdFit;
@@ -8,10 +9,11 @@ use npb_data::schema::{ColumnSchema, Design, Kind, Schema};
 use npb_iqgme::{IqgmeFit, MultiTaskFit, Saved};
 use npb_itf::ItfFit;
 use npb_regbayes::{LabelsFit, MedLdaFit};
+use serde::Serialize;
 
 use crate::args::{ImportArgs, MergeArgs, ModelKind};
-use crate::failure::{Failure, Result};
-use crate::input::{self, bad_schema, note};
+use crate::failure::{Failure, Result, in_file};
+use crate::input::{self, note};
 use crate::model::ModelFile;
 use crate::output::check_folder;
 use crate::settings;
@@ -23,22 +25,21 @@ pub(crate) fn merge(args: &MergeArgs, quiet: bool) -> Result<()> {
     let (Some(first), Some(first_path)) = (files.first(), args.models.first()) else {
         return Err(Failure::usage("name the model files"));
     };
-    if !["ratings", "table"].contains(&first.kind.as_str()) {
-        return Err(first.cannot(first_path, "merge", "ratings or table"));
+    if !first.is(ModelKind::Ratings) && !first.is(ModelKind::Table) {
+        return Err(first.cannot("merge", "ratings or table"));
     }
     for (file, path) in files.iter().zip(&args.models).skip(1) {
         if !file.is_of_the_data_of(first) {
-            return Err(Failure::bad_data(format_args!(
-                "{}: is not of the kind, schema, columns or number of rows of {}",
-                path.display(),
+            return Err(in_file(path)(format_args!(
+                "is not of the kind, schema, columns or number of rows of {}",
                 first_path.display()
             )));
         }
     }
     let mut merged = first.clone();
-    let n_draws = match first.kind.as_str() {
-        "ratings" => {
-            let fits = loaded::<BsvdFit>(&files, &args.models)?;
+    let n_draws = match merged.is(ModelKind::Ratings) {
+        true => {
+            let fits: Vec<BsvdFit> = loaded(&files)?;
             let [rows, columns] = [BsvdFit::row_names, BsvdFit::column_names]
                 .map(|names| fits.iter().all(|fit| names(fit) == names(&fits[0])));
             if !(rows && columns) {
@@ -46,16 +47,15 @@ pub(crate) fn merge(args: &MergeArgs, quiet: bool) -> Result<()> {
                     "the models are of other rows or columns; fit them to the same file",
                 ));
             }
-            differ(&args.models, &fits, |fit| {
-                (fit.config.seed, fit.config.chain)
-            })?;
+            let seed = |fit: &BsvdFit| (fit.config.seed, fit.config.chain);
+            differ(&args.models, &fits, seed)?;
             let all = BsvdFit::pooled(fits).map_err(Failure::bad_data)?;
             merged.config = settings::text(&all.config)?;
             merged.fit = all.to_bytes().map_err(Failure::failed)?;
             all.draws().len()
         }
-        _ => {
-            let fits = loaded::<ItfFit>(&files, &args.models)?;
+        false => {
+            let fits: Vec<ItfFit> = loaded(&files)?;
             differ(&args.models, &fits, |fit| (fit.config().seed, 0))?;
             let all = ItfFit::pooled(fits).map_err(Failure::bad_data)?;
             merged.config = settings::text(all.config())?;
@@ -64,33 +64,16 @@ pub(crate) fn merge(args: &MergeArgs, quiet: bool) -> Result<()> {
         }
     };
     merged.save(&args.out)?;
+    let (n, out) = (files.len(), args.out.display());
     note(
         quiet,
-        format_args!(
-            "{} models, {n_draws} draws; {} written",
-            files.len(),
-            args.out.display()
-        ),
+        format_args!("{n} models, {n_draws} draws; {out} written"),
     );
     Ok(())
 }
 
-fn loaded<F: Saved>(files: &[ModelFile], paths: &[PathBuf]) -> Result<Vec<F>>
-where
-    F::Error: std::fmt::Display,
-{
-    let fits = files
-        .iter()
-        .zip(paths)
-        .map(|(file, path)| fit(&file.fit, path));
-    fits.collect()
-}
-
-fn fit<F: Saved>(bytes: &[u8], path: &Path) -> Result<F>
-where
-    F::Error: std::fmt::Display,
-{
-    F::from_bytes(bytes).map_err(|e| Failure::bad_data(format_args!("{}: {e}", path.display())))
+fn loaded<F: Saved<Error: Display>>(files: &[ModelFile]) -> Result<Vec<F>> {
+    files.iter().map(ModelFile::fit).collect()
 }
 
 /// The same chains twice would pass for twice as many.
@@ -107,57 +90,38 @@ fn differ<F>(paths: &[PathBuf], fits: &[F], seed: impl Fn(&F) -> (u64, u64)) -> 
     Ok(())
 }
 
-/// What a model file needs to know of a fit of the library.
-struct Imported {
-    kind: ModelKind,
-    config: String,
-    /// Names of the columns of numbers.
-    numbers: Option<Vec<String>>,
-    schema: Option<Schema>,
-    n_rows: usize,
-    places: Vec<String>,
-}
-
 pub(crate) fn import(args: &ImportArgs, quiet: bool) -> Result<()> {
     check_folder(&args.out)?;
     let bytes = input::bytes(&args.fit)?;
-    let path = args.fit.display();
-    let imported = described(&bytes, &args.fit)?;
-    let schema = match &args.schema {
-        Some(file) => {
-            Schema::from_toml(&input::text(file)?).map_err(|e| bad_schema(Some(file), &e))?
+    let imported = Saving(&bytes, &args.fit).described()?;
+    let schema = match (&args.schema, imported.schema) {
+        (Some(file), _) => input::read_schema(file)?,
+        (None, Some(schema)) => schema,
+        (None, None) => {
+            return Err(Failure::usage(format_args!(
+                "{}: say by --schema what the columns are",
+                args.fit.display()
+            )));
         }
-        None => imported.schema.clone().ok_or_else(|| {
-            Failure::usage(format_args!("{path}: say by --schema what the columns are"))
-        })?,
     };
     if let Some(names) = &imported.numbers {
         let made = Design::new(&schema).names().concat();
         if made != *names {
-            return Err(Failure::bad_data(format_args!(
-                "{path}: has the columns {}; the schema makes {}",
+            return Err(in_file(&args.fit)(format_args!(
+                "has the columns {}; the schema makes {}",
                 listed(names),
                 listed(&made)
             )));
         }
     }
-    let mut model = ModelFile::new(
-        imported.kind.name(),
-        &schema,
-        imported.config,
-        &args.fit,
-        bytes,
-    );
-    (model.n_rows, model.places) = (imported.n_rows as u64, imported.places);
+    let model = ModelFile {
+        n_rows: imported.n_rows as u64,
+        places: imported.places,
+        ..ModelFile::new(imported.kind, &schema, imported.config, &args.fit, bytes)
+    };
     model.save(&args.out)?;
-    note(
-        quiet,
-        format_args!(
-            "a model of kind {}; {} written",
-            model.kind,
-            args.out.display()
-        ),
-    );
+    let (kind, out) = (&model.kind, args.out.display());
+    note(quiet, format_args!("a model of kind {kind}; {out} written"));
     Ok(())
 }
 
@@ -186,84 +150,100 @@ fn reals(names: &[String]) -> Schema {
     }
 }
 
-fn described(bytes: &[u8], path: &Path) -> Result<Imported> {
-    let plain = |kind, config| Imported {
-        kind,
-        config,
-        numbers: None,
-        schema: Some(Schema::default()),
-        n_rows: 0,
-        places: Vec::new(),
-    };
-    let of_numbers = |kind, config, names: &[String]| Imported {
-        schema: Some(reals(names)),
-        numbers: Some(names.to_vec()),
-        ..plain(kind, config)
-    };
-    Ok(match ModelFile::library_model(path, bytes)?.as_str() {
-        IqgmeFit::MODEL => {
-            let fit: IqgmeFit = fit(bytes, path)?;
-            let kind = match fit.classes().is_empty() {
-                true => ModelKind::Mixture,
-                false => ModelKind::Classifier,
-            };
-            of_numbers(kind, settings::text(fit.config())?, fit.column_names())
-        }
-        MultiTaskFit::MODEL => {
-            let fit: MultiTaskFit = fit(bytes, path)?;
-            let found = of_numbers(
-                ModelKind::Tasks,
-                settings::text(fit.config())?,
-                fit.column_names(),
-            );
-            // Which column names the task, only a schema says.
-            Imported {
+/// What a model file needs to know of a fit of the library.
+struct Imported {
+    kind: ModelKind,
+    config: String,
+    /// Names of the columns of numbers.
+    numbers: Option<Vec<String>>,
+    schema: Option<Schema>,
+    n_rows: usize,
+    places: Vec<String>,
+}
+
+impl Imported {
+    /// A fit that needs no columns.
+    fn plain(kind: ModelKind, config: &impl Serialize) -> Result<Self> {
+        Ok(Self {
+            kind,
+            config: settings::text(config)?,
+            numbers: None,
+            schema: Some(Schema::default()),
+            n_rows: 0,
+            places: Vec::new(),
+        })
+    }
+
+    /// A fit to columns of numbers.
+    fn of_numbers(kind: ModelKind, config: &impl Serialize, names: &[String]) -> Result<Self> {
+        Ok(Self {
+            schema: Some(reals(names)),
+            numbers: Some(names.to_vec()),
+            ..Self::plain(kind, config)?
+        })
+    }
+}
+
+/// What `save` of the library has written, and where it is.
+struct Saving<'a>(&'a [u8], &'a Path);
+
+impl Saving<'_> {
+    fn fit<F: Saved<Error: Display>>(&self) -> Result<F> {
+        F::from_bytes(self.0).map_err(in_file(self.1))
+    }
+
+    fn described(&self) -> Result<Imported> {
+        match ModelFile::library_model(self.1, self.0)?.as_str() {
+            IqgmeFit::MODEL => {
+                let fit: IqgmeFit = self.fit()?;
+                let kind = match fit.classes().is_empty() {
+                    true => ModelKind::Mixture,
+                    false => ModelKind::Classifier,
+                };
+                Imported::of_numbers(kind, fit.config(), fit.column_names())
+            }
+            MultiTaskFit::MODEL => {
+                let fit: MultiTaskFit = self.fit()?;
+                // Which column names the task, only a schema says.
+                Ok(Imported {
+                    schema: None,
+                    ..Imported::of_numbers(ModelKind::Tasks, fit.config(), fit.column_names())?
+                })
+            }
+            LabelsFit::MODEL => Ok(Imported {
                 schema: None,
-                ..found
+                ..Imported::plain(ModelKind::Labels, &self.fit::<LabelsFit>()?.config)?
+            }),
+            MedLdaFit::MODEL => {
+                let fit: MedLdaFit = self.fit()?;
+                let classes = Some(fit.n_scores()).filter(|&n| n > 1).unwrap_or(0);
+                Ok(Imported {
+                    places: (0..classes).map(|k| k.to_string()).collect(),
+                    ..Imported::plain(ModelKind::Topics, fit.config())?
+                })
             }
-        }
-        LabelsFit::MODEL => {
-            let fit: LabelsFit = fit(bytes, path)?;
-            Imported {
-                schema: None,
-                ..plain(ModelKind::Labels, settings::text(&fit.config)?)
+            ItfFit::MODEL => {
+                let fit: ItfFit = self.fit()?;
+                Ok(Imported {
+                    schema: of_columns(&fit),
+                    n_rows: fit.n_rows(),
+                    ..Imported::plain(ModelKind::Table, fit.config())?
+                })
             }
-        }
-        MedLdaFit::MODEL => {
-            let fit: MedLdaFit = fit(bytes, path)?;
-            let classes = if fit.n_scores() > 1 {
-                fit.n_scores()
-            } else {
-                0
-            };
-            Imported {
-                places: (0..classes).map(|k| k.to_string()).collect(),
-                ..plain(ModelKind::Topics, settings::text(fit.config())?)
+            BsvdFit::MODEL => {
+                let fit: BsvdFit = self.fit()?;
+                Ok(Imported {
+                    n_rows: fit.row_counts().iter().map(|&n| n as usize).sum(),
+                    places: ["row", "column", "value"].map(str::to_owned).to_vec(),
+                    ..Imported::plain(ModelKind::Ratings, &fit.config)?
+                })
             }
-        }
-        ItfFit::MODEL => {
-            let fit: ItfFit = fit(bytes, path)?;
-            Imported {
-                schema: of_columns(&fit),
-                n_rows: fit.n_rows(),
-                ..plain(ModelKind::Table, settings::text(fit.config())?)
-            }
-        }
-        BsvdFit::MODEL => {
-            let fit: BsvdFit = fit(bytes, path)?;
-            Imported {
-                n_rows: fit.row_counts().iter().map(|&n| n as usize).sum(),
-                places: ["row", "column", "value"].map(str::to_owned).to_vec(),
-                ..plain(ModelKind::Ratings, settings::text(&fit.config)?)
-            }
-        }
-        other => {
-            return Err(Failure::usage(format_args!(
+            other => Err(Failure::usage(format_args!(
                 "{}: holds a {other:?}, which no kind of model here asks",
-                path.display()
-            )));
+                self.1.display()
+            ))),
         }
-    })
+    }
 }
 
 /// The schema of a table whose columns are read as the kinds that they have in memory.

@@ -1,20 +1,17 @@
 //! `npb fit`.
 
-use std::path::Path;
-
 use npb_data::schema::{ColumnSchema, Kind, Role, SchemaData};
 use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit, Saved};
+use npb_iqgme::{IqgmeConfig, IqgmeFit};
 
-use super::classes::check_classes;
+use super::classes::Labelled;
 use super::{grouped, groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Duplicates, Fit, MixtureArgs, ModelKind, RatingsArgs, Values};
 use crate::failure::{Failure, Result};
-use crate::input::{self, numbers};
-use crate::job::Job;
-use crate::keep::{keep, of_bound};
-use crate::model::{ModelFile, Origin};
-use crate::settings;
+use crate::fitting::Fitting;
+use crate::input::{self, Roles, numbers};
+use crate::keep::of_bound;
+use crate::model::Origin;
 
 pub(crate) fn fit(fit: &Fit, quiet: bool) -> Result<()> {
     match fit {
@@ -64,8 +61,7 @@ fn auto(args: &ClassifierArgs, quiet: bool) -> Result<()> {
     );
     let other = || MixtureArgs {
         training: args.training.clone(),
-        settings: args.settings.clone(),
-        run: args.run.clone(),
+        how: args.how.clone(),
     };
     match kind {
         ModelKind::Classifier => classifier(args, quiet),
@@ -99,8 +95,7 @@ fn auto_ratings(args: &ClassifierArgs, names: Vec<String>, quiet: bool) -> Resul
         column_features: None,
         chains: None,
         layout: args.training.layout.clone(),
-        settings: args.settings.clone(),
-        run: args.run.clone(),
+        how: args.how.clone(),
     };
     ratings::fit(&args, quiet)
 }
@@ -130,103 +125,53 @@ fn suggested<'a>(
 }
 
 fn classifier(args: &ClassifierArgs, quiet: bool) -> Result<()> {
-    let job = Job::new(&args.run, quiet)?;
-    let config: IqgmeConfig = args.settings.read(ModelKind::Classifier)?;
-    config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let (data, origin) = input::training(&args.training, args.label.as_deref(), None, quiet)?;
-    if data.labels.n_cols() != 1 {
-        return Err(Failure::usage(format_args!(
-            "{}: name the column to be predicted by --label, or give one column the role \"label\" in the schema",
-            file.display()
-        )));
-    }
-    let in_file = |message: &dyn std::fmt::Display| {
-        Failure::bad_data(format_args!("{}: {message}", file.display()))
+    let fitting = Fitting::new(ModelKind::Classifier, file, &args.how, quiet)?;
+    check(&fitting)?;
+    let roles = Roles {
+        label: args.label.as_deref(),
+        ..Roles::default()
     };
-    let labels = data.labels.labels(0).map_err(|e| in_file(&e))?;
-    check_classes(&labels, file)?;
-    let table = numbers(&data, file, quiet)?;
-    let fit = run(&table, &labels, &config, &job).map_err(|e| in_file(&e))?;
-    job.finished()?;
-    let what = format!(
-        "{} rows, {} columns of numbers, classes {}",
-        data.n_rows,
-        table.n_cols(),
-        fit.classes().join(", ")
-    );
-    write(
-        ModelKind::Classifier,
-        &fit,
-        (&data, origin),
-        file,
-        &config,
-        &job,
-        &what,
-    )
+    let read = Labelled::read(&args.training, roles, quiet)?;
+    let fit = run(&fitting, &read.table, &read.labels)?;
+    let classes = format!("classes {}", fit.classes().join(", "));
+    keep(&fitting, &fit, (&read.data, read.origin), &classes)
 }
 
 fn mixture(args: &MixtureArgs, quiet: bool) -> Result<()> {
-    let job = Job::new(&args.run, quiet)?;
-    let config: IqgmeConfig = args.settings.read(ModelKind::Mixture)?;
-    config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let (data, origin) = input::training(&args.training, None, None, quiet)?;
+    let fitting = Fitting::new(ModelKind::Mixture, file, &args.how, quiet)?;
+    check(&fitting)?;
+    let (data, origin) = input::training(&args.training, Roles::default(), quiet)?;
     let table = numbers(&data, file, quiet)?;
     let none: Vec<Option<&str>> = vec![None; table.n_rows()];
-    let fit = run(&table, &Labels::from_strings(&none), &config, &job)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", file.display())))?;
-    job.finished()?;
-    let what = format!(
-        "{} rows, {} columns of numbers, {} clusters",
-        data.n_rows,
-        table.n_cols(),
-        fit.n_clusters()
-    );
-    write(
-        ModelKind::Mixture,
-        &fit,
-        (&data, origin),
-        file,
-        &config,
-        &job,
-        &what,
-    )
+    let fit = run(&fitting, &table, &Labels::from_strings(&none))?;
+    let clusters = format!("{} clusters", fit.n_clusters());
+    keep(&fitting, &fit, (&data, origin), &clusters)
 }
 
-fn run(
-    table: &Table,
-    labels: &Labels,
-    config: &IqgmeConfig,
-    job: &Job<'_>,
-) -> std::result::Result<IqgmeFit, IqgmeError> {
-    // Without a handler the fit cannot be stopped; with one it stops after an iteration.
-    let _ = job.listen();
-    npb_iqgme::fit_watched(table, labels, config, &job.watch())
+fn check(fitting: &Fitting<'_, IqgmeConfig>) -> Result<()> {
+    fitting.config.validate().map_err(Failure::usage)
 }
 
-fn write(
-    kind: ModelKind,
+fn run(fitting: &Fitting<'_, IqgmeConfig>, table: &Table, labels: &Labels) -> Result<IqgmeFit> {
+    fitting.run(fitting.file, |watch| {
+        npb_iqgme::fit_watched(table, labels, &fitting.config, watch)
+    })
+}
+
+fn keep(
+    fitting: &Fitting<'_, IqgmeConfig>,
     fit: &IqgmeFit,
     (data, origin): (&SchemaData, Origin),
-    file: &Path,
-    config: &IqgmeConfig,
-    job: &Job<'_>,
-    what: &str,
+    found: &str,
 ) -> Result<()> {
-    let bytes = fit.to_bytes().map_err(Failure::failed)?;
-    let mut model = ModelFile::new(
-        kind.name(),
-        &data.schema,
-        settings::text(config)?,
-        file,
-        bytes,
-    );
-    (model.n_rows, model.origin) = (data.n_rows as u64, origin);
-    keep(
-        job,
+    let (n_rows, n_cols) = (data.n_rows, fit.column_names().len());
+    let what = format!("{n_rows} rows, {n_cols} columns of numbers, {found}");
+    let model = fitting.model(fit, &data.schema, (n_rows, origin))?;
+    fitting.keep(
         &model,
-        what,
+        &what,
         &of_bound(fit.stop(), "limits.max_iterations"),
     )
 }

@@ -1,84 +1,67 @@
 //! Likes of many users, each with few: a new user needs no new fit.
 
-use npb_data::read::Repeats;
+use std::path::Path;
+
+use npb_data::schema::Schema;
 use npb_data::{Rating, Ratings};
 use npb_hbrec::{
     Content, ContentKernel, Filter, HbrecConfig, HbrecError, Likes, Recommender, RecommenderConfig,
-    Saved,
 };
 
 use super::ratings::{How, features, triplets, unknown_items};
 use crate::args::{GroupsArgs, ModelKind, RecommendArgs};
-use crate::failure::{Failure, Result};
-use crate::job::Job;
-use crate::keep::{keep, of_bound};
-use crate::model::ModelFile;
+use crate::failure::{Failure, Result, in_file};
+use crate::fitting::Fitting;
+use crate::keep::of_bound;
+use crate::model::{ModelFile, Origin};
 use crate::output;
-use crate::settings;
 use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
-    let job = Job::new(&args.run, quiet)?;
-    let config: HbrecConfig = args.settings.read(ModelKind::Groups)?;
-    config.validate().map_err(Failure::usage)?;
+    let fitting: Fitting<'_, HbrecConfig> =
+        Fitting::new(ModelKind::Groups, &args.file, &args.how, quiet)?;
+    fitting.config.validate().map_err(Failure::usage)?;
     let places = [&args.group, &args.item, &args.value].map(String::clone);
-    let read = How {
-        layout: &args.layout,
-        of_fit: None,
-        repeats: args.duplicates.into(),
-        quiet,
-    };
+    let read = How::of_training(&args.layout, args.duplicates, quiet);
     let (entries, layout) = triplets(&args.file, &places, &read)?;
-    let in_file =
-        |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-    let ratings: Ratings = entries.ratings().map_err(|e| in_file(&e))?;
+    let ratings: Ratings = entries.ratings().map_err(in_file(&args.file))?;
     let how = RecommenderConfig {
         like_from: args.liked,
         filter: Filter::Hybrid1,
-        fit: config,
+        fit: fitting.config,
     };
-    let content = match features(
+    let items = features(
         args.items.as_deref(),
         &entries.column_ids,
         &args.layout,
         quiet,
-    )? {
-        Some(features) => Some(
-            Content::of_features(&features, ContentKernel::Linear).map_err(Failure::bad_data)?,
-        ),
-        None => None,
-    };
-    job.listen()?;
-    let fit = Recommender::fit_watched(&ratings, content.as_ref(), &how, &job.watch());
-    job.finished()?;
-    let fit = fit.map_err(|e| in_file(&e))?;
-    let bytes = fit.to_bytes().map_err(Failure::failed)?;
-    let schema = npb_data::schema::Schema::default();
-    let mut model = ModelFile::new(
-        ModelKind::Groups.name(),
-        &schema,
-        settings::text(&config)?,
-        &args.file,
-        bytes,
-    );
-    (model.n_rows, model.places, model.names) = (
-        entries.entries.len() as u64,
-        places.to_vec(),
-        entries.column_ids.clone(),
-    );
-    (model.liked, model.origin.layout) = (args.liked, layout);
+    )?;
+    let content = items
+        .map(|features| Content::of_features(&features, ContentKernel::Linear))
+        .transpose()
+        .map_err(Failure::bad_data)?;
+    let fit = fitting.run(&args.file, |watch| {
+        Recommender::fit_watched(&ratings, content.as_ref(), &how, watch)
+    })?;
+    let n_ratings = entries.entries.len();
     let what = format!(
-        "{} ratings, {} users, {} items",
-        entries.entries.len(),
+        "{n_ratings} ratings, {} users, {} items",
         entries.row_ids.len(),
         fit.n_items()
     );
-    keep(
-        &job,
-        &model,
-        &what,
-        &of_bound(&fit.fitted().stop(), "base.learned.limits.max_iterations"),
-    )
+    let unmet = of_bound(&fit.fitted().stop(), "base.learned.limits.max_iterations");
+    let model = fitting.model(
+        &fit,
+        &Schema::default(),
+        (n_ratings, Origin::laid_out(layout)),
+    )?;
+    let model = ModelFile {
+        places: places.to_vec(),
+        names: entries.column_ids,
+        liked: args.liked,
+        ..model
+    };
+    fitting.keep(&model, &what, &unmet)
 }
 
 /// What a user would choose and like, by what the file of `--exclude` says of that user, who need not have been there at the fit.
@@ -100,25 +83,37 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
     let path = args.exclude.as_ref().ok_or_else(|| {
         Failure::usage("--exclude: name the file that says what this user has rated; models of kind groups learn from it who the user is")
     })?;
-    let fit: Recommender = model.fit(&args.model)?;
-    let read = How {
-        layout: &args.layout,
-        of_fit: Some(&model.origin.layout),
-        repeats: Repeats::Last,
-        quiet,
+    let fit: Recommender = model.fit()?;
+    let rated = rated(args, path, model, quiet)?;
+    let found = || {
+        let profile = fit.profile(&Likes::new(fit.n_items(), &rated)?)?;
+        top(&fit, &profile, args.top)
     };
+    let found = found().map_err(in_file::<HbrecError>(path))?;
+    let mut sheet = Sheet::new(&[model.place(1, "item"), "P(like)"]);
+    for best in found {
+        sheet.push_row([
+            Cell::Text(model.names[best.item].clone()),
+            Cell::Number(best.chance.probability),
+        ]);
+    }
+    output::sheet(&sheet, &args.out)
+}
+
+/// The items of the fit that a file says this user has rated, and which of them are likes.
+fn rated(
+    args: &RecommendArgs,
+    path: &Path,
+    model: &ModelFile,
+    quiet: bool,
+) -> Result<Vec<(u32, bool)>> {
+    let read = How::like_training(&args.layout, model, quiet);
     let (file, _) = triplets(path, &model.places, &read)?;
-    let row = file
-        .row_ids
-        .iter()
-        .position(|id| *id == args.row)
-        .ok_or_else(|| {
-            Failure::usage(format_args!(
-                "--row: {} says nothing of {:?}",
-                path.display(),
-                args.row
-            ))
-        })?;
+    let row = file.row_ids.iter().position(|id| *id == args.row);
+    let row = row.ok_or_else(|| {
+        let (file, user) = (path.display(), &args.row);
+        Failure::usage(format_args!("--row: {file} says nothing of {user:?}"))
+    })?;
     let place = |id: &String| model.names.iter().position(|name| name == id);
     let items: Vec<Option<usize>> = file.column_ids.iter().map(place).collect();
     unknown_items(path, (&file.column_ids, &items), &model.names, quiet);
@@ -126,26 +121,7 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
         let item = items[entry.column as usize]?;
         Some((item as u32, entry.value >= model.liked))
     };
-    let own = file
-        .entries
-        .iter()
-        .filter(|entry| entry.row as usize == row);
-    let rated: Vec<(u32, bool)> = own.filter_map(like).collect();
-    let found = || {
-        let profile = fit.profile(&Likes::new(fit.n_items(), &rated)?)?;
-        top(&fit, &profile, args.top)
-    };
-    let found = found()
-        .map_err(|e: HbrecError| Failure::bad_data(format_args!("{}: {e}", path.display())))?;
-    let mut sheet = Sheet::new(&[
-        model.places.get(1).map_or("item", String::as_str),
-        "P(like)",
-    ]);
-    for best in found {
-        sheet.push_row(vec![
-            Cell::Text(model.names[best.item].clone()),
-            Cell::Number(best.chance.probability),
-        ]);
-    }
-    output::sheet(&sheet, &args.out)
+    let own = file.entries.iter();
+    let own = own.filter(|entry| entry.row as usize == row);
+    Ok(own.filter_map(like).collect())
 }

@@ -11,7 +11,7 @@ use tiff::TiffError;
 use tiff::encoder::{TiffEncoder, colortype};
 
 use crate::args::{DenoiseArgs, ImageArgs, InpaintArgs, ModelKind, Run};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, in_file};
 use crate::input::{self, note};
 use crate::job::Job;
 use crate::output;
@@ -68,12 +68,11 @@ fn check_format(picture: &Picture, how: &ImageArgs) -> Result<()> {
 
 /// The image without the pixels that a mask calls holes.
 fn masked(image: &Image, args: &InpaintArgs, file: &Path, quiet: bool) -> Result<Image> {
-    let mask = picture::decoded(&input::bytes(file)?).map_err(|problem| unread(file, &problem))?;
+    let mask = picture::decoded(&input::bytes(file)?).map_err(in_file(file))?;
     let (height, width) = (image.height(), image.width());
     if (mask.height() as usize, mask.width() as usize) != (height, width) {
-        return Err(Failure::bad_data(format_args!(
-            "{}: is {} x {} pixels, {} has {width} x {height}",
-            file.display(),
+        return Err(in_file(file)(format_args!(
+            "is {} x {} pixels, {} has {width} x {height}",
             mask.width(),
             mask.height(),
             args.image.display()
@@ -137,16 +136,33 @@ fn restored(
         progress: how.progress,
     };
     let job = Job::new(&run, quiet)?;
-    let config: ImageConfig = how
-        .settings
-        .read_on(&ImageConfig::suited_to(image), ModelKind::Image)?;
+    let suited = ImageConfig::suited_to(image);
+    let config: ImageConfig = how.settings.read_on(&suited, ModelKind::Image)?;
     config.validate().map_err(Failure::usage)?;
     job.listen()?;
     let restored = restore_watched(image, &config, &job.watch());
     job.finished()?;
-    let restored =
-        restored.map_err(|e| Failure::bad_data(format_args!("{}: {e}", file.display())))?;
-    for (channel, role) in restored.roles().iter().enumerate() {
+    let restored = restored.map_err(in_file(file))?;
+    say_roles(restored.roles(), file, quiet);
+    write(&restored.image().map_err(Failure::failed)?)?;
+    if let Some(path) = &how.sd {
+        let (mut npy, sd) = (Vec::new(), restored.sd().iter().copied());
+        write_npy(&mut npy, &image.size(), sd).map_err(Failure::failed)?;
+        output::bytes(&npy, Some(path))?;
+    }
+    let noise = restored.noise_sd.iter().map(|sd| format!("{sd:.2}"));
+    let what = format!(
+        "{} x {} pixels, noise sd {}",
+        image.width(),
+        image.height(),
+        noise.collect::<Vec<_>>().join(", ")
+    );
+    job.done(&what, &[], &crate::keep::beside(job.checkpoint()))
+}
+
+/// Says which channels are not modelled by themselves.
+fn say_roles(roles: &[Role], file: &Path, quiet: bool) {
+    for (role, channel) in roles.iter().zip(1..) {
         let says = match role {
             Role::Modelled => continue,
             Role::Constant { value } => format!("{value} everywhere: given back as it is"),
@@ -155,30 +171,8 @@ fn restored(
             }
         };
         let name = file.display();
-        note(
-            quiet,
-            format_args!("{name}: channel {} is {says}", channel + 1),
-        );
+        note(quiet, format_args!("{name}: channel {channel} is {says}"));
     }
-    let noise: Vec<String> = restored
-        .noise_sd
-        .iter()
-        .map(|sd| format!("{sd:.2}"))
-        .collect();
-    let what = format!(
-        "{} x {} pixels, noise sd {}",
-        image.width(),
-        image.height(),
-        noise.join(", ")
-    );
-    write(&restored.image().map_err(Failure::failed)?)?;
-    if let Some(path) = &how.sd {
-        let mut npy = Vec::new();
-        write_npy(&mut npy, &image.size(), restored.sd().iter().copied())
-            .map_err(Failure::failed)?;
-        output::bytes(&npy, Some(path))?;
-    }
-    job.done(&what, &[], &crate::keep::beside(job.checkpoint()))
 }
 
 fn format_of(out: &Path) -> Result<ImageFormat> {
@@ -188,13 +182,9 @@ fn format_of(out: &Path) -> Result<ImageFormat> {
         .ok_or_else(|| Failure::usage(format_args!("{}: call it .png or .tiff", out.display())))
 }
 
-fn unread(path: &Path, problem: &str) -> Failure {
-    Failure::bad_data(format_args!("{}: {problem}", path.display()))
-}
-
 fn read(path: &Path, quiet: bool) -> Result<Picture> {
     let bytes = input::bytes(path)?;
-    let picture = Picture::read(&bytes).map_err(|problem| unread(path, &problem))?;
+    let picture = Picture::read(&bytes).map_err(in_file(path))?;
     if picture.transparent > 0 {
         note(
             quiet,

@@ -1,90 +1,71 @@
 //! Many labels of a row at once, over one projection of the features.
 
-use std::path::Path;
-
 use npb_data::MixedColumn;
 use npb_data::read::ReadingRules;
-use npb_data::schema::{ColumnSchema, Design, Kind, Role, SchemaData};
+use npb_data::schema::{ColumnSchema, Kind, Role, Schema, SchemaData};
 use npb_regbayes::labels::fit_watched;
 use npb_regbayes::tasks::{Task, TaskData};
-use npb_regbayes::{LabelsConfig, LabelsFit, RegBayesError, Saved};
+use npb_regbayes::{LabelsConfig, LabelsFit, RegBayesError};
 
 use crate::args::{LabelsArgs, ModelKind, PredictArgs};
-use crate::failure::{Failure, Result};
-use crate::input::{self, Given, numbers};
-use crate::job::Job;
+use crate::failure::{Failure, Result, in_file};
+use crate::fitting::Fitting;
+use crate::input::{self, Given, Roles, numbers};
 use crate::join;
-use crate::keep::{keep, of_bound};
+use crate::keep::of_bound;
 use crate::model::ModelFile;
 use crate::output;
-use crate::settings;
+use crate::rows::NewRows;
 use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
-    let job = Job::new(&args.run, quiet)?;
-    let config: LabelsConfig = args.settings.read(ModelKind::Labels)?;
-    config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let (data, origin) = input::training(&args.training, None, None, quiet)?;
+    let fitting: Fitting<'_, LabelsConfig> =
+        Fitting::new(ModelKind::Labels, file, &args.how, quiet)?;
+    fitting.config.validate().map_err(Failure::usage)?;
+    let (data, origin) = input::training(&args.training, Roles::default(), quiet)?;
     let labels = read_labels(args, &data, quiet)?;
     let inputs = numbers(&data, file, quiet)?;
-    let in_file =
-        |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.labels.display()));
     let rows = rows_of_labels(args, &data, &labels, quiet)?;
-    let columns = labels
-        .features
-        .columns()
-        .iter()
-        .zip(labels.features.column_names());
-    let tasks = columns
+    let columns = labels.features.columns().iter();
+    let tasks: std::result::Result<Vec<Task>, _> = columns
+        .zip(labels.features.column_names())
         .map(|(column, name)| task(name, column, &rows))
-        .collect::<std::result::Result<Vec<_>, _>>();
-    let tasks = TaskData::new(inputs, tasks.map_err(in_file)?).map_err(in_file)?;
-    job.listen()?;
-    let fit = fit_watched(&tasks, &config, &job.watch());
-    job.finished()?;
-    let fit = fit.map_err(in_file)?;
+        .collect();
+    let tasks = tasks.and_then(|tasks| TaskData::new(inputs, tasks));
+    let tasks = tasks.map_err(in_file(&args.labels))?;
+    let fit = fitting.run(&args.labels, |watch| {
+        fit_watched(&tasks, &fitting.config, watch)
+    })?;
     for note in fit.notes() {
         input::note(quiet, note);
     }
-    let bytes = fit.to_bytes().map_err(Failure::failed)?;
-    let mut schema = data.schema.clone();
-    schema.columns.extend(
-        labels
-            .schema
-            .with_role(Role::Feature)
-            .map(|c| ColumnSchema {
-                role: Role::Label,
-                ..c.clone()
-            }),
-    );
+    let schema = with_labels(args, &data.schema, &labels.schema)?;
+    let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
+    let unmet = of_bound(&fit.stop(), "latent.limits.max_iterations");
+    let model = fitting.model(&fit, &schema, (data.n_rows, origin))?;
+    fitting.keep(&model, &what, &unmet)
+}
+
+/// The schema of the features, with the columns of the file of the labels as labels.
+fn with_labels(args: &LabelsArgs, features: &Schema, labels: &Schema) -> Result<Schema> {
+    let mut schema = features.clone();
+    let labels = labels.with_role(Role::Feature).map(|c| ColumnSchema {
+        role: Role::Label,
+        ..c.clone()
+    });
+    schema.columns.extend(labels);
     schema.validate().map_err(|e| {
-        Failure::bad_data(format_args!(
-            "{}: {e}; where a label stands among the features, take it out of these by --ignore, and features out of the file of the labels",
-            args.labels.display()
+        in_file(&args.labels)(format_args!(
+            "{e}; where a label stands among the features, take it out of these by --ignore, and features out of the file of the labels"
         ))
     })?;
-    let mut model = ModelFile::new(
-        ModelKind::Labels.name(),
-        &schema,
-        settings::text(&config)?,
-        file,
-        bytes,
-    );
-    (model.n_rows, model.origin) = (data.n_rows as u64, origin);
-    let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
-    keep(
-        &job,
-        &model,
-        &what,
-        &of_bound(&fit.stop(), "latent.limits.max_iterations"),
-    )
+    Ok(schema)
 }
 
 /// The file of the labels: two levels or numbers in each column; a column of the name of the row ids names the rows.
 fn read_labels(args: &LabelsArgs, data: &SchemaData, quiet: bool) -> Result<SchemaData> {
     let path = &args.labels;
-    let name = path.display().to_string();
     let given = Given::read(path, quiet)?;
     let options = given.options_beside(&args.training.layout, quiet)?;
     let mut schema = given.guess(&options)?.schema;
@@ -125,9 +106,7 @@ fn read_labels(args: &LabelsArgs, data: &SchemaData, quiet: bool) -> Result<Sche
                     ),
                 };
                 let column = &column.name;
-                return Err(Failure::bad_data(format_args!(
-                    "{name}: column {column:?} {values}"
-                )));
+                return Err(in_file(path)(format_args!("column {column:?} {values}")));
             }
         }
     }
@@ -152,9 +131,8 @@ fn rows_of_labels(
     }
     match data.n_rows == labels.n_rows {
         true => Ok((0..data.n_rows).map(Some).collect()),
-        false => Err(Failure::bad_data(format_args!(
-            "{}: has {} rows, {} has {}; give both a column that names the rows, and name it by --id",
-            args.labels.display(),
+        false => Err(in_file(&args.labels)(format_args!(
+            "has {} rows, {} has {}; give both a column that names the rows, and name it by --id",
             labels.n_rows,
             args.training.file.display(),
             data.n_rows
@@ -185,23 +163,11 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
             "--interval: models of kind labels predict probabilities without intervals",
         ));
     }
-    let fit = load(model, &args.model)?;
-    let schema = model.schema(&args.model)?;
-    let data = input::like_training(
-        &args.file,
-        (&schema, &model.origin),
-        &args.layout,
-        args.rules,
-        quiet,
-    )?;
-    let inputs = Design::new(&data.schema)
-        .table(&data.features)
-        .map_err(Failure::bad_data)?;
-    let scores = fit
-        .predict(&inputs)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", args.file.display())))?;
-    let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
-    for (m, label) in schema.with_role(Role::Label).enumerate() {
+    let fit: LabelsFit = model.fit()?;
+    let rows = NewRows::read(model, &args.file, &args.how, quiet)?;
+    let scores = fit.predict(&rows.numbers()?).map_err(rows.wrong())?;
+    let mut sheet = rows.sheet();
+    for (m, label) in rows.data.schema.with_role(Role::Label).enumerate() {
         let margins = scores.of_task(m);
         match (scores.labels(m), label.levels.as_deref()) {
             (Some(found), Some([no, yes])) => {
@@ -219,19 +185,15 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
             _ => sheet.push_column(&label.name, margins.into_iter().map(Cell::Number)),
         }
     }
-    output::sheet(&sheet, &args.out)
+    output::sheet(&sheet, &args.how.out)
 }
 
 /// The latent features: how much each is used, what it reads, which labels it drives.
-pub(crate) fn features(model: &ModelFile, path: &Path) -> Result<Sheet> {
-    let fit = load(model, path)?;
+pub(crate) fn features(model: &ModelFile) -> Result<Sheet> {
+    let fit: LabelsFit = model.fit()?;
     let mut sheet = Sheet::new(&["feature", "expected_use"]);
     for (feature, number) in fit.features().iter().zip(1..) {
         sheet.push_row([Cell::Whole(number), Cell::Number(feature.expected_use)]);
     }
     Ok(sheet)
-}
-
-pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<LabelsFit> {
-    model.fit(path)
 }

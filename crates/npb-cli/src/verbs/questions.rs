@@ -1,62 +1,17 @@
-//! `npb predict`, `impute` and `score`: questions about new rows.
+//! `npb predict`, `impute`, `score` and `recommend`: which kind of model answers; answers of models of rows of numbers.
 
-use std::path::Path;
-
-use npb_data::schema::{Design, Kind, Role, Schema, SchemaData};
-use npb_data::{Labels, Table};
+use npb_data::schema::{Kind, Role, SchemaData};
+use npb_data::{Labels, MixedTable, Table};
 use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
-use npb_itf::ItfError;
 
 use super::classes::{DRAWS, push_classes};
 use super::{grouped, groups, labels, ratings, table, tasks, topics};
-use crate::args::{ImputeArgs, Layout, ModelKind, PredictArgs, RecommendArgs, Rules, ScoreArgs};
+use crate::args::{ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs};
 use crate::failure::{Failure, Result};
-use crate::input::{self, Originals};
 use crate::model::ModelFile;
 use crate::output;
+use crate::rows::NewRows;
 use crate::sheet::{Cell, Sheet};
-
-/// A fit of rows of numbers, with new rows.
-struct Rows {
-    fit: IqgmeFit,
-    data: SchemaData,
-    originals: Originals,
-    design: Design,
-    table: Table,
-}
-
-fn is(model: &ModelFile, kind: ModelKind) -> bool {
-    model.kind == kind.name()
-}
-
-fn rows(
-    model: &ModelFile,
-    path: &Path,
-    file: &Path,
-    layout: &Layout,
-    rules: Rules,
-    quiet: bool,
-) -> Result<Rows> {
-    let fit: IqgmeFit = model.fit(path)?;
-    let schema: Schema = model.schema(path)?;
-    let (data, originals) =
-        input::with_originals(file, (&schema, &model.origin), layout, rules, quiet)?;
-    let design = Design::new(&data.schema);
-    let table = design
-        .table(&data.features)
-        .map_err(|e| Failure::bad_data(format_args!("{}: {e}", file.display())))?;
-    Ok(Rows {
-        fit,
-        data,
-        originals,
-        design,
-        table,
-    })
-}
-
-fn in_file(file: &Path) -> impl Fn(IqgmeError) -> Failure + '_ {
-    move |e| Failure::bad_data(format_args!("{}: {e}", file.display()))
-}
 
 fn level(interval: Option<f64>) -> Result<Option<f64>> {
     match interval {
@@ -70,160 +25,132 @@ fn level(interval: Option<f64>) -> Result<Option<f64>> {
 pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     let level = level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
-    if is(&model, ModelKind::Ratings) {
-        return ratings::predict(args, &model, level.unwrap_or(0.9), quiet);
-    }
-    if is(&model, ModelKind::Labels) {
-        return labels::predict(args, &model, quiet);
-    }
-    if is(&model, ModelKind::Topics) {
-        return topics::predict(args, &model, quiet);
-    }
-    if is(&model, ModelKind::Grouped) {
-        return grouped::predict(args, &model, level, quiet);
-    }
-    if args.new_tasks && !is(&model, ModelKind::Tasks) {
-        return Err(Failure::usage(
+    match model.kind.as_str() {
+        "ratings" => ratings::predict(args, &model, level.unwrap_or(0.9), quiet),
+        "labels" => labels::predict(args, &model, quiet),
+        "topics" => topics::predict(args, &model, quiet),
+        "grouped" => grouped::predict(args, &model, level, quiet),
+        "tasks" => tasks::predict(args, &model, level, quiet),
+        _ if args.new_tasks => Err(Failure::usage(
             "--new-tasks: of models of kind tasks or grouped",
-        ));
-    }
-    if is(&model, ModelKind::Tasks) {
-        return tasks::predict(args, &model, level, quiet);
-    }
-    if !is(&model, ModelKind::Classifier) {
-        return Err(model.cannot(
-            &args.model,
+        )),
+        "classifier" => classes(args, &model, level, quiet),
+        _ => Err(model.cannot(
             "predict",
             "classifier, tasks, grouped, labels, topics or ratings (`npb impute` fills a table)",
-        ));
+        )),
     }
-    let Rows {
-        fit, data, table, ..
-    } = rows(
-        &model,
-        &args.model,
-        &args.file,
-        &args.layout,
-        args.rules,
-        quiet,
-    )?;
-    let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
-    let probabilities = fit.predict_classes(&table).map_err(in_file(&args.file))?;
+}
+
+fn classes(args: &PredictArgs, model: &ModelFile, level: Option<f64>, quiet: bool) -> Result<()> {
+    let fit: IqgmeFit = model.fit()?;
+    let rows = NewRows::read(model, &args.file, &args.how, quiet)?;
+    let table = rows.numbers()?;
+    let probabilities = fit.predict_classes(&table).map_err(rows.wrong())?;
     let intervals = match level {
         Some(level) => fit
             .predict_class_intervals(&table, level, DRAWS)
-            .map_err(in_file(&args.file))?,
+            .map_err(rows.wrong())?,
         None => Vec::new(),
     };
+    let mut sheet = rows.sheet();
     push_classes(&mut sheet, fit.classes(), &probabilities, &intervals);
-    output::sheet(&sheet, &args.out)
+    output::sheet(&sheet, &args.how.out)
 }
 
 pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    if !is(&model, ModelKind::Classifier) && !is(&model, ModelKind::Mixture) {
-        return Err(model.cannot(&args.model, "score", "mixture or classifier"));
+    if !model.is(ModelKind::Classifier) && !model.is(ModelKind::Mixture) {
+        return Err(model.cannot("score", "mixture or classifier"));
     }
-    let Rows {
-        fit, data, table, ..
-    } = rows(
-        &model,
-        &args.model,
-        &args.file,
-        &args.layout,
-        args.rules,
-        quiet,
-    )?;
-    let densities = fit.ln_density(&table).map_err(in_file(&args.file))?;
-    let clusters = fit.clusters(&table).map_err(in_file(&args.file))?;
-    let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
+    let fit: IqgmeFit = model.fit()?;
+    let rows = NewRows::read(&model, &args.file, &args.how, quiet)?;
+    let table = rows.numbers()?;
+    let densities = fit.ln_density(&table).map_err(rows.wrong())?;
+    let clusters = fit.clusters(&table).map_err(rows.wrong())?;
+    let mut sheet = rows.sheet();
     sheet.push_column("ln_density", densities.into_iter().map(Cell::Number));
     sheet.push_column(
         "cluster",
         clusters.into_iter().map(|k| Cell::Number((k + 1) as f64)),
     );
-    output::sheet(&sheet, &args.out)
+    output::sheet(&sheet, &args.how.out)
 }
+
+/// What is asked of completed tables.
+pub(super) struct Completion {
+    /// So many drawn ones, not one of the most likely values.
+    pub(super) draws: Option<usize>,
+    pub(super) sd: bool,
+    pub(super) level: Option<f64>,
+    pub(super) seed: Option<u64>,
+    /// The rows are those of the fit.
+    pub(super) training: bool,
+}
+
+/// A column of a sheet.
+pub(super) type Named = (String, Vec<Cell>);
+
+/// Completed tables, with columns of standard deviations and of the ends of intervals.
+pub(super) type Completed = (Vec<MixedTable>, Vec<Named>);
 
 pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
     if args.draws == Some(0) {
         return Err(Failure::usage("--draws 0: must be at least 1"));
     }
-    let level = level(args.interval)?;
-    let model = ModelFile::load(&args.model)?;
-    let mut spreads = Vec::new();
-    let (data, originals, tables) = if is(&model, ModelKind::Table) {
-        let mut fit = table::load(&model, &args.model)?;
-        if let Some(seed) = args.seed {
-            fit = fit.with_seed(seed);
-        }
-        let schema = model.schema(&args.model)?;
-        let (data, originals) = input::with_originals(
-            &args.file,
-            (&schema, &model.origin),
-            &args.layout,
-            args.rules,
-            quiet,
-        )?;
-        let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-        let tables = match args.draws {
-            Some(n) => table::drawn(&fit, &data, n, args.training).map_err(in_file)?,
-            None => {
-                let asked = (args.sd, level);
-                let filled = table::filled(&fit, &data, asked, args.training);
-                let (completed, columns) = filled.map_err(in_file)?;
-                spreads = columns;
-                vec![completed]
-            }
-        };
-        (data, originals, tables)
-    } else if is(&model, ModelKind::Classifier) || is(&model, ModelKind::Mixture) {
-        let mut rows = rows(
-            &model,
-            &args.model,
-            &args.file,
-            &args.layout,
-            args.rules,
-            quiet,
-        )?;
-        if let Some(seed) = args.seed {
-            rows.fit = rows.fit.with_seed(seed);
-        }
-        let numbers = match args.draws {
-            Some(n) => drawn(&rows, n, args.training).map_err(in_file(&args.file))?,
-            None => {
-                let filled = filled(&rows, args.training).map_err(in_file(&args.file))?;
-                spreads = columns_of_spreads(&rows, &filled, args.sd, level)
-                    .map_err(in_file(&args.file))?;
-                vec![filled.0.completed]
-            }
-        };
-        let back = |numbers: &Table| rows.design.completed(&rows.data.features, numbers);
-        let tables = numbers
-            .iter()
-            .map(back)
-            .collect::<std::result::Result<Vec<_>, _>>();
-        let tables = tables.map_err(Failure::failed)?;
-        (rows.data, rows.originals, tables)
-    } else {
-        return Err(model.cannot(&args.model, "impute", "classifier, mixture or table"));
+    let asked = Completion {
+        draws: args.draws,
+        sd: args.sd,
+        level: level(args.interval)?,
+        seed: args.seed,
+        training: args.training,
     };
+    let model = ModelFile::load(&args.model)?;
+    let completed = match model.kind.as_str() {
+        "table" => table::completed,
+        "classifier" | "mixture" => completed,
+        _ => return Err(model.cannot("impute", "classifier, mixture or table")),
+    };
+    let rows = NewRows::read(&model, &args.file, &args.how, quiet)?;
+    let (tables, mut spreads) = completed(&model, &rows, &asked)?;
     let mut all = Sheet::default();
     for (draw, table) in tables.iter().enumerate() {
-        let mut sheet = Sheet::of_rows(&data.schema, data.row_ids.as_ref(), data.n_rows);
+        let mut sheet = rows.sheet();
         if args.draws.is_some() {
             let number = Cell::Number((draw + 1) as f64);
-            sheet.push_column("draw", vec![number; data.n_rows]);
+            sheet.push_column("draw", vec![number; rows.data.n_rows]);
         }
-        let first = sheet.width();
-        sheet.push_features(&data.schema, table);
-        originals.put_back(&data.features, &mut sheet, first)?;
+        rows.push_completed(table, &mut sheet)?;
         for (name, cells) in spreads.drain(..) {
             sheet.push_column(name, cells);
         }
         all.append(sheet);
     }
-    output::sheet(&all, &args.out)
+    output::sheet(&all, &args.how.out)
+}
+
+/// By a mixture of rows of numbers.
+fn completed(model: &ModelFile, rows: &NewRows<'_>, asked: &Completion) -> Result<Completed> {
+    let mut fit: IqgmeFit = model.fit()?;
+    if let Some(seed) = asked.seed {
+        fit = fit.with_seed(seed);
+    }
+    let table = rows.numbers()?;
+    let labels = asked.training.then(|| training_labels(&rows.data));
+    let (numbers, spreads) = match (asked.draws, &labels) {
+        (Some(n), Some(labels)) => (fit.impute_training_draws(&table, labels, n), Vec::new()),
+        (Some(n), None) => (fit.impute_draws(&table, n), Vec::new()),
+        (None, labels) => {
+            let filled = filled(&fit, &table, labels.as_ref()).map_err(rows.wrong())?;
+            let spreads = spreads(rows, &filled, asked).map_err(rows.wrong())?;
+            (Ok(vec![filled.0.completed]), spreads)
+        }
+    };
+    let design = rows.design();
+    let back = |numbers: &Table| design.completed(&rows.data.features, numbers);
+    let numbers = numbers.map_err(rows.wrong())?;
+    let tables: std::result::Result<_, _> = numbers.iter().map(back).collect();
+    Ok((tables.map_err(Failure::failed)?, spreads))
 }
 
 /// The labels of a file whose rows are those of the fit.
@@ -238,42 +165,33 @@ fn training_labels(data: &SchemaData) -> Labels {
     }
 }
 
-fn drawn(rows: &Rows, n: usize, training: bool) -> std::result::Result<Vec<Table>, IqgmeError> {
-    let Rows {
-        fit, data, table, ..
-    } = rows;
-    match training {
-        true => fit.impute_training_draws(table, &training_labels(data), n),
-        false => fit.impute_draws(table, n),
-    }
-}
-
 /// The completed numbers, and what is known of each missing cell.
 type Filled = (Imputation, Vec<Vec<MissingCell>>);
 
-fn filled(rows: &Rows, training: bool) -> std::result::Result<Filled, IqgmeError> {
-    let Rows {
-        fit, data, table, ..
-    } = rows;
-    Ok(if training {
-        let labels = training_labels(data);
-        let cells = fit.training_cells(table, &labels)?;
-        (fit.impute_training(table, &labels)?, cells)
-    } else {
-        (fit.impute(table)?, fit.cells_by_row(table)?)
+/// Of new rows, or with labels of those of the fit.
+fn filled(
+    fit: &IqgmeFit,
+    table: &Table,
+    labels: Option<&Labels>,
+) -> std::result::Result<Filled, IqgmeError> {
+    Ok(match labels {
+        Some(labels) => {
+            let cells = fit.training_cells(table, labels)?;
+            (fit.impute_training(table, labels)?, cells)
+        }
+        None => (fit.impute(table)?, fit.cells_by_row(table)?),
     })
 }
 
 /// Columns of standard deviations and of the ends of intervals, of features that are numbers.
-fn columns_of_spreads(
-    rows: &Rows,
+fn spreads(
+    rows: &NewRows<'_>,
     (imputed, by_row): &Filled,
-    sd: bool,
-    level: Option<f64>,
-) -> std::result::Result<Vec<(String, Vec<Cell>)>, IqgmeError> {
+    asked: &Completion,
+) -> std::result::Result<Vec<Named>, IqgmeError> {
     let features = rows.data.schema.with_role(Role::Feature);
     let (mut columns, mut first) = (Vec::new(), 0);
-    for (feature, names) in features.zip(rows.design.names()) {
+    for (feature, names) in features.zip(rows.design().names()) {
         let at = first;
         first += names.len();
         // Of logarithms, back to the numbers.
@@ -283,7 +201,7 @@ fn columns_of_spreads(
             _ => continue,
         };
         let known = |i: usize| imputed.completed.get(i, at);
-        if sd {
+        if asked.sd {
             let spread = |i: usize| {
                 let (mean, sd) = (known(i)?, imputed.sd.get(i, at)?);
                 Some(0.5 * (number(mean + sd) - number(mean - sd)))
@@ -292,7 +210,7 @@ fn columns_of_spreads(
             columns.push((format!("sd({})", feature.name), cells.collect()));
         }
         for (side, sign) in [("lower", -0.5), ("upper", 0.5)] {
-            let Some(level) = level else { continue };
+            let Some(level) = asked.level else { continue };
             let end = |(i, cells): (usize, &Vec<MissingCell>)| {
                 let end = match cells.iter().find(|cell| cell.column == at) {
                     Some(cell) => Some(cell.quantile(0.5 + sign * level)?),
@@ -310,7 +228,7 @@ fn columns_of_spreads(
 
 pub(crate) fn recommend(args: &RecommendArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    match is(&model, ModelKind::Groups) {
+    match model.is(ModelKind::Groups) {
         true => groups::recommend(args, &model, quiet),
         false => ratings::recommend(args, &model, quiet),
     }

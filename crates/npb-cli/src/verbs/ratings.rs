@@ -1,11 +1,12 @@
 //! Models of matrices most of whose entries are missing.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use npb_bsvd::{
     Acquisition, BsvdConfig, BsvdError, BsvdFit, CellPosterior, Cells, Features, Likelihood,
-    Ranked, Saved, SideInformation, fit_watched,
+    Ranked, SideInformation, fit_watched,
 };
 use npb_data::read::{
     self, Column, DelimitedOptions, RatingFile, ReadProblem, ReadingRules, Repeats,
@@ -15,14 +16,13 @@ use npb_data::schema::{Design, Role, Schema};
 use crate::args::{
     Duplicates, Layout, ModelKind, NextArgs, PredictArgs, RatingsArgs, RecommendArgs, Rule, Values,
 };
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, in_file};
+use crate::fitting::Fitting;
 use crate::input::{Given, note, unreadable};
-use crate::job::Job;
 use crate::join;
-use crate::keep::{keep, of_chains};
-use crate::model::ModelFile;
+use crate::keep::of_chains;
+use crate::model::{ModelFile, Origin};
 use crate::output;
-use crate::settings;
 use crate::sheet::{Cell, Sheet};
 
 /// So many open cells are looked at for the next ones to ask.
@@ -34,78 +34,79 @@ const FEW_NAMES: usize = 10;
 const MANY_VALUES: usize = 20;
 
 pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
-    let job = Job::new(&args.run, quiet)?;
-    let mut config: BsvdConfig = args.settings.read(ModelKind::Ratings)?;
-    config.chains = args.chains.unwrap_or(config.chains);
+    let file = &args.file;
+    let mut fitting: Fitting<'_, BsvdConfig> =
+        Fitting::new(ModelKind::Ratings, file, &args.how, quiet)?;
     let places = [&args.row, &args.column, &args.value].map(String::clone);
-    let how = How {
-        layout: &args.layout,
-        of_fit: None,
-        repeats: args.duplicates.into(),
-        quiet,
-    };
-    let (entries, layout) = triplets(&args.file, &places, &how)?;
-    let in_file =
-        |e: &dyn std::fmt::Display| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-    let ratings = entries.ratings().map_err(|e| in_file(&e))?;
+    let how = How::of_training(&args.layout, args.duplicates, quiet);
+    let (entries, layout) = triplets(file, &places, &how)?;
+    let ratings = entries.ratings().map_err(in_file(file))?;
+    let config = &mut fitting.config;
+    config.chains = args.chains.unwrap_or(config.chains);
     match args.likelihood {
         Values::Gaussian => {}
         Values::Binary => config.likelihood = Likelihood::Binary,
         Values::Ordinal => {
-            config.likelihood = Likelihood::Ordinal {
-                levels: levels(&entries, &args.file)?,
-            }
+            let levels = levels(&entries, file)?;
+            config.likelihood = Likelihood::Ordinal { levels };
         }
     }
     config.validate().map_err(Failure::usage)?;
+    let (row_ids, column_ids) = (&entries.row_ids, &entries.column_ids);
+    let of = |file: &Option<PathBuf>, ids| features(file.as_deref(), ids, &args.layout, quiet);
     let side = SideInformation {
-        rows: features(
-            args.row_features.as_deref(),
-            &entries.row_ids,
-            &args.layout,
-            quiet,
-        )?,
-        columns: features(
-            args.column_features.as_deref(),
-            &entries.column_ids,
-            &args.layout,
-            quiet,
-        )?,
+        rows: of(&args.row_features, row_ids)?,
+        columns: of(&args.column_features, column_ids)?,
     };
-    job.listen()?;
-    let fit = fit_watched(&ratings, side, &Cells::default(), &config, &job.watch());
-    job.finished()?;
-    let fit = fit
-        .and_then(|fit| fit.with_names(&entries.row_ids, &entries.column_ids))
-        .map_err(|e| in_file(&e))?;
-    let bytes = fit.to_bytes().map_err(Failure::failed)?;
-    let schema = Schema::default();
-    let mut model = ModelFile::new(
-        ModelKind::Ratings.name(),
-        &schema,
-        settings::text(&config)?,
-        &args.file,
-        bytes,
-    );
-    (model.n_rows, model.places) = (entries.entries.len() as u64, places.to_vec());
-    model.origin.layout = layout;
+    let fit = fitting.run(file, |watch| {
+        fit_watched(&ratings, side, &Cells::default(), &fitting.config, watch)?
+            .with_names(row_ids, column_ids)
+    })?;
+    let n_ratings = entries.entries.len();
     let what = format!(
-        "{} ratings, {} rows, {} columns",
-        entries.entries.len(),
+        "{n_ratings} ratings, {} rows, {} columns",
         fit.n_rows(),
         fit.n_cols()
     );
-    let unmet = of_chains(fit.unmet(), &config.sweeps);
-    keep(&job, &model, &what, &unmet)
+    let unmet = of_chains(fit.unmet(), &fitting.config.sweeps);
+    let mut model = fitting.model(
+        &fit,
+        &Schema::default(),
+        (n_ratings, Origin::laid_out(layout)),
+    )?;
+    model.places = places.to_vec();
+    fitting.keep(&model, &what, &unmet)
 }
 
 /// How a file of ratings is read.
 pub(crate) struct How<'a> {
-    pub(crate) layout: &'a Layout,
+    layout: &'a Layout,
     /// The layout of the file of the fit.
-    pub(crate) of_fit: Option<&'a DelimitedOptions>,
-    pub(crate) repeats: Repeats,
-    pub(crate) quiet: bool,
+    of_fit: Option<&'a DelimitedOptions>,
+    repeats: Repeats,
+    quiet: bool,
+}
+
+impl<'a> How<'a> {
+    /// The file of a fit.
+    pub(crate) fn of_training(layout: &'a Layout, duplicates: Duplicates, quiet: bool) -> Self {
+        Self {
+            layout,
+            of_fit: None,
+            repeats: duplicates.into(),
+            quiet,
+        }
+    }
+
+    /// A later file of ratings, of which the last count.
+    pub(crate) fn like_training(layout: &'a Layout, model: &'a ModelFile, quiet: bool) -> Self {
+        Self {
+            layout,
+            of_fit: Some(&model.origin.layout),
+            repeats: Repeats::Last,
+            quiet,
+        }
+    }
 }
 
 /// Whether a file is one of ratings: users, items, few values, perhaps a time; no pair twice, and each user and item three times on average or more.
@@ -113,12 +114,7 @@ pub(crate) fn are_ratings(file: &Path, names: &[String], layout: &Layout) -> boo
     if !(3..=4).contains(&names.len()) {
         return false;
     }
-    let how = How {
-        layout,
-        of_fit: None,
-        repeats: Repeats::Error,
-        quiet: true,
-    };
+    let how = How::of_training(layout, Duplicates::Error, true);
     let Ok((found, _)) = triplets(file, &names[..3], &how) else {
         return false;
     };
@@ -178,9 +174,8 @@ fn place(name: &str, options: &DelimitedOptions) -> Column {
 fn levels(entries: &RatingFile, file: &Path) -> Result<u32> {
     let whole = |v: f64| v.fract() == 0.0 && (1.0..=1000.0).contains(&v);
     match entries.entries.iter().find(|e| !whole(e.value)) {
-        Some(entry) => Err(Failure::bad_data(format_args!(
-            "{}: the rating {} is no level 1, 2, ...; recode it, or leave --likelihood gaussian",
-            file.display(),
+        Some(entry) => Err(in_file(file)(format_args!(
+            "the rating {} is no level 1, 2, ...; recode it, or leave --likelihood gaussian",
             entry.value
         ))),
         None => Ok(entries
@@ -236,15 +231,15 @@ pub(crate) fn features(
         .map_err(Failure::failed)
 }
 
-fn load(model: &ModelFile, path: &Path, verb: &str) -> Result<BsvdFit> {
-    if model.kind != ModelKind::Ratings.name() {
-        let kinds = match verb {
-            "recommend" => "ratings or groups",
-            _ => "ratings",
-        };
-        return Err(model.cannot(path, verb, kinds));
+fn load(model: &ModelFile, verb: &str) -> Result<BsvdFit> {
+    if model.is(ModelKind::Ratings) {
+        return model.fit();
     }
-    model.fit(path)
+    let kinds = match verb {
+        "recommend" => "ratings or groups",
+        _ => "ratings",
+    };
+    Err(model.cannot(verb, kinds))
 }
 
 /// Pairs of row and column, predicted.
@@ -254,37 +249,14 @@ pub(crate) fn predict(
     level: f64,
     quiet: bool,
 ) -> Result<()> {
-    let fit = load(model, &args.model, "predict")?;
-    let (text, options) = Given::read(&args.file, quiet)?.into_text(
-        &args.layout,
-        Some(&model.origin.layout),
-        quiet,
-    )?;
-    let name = args.file.display().to_string();
-    let lines =
-        read::delimited_strings(&name, text.as_slice(), &options).map_err(|e| unreadable(&e))?;
-    let [row, column, _] = model.places.as_slice() else {
-        return Err(Failure::bad_data(format_args!(
-            "{}: does not say which columns hold row and column",
-            args.model.display()
-        )));
-    };
-    let find = |wanted: &String| {
-        let position = match place(wanted, &options) {
-            Column::Index(index) => Some(index).filter(|&j| j < lines.column_names.len()),
-            Column::Name(wanted) => lines.column_names.iter().position(|name| *name == wanted),
-        };
-        position.ok_or_else(|| {
-            Failure::bad_data(format_args!(
-                "{name}: there is no column {wanted:?}, which the fit had"
-            ))
-        })
-    };
-    let (row, column) = (find(row)?, find(column)?);
-    let mut cells = Cells::default();
+    let fit = load(model, "predict")?;
+    let pairs = pairs(args, model, quiet)?;
+    let (cells, known) = cells(&fit, &pairs, args, quiet)?;
+    let predictions = fit.predict_all(&cells, level);
+    let predictions = predictions.map_err(in_file(&args.file))?;
     let mut sheet = Sheet::new(&[
-        &model.places[0],
-        &model.places[1],
+        model.place(0, "row"),
+        model.place(1, "column"),
         "mean",
         "sd",
         "lower",
@@ -293,71 +265,101 @@ pub(crate) fn predict(
         "predictive_lower",
         "predictive_upper",
     ]);
-    // Each line, and whether it can be predicted.
-    let mut pairs: Vec<(&str, &str, bool)> = Vec::with_capacity(lines.rows.len());
-    let mut unknown: Vec<(usize, BsvdError, [&str; 2])> = Vec::new();
-    for (number, line) in lines.rows.iter().enumerate() {
-        let text = |j: usize, what: &str| {
-            line[j].as_deref().ok_or_else(|| {
-                Failure::bad_data(format_args!(
-                    "{name}: row {}: the {what} is missing",
-                    number + 1
-                ))
+    let mut predictions = predictions.iter();
+    for (pair, known) in pairs.into_iter().zip(known) {
+        let prediction = known.then(|| predictions.next()).flatten();
+        let numbers = prediction.map(|p| {
+            let (inner, outer) = (p.interval, p.predictive_interval);
+            let mean = [p.mean, p.sd, inner.lower, inner.1];
+            let value = [p.predictive_sd, outer.lower, outer.1];
+            mean.into_iter().chain(value).map(Cell::Number)
+        });
+        sheet.push_row(
+            pair.map(Cell::Text)
+                .into_iter()
+                .chain(numbers.into_iter().flatten()),
+        );
+    }
+    output::sheet(&sheet, &args.how.out)
+}
+
+/// The names of row and column in each line of a file.
+fn pairs(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Result<Vec<[String; 2]>> {
+    let (file, of_fit) = (&args.file, Some(&model.origin.layout));
+    let given = Given::read(file, quiet)?;
+    let (text, options) = given.into_text(&args.how.layout, of_fit, quiet)?;
+    let name = file.display().to_string();
+    let lines = read::delimited_strings(&name, text.as_slice(), &options);
+    let lines = lines.map_err(|e| unreadable(&e))?;
+    let [row, column, _] = model.places.as_slice() else {
+        let rule = "does not say which columns hold row and column";
+        return Err(in_file(&model.path)(rule));
+    };
+    let find = |wanted: &String| {
+        let position = match place(wanted, &options) {
+            Column::Index(index) => Some(index).filter(|&j| j < lines.column_names.len()),
+            Column::Name(wanted) => lines.column_names.iter().position(|name| *name == wanted),
+        };
+        position.ok_or_else(|| {
+            in_file(file)(format_args!(
+                "there is no column {wanted:?}, which the fit had"
+            ))
+        })
+    };
+    let places = [(find(row)?, "row"), (find(column)?, "column")];
+    let names = |(number, line): (usize, &Vec<Option<String>>)| {
+        let name = |(at, what): (usize, &str)| {
+            line[at].clone().ok_or_else(|| {
+                in_file(file)(format_args!("row {}: the {what} is missing", number + 1))
             })
         };
-        let (r, c) = (text(row, "row")?, text(column, "column")?);
-        let place = (fit.row(r), fit.column(c));
-        pairs.push((r, c, place.0.is_ok() && place.1.is_ok()));
-        match place {
+        Ok([name(places[0])?, name(places[1])?])
+    };
+    lines.rows.iter().enumerate().map(names).collect()
+}
+
+/// The cells of pairs that the fit knows, and which these are; the others are said.
+fn cells(
+    fit: &BsvdFit,
+    pairs: &[[String; 2]],
+    args: &PredictArgs,
+    quiet: bool,
+) -> Result<(Cells, Vec<bool>)> {
+    let mut cells = Cells::default();
+    let mut known = vec![true; pairs.len()];
+    let mut first_unknown = None;
+    for (at, [row, column]) in pairs.iter().enumerate() {
+        match (fit.row(row), fit.column(column)) {
             (Ok(i), Ok(j)) => {
                 cells.rows.push(i as u32);
                 cells.columns.push(j as u32);
             }
-            (Err(e), _) | (_, Err(e)) => unknown.push((number + 1, e, [r, c])),
+            (Err(e), _) | (_, Err(e)) => {
+                known[at] = false;
+                first_unknown.get_or_insert((at, e));
+            }
         }
     }
-    if let Some((number, e, names)) = unknown.first() {
+    if let Some((at, e)) = first_unknown {
         let of_fit = fit.row_names().iter().chain(fit.column_names());
-        let alike = join::alike(names, of_fit.map(String::as_str));
-        let first = format!("row {number}: {e}{alike}");
-        if args.rules.unseen_levels == Rule::Error {
+        let names = pairs[at].each_ref().map(String::as_str);
+        let alike = join::alike(&names, of_fit.map(String::as_str));
+        let file = args.file.display();
+        let first = format!("{file}: row {}: {e}{alike}", at + 1);
+        if args.how.rules.unseen_levels == Rule::Error {
             return Err(Failure::bad_data(format_args!(
-                "{name}: {first}; --unseen-levels missing goes on"
+                "{first}; --unseen-levels missing goes on"
             )));
         }
+        let n = known.iter().filter(|known| !**known).count();
         note(
             quiet,
-            format_args!(
-                "{name}: {first}; {} such lines have no prediction",
-                unknown.len()
-            ),
+            format_args!("{first}; {n} such lines have no prediction"),
         );
     }
     // What was observed there is not looked at, but must be possible.
     cells.values = vec![1.0; cells.rows.len()];
-    let predictions = fit
-        .predict_all(&cells, level)
-        .map_err(|e| Failure::bad_data(format_args!("{name}: {e}")))?;
-    let mut predictions = predictions.iter();
-    for (row, column, known) in pairs {
-        let names = [row, column].map(|name| Cell::Text(name.to_owned()));
-        let prediction = known.then(|| predictions.next()).flatten();
-        let numbers = prediction.map(|p| {
-            let (inner, outer) = (p.interval, p.predictive_interval);
-            [
-                p.mean,
-                p.sd,
-                inner.lower,
-                inner.upper,
-                p.predictive_sd,
-                outer.lower,
-                outer.upper,
-            ]
-            .map(Cell::Number)
-        });
-        sheet.push_row(names.into_iter().chain(numbers.into_iter().flatten()));
-    }
-    output::sheet(&sheet, &args.out)
+    Ok((cells, known))
 }
 
 /// Ratings that are known beside those of the fit, by the names of their rows, at the places of its columns.
@@ -375,12 +377,7 @@ impl Known {
         let Some(path) = file else {
             return Ok(Self::default());
         };
-        let how = How {
-            layout,
-            of_fit: Some(&model.origin.layout),
-            repeats: Repeats::Last,
-            quiet,
-        };
+        let how = How::like_training(layout, model, quiet);
         let (file, _) = triplets(path, &model.places, &how)?;
         let places: Vec<Option<usize>> = file
             .column_ids
@@ -467,9 +464,9 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
             "--liked: goes with --by choice; a probability says itself what is a like",
         ));
     }
-    let fit = load(model, &args.model, "recommend")?;
+    let fit = load(model, "recommend")?;
     let known = Known::read(args.exclude.as_deref(), (&fit, model), &args.layout, quiet)?;
-    let column = model.places.get(1).map_or("column", String::as_str);
+    let column = model.place(1, "column");
     let own: Vec<(usize, f64)> = known.of(&args.row).collect();
     let mut rated: Vec<u32> = own.iter().map(|&(column, _)| column as u32).collect();
     let sheet = match fit.row(&args.row) {
@@ -578,9 +575,8 @@ fn ranked<'f>(
 
 pub(crate) fn next(args: &NextArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    let fit = load(&model, &args.model, "next")?;
-    let failed =
-        |e: &dyn std::fmt::Display| Failure::failed(format_args!("{}: {e}", args.model.display()));
+    let fit = load(&model, "next")?;
+    let failed = |e: &dyn Display| Failure::failed(format_args!("{}: {e}", args.model.display()));
     let known = Known::read(args.exclude.as_deref(), (&fit, &model), &args.layout, quiet)?;
     let only = match &args.row {
         None => None,
@@ -593,16 +589,13 @@ pub(crate) fn next(args: &NextArgs, quiet: bool) -> Result<()> {
     let wanted = fit
         .next_cells(&open, args.n, Acquisition::Uncorrelated)
         .map_err(|e| failed(&e))?;
-    let name = |k: usize| model.places.get(k).map_or("", String::as_str);
-    let mut sheet = Sheet::new(&[name(0), name(1), "sd", "remaining_sd"]);
+    let places = [0, 1].map(|k| model.place(k, ""));
+    let mut sheet = Sheet::new(&[places[0], places[1], "sd", "remaining_sd"]);
+    let name = |names: &[String], k: u32| Cell::from(names.get(k as usize).map(String::as_str));
     for cell in wanted {
-        sheet.push_row(vec![
-            Cell::from(fit.row_names().get(cell.row as usize).map(String::as_str)),
-            Cell::from(
-                fit.column_names()
-                    .get(cell.column as usize)
-                    .map(String::as_str),
-            ),
+        sheet.push_row([
+            name(fit.row_names(), cell.row),
+            name(fit.column_names(), cell.column),
             Cell::Number(cell.sd),
             Cell::Number(cell.remaining_sd),
         ]);
@@ -642,8 +635,8 @@ fn open_cells(
 }
 
 /// Posterior of the rank, scalar by scalar: for `npb summary`.
-pub(crate) fn ranks(model: &ModelFile, path: &Path) -> Result<Sheet> {
-    let fit = load(model, path, "summary")?;
+pub(crate) fn ranks(model: &ModelFile) -> Result<Sheet> {
+    let fit = load(model, "summary")?;
     let ranks = fit.rank_distribution().map_err(Failure::failed)?;
     let mut sheet = Sheet::new(&["rank", "probability"]);
     for (&p, rank) in ranks.iter().zip(0..).filter(|(p, _)| **p > 0.0) {

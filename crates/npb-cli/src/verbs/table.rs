@@ -2,134 +2,155 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
-use npb_data::schema::{Kind, Role, Schema, SchemaData};
-use npb_data::{MixedColumn, MixedTable};
+use npb_data::schema::{ColumnSchema, Kind, Role};
+use npb_data::{Field, MixedColumn};
 use npb_itf::{
-    ColumnDependence, DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfError, ItfFit, Saved,
+    ColumnDependence, DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfFit, PairDependence,
     Verdict, fit_data_watched,
 };
 
+use super::questions::{Completed, Completion, Named};
 use crate::args::{DependenceArgs, MixtureArgs, ModelKind};
-use crate::failure::{Failure, Result};
-use crate::input;
-use crate::job::Job;
-use crate::keep::{keep, of_chains};
+use crate::failure::{Failure, Result, in_file};
+use crate::fitting::Fitting;
+use crate::input::{self, Roles};
+use crate::keep::of_chains;
 use crate::model::ModelFile;
 use crate::output;
-use crate::settings;
+use crate::rows::NewRows;
 use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
-    let job = Job::new(&args.run, quiet)?;
-    let config: ItfConfig = args.settings.read(ModelKind::Table)?;
-    config.validate().map_err(Failure::usage)?;
     let file = &args.training.file;
-    let (read, origin) = input::training(&args.training, None, None, quiet)?;
-    let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", file.display()));
-    let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file)?;
-    job.listen()?;
-    let fit = fit_data_watched(&data, &config, &job.watch());
-    job.finished()?;
-    let fit = fit.map_err(in_file)?;
-    let bytes = fit.to_bytes().map_err(Failure::failed)?;
-    let mut model = ModelFile::new(
-        ModelKind::Table.name(),
-        &read.schema,
-        settings::text(&config)?,
-        file,
-        bytes,
-    );
-    (model.n_rows, model.origin) = (read.n_rows as u64, origin);
+    let fitting: Fitting<'_, ItfConfig> = Fitting::new(ModelKind::Table, file, &args.how, quiet)?;
+    fitting.config.validate().map_err(Failure::usage)?;
+    let (read, origin) = input::training(&args.training, Roles::default(), quiet)?;
+    let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file(file))?;
+    let fit = fitting.run(file, |watch| {
+        fit_data_watched(&data, &fitting.config, watch)
+    })?;
     let what = format!(
         "{} rows, {} columns, {} draws",
         read.n_rows,
         fit.columns().len(),
         fit.draws().len()
     );
-    let unmet = of_chains(fit.unmet(), &config.sweeps);
-    keep(&job, &model, &what, &unmet)
+    let unmet = of_chains(fit.unmet(), &fitting.config.sweeps);
+    let model = fitting.model(&fit, &read.schema, (read.n_rows, origin))?;
+    fitting.keep(&model, &what, &unmet)
 }
 
-pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<ItfFit> {
-    model.fit(path)
-}
-
-/// Drawn tables.
-pub(crate) fn drawn(
-    fit: &ItfFit,
-    data: &SchemaData,
-    n: usize,
-    training: bool,
-) -> std::result::Result<Vec<MixedTable>, ItfError> {
-    if data.n_rows == 0 {
-        return Ok(vec![data.features.clone()]);
+/// Drawn tables, or the most likely one with what is known of its filled cells.
+pub(super) fn completed(
+    model: &ModelFile,
+    rows: &NewRows<'_>,
+    asked: &Completion,
+) -> Result<Completed> {
+    let mut fit: ItfFit = model.fit()?;
+    if let Some(seed) = asked.seed {
+        fit = fit.with_seed(seed);
     }
-    fit.impute_field_draws(&data.features, &data.fields, n, training)
+    let data = &rows.data;
+    let (table, fields) = (&data.features, &data.fields);
+    if let (Some(n), 1..) = (asked.draws, data.n_rows) {
+        let drawn = fit.impute_field_draws(table, fields, n, asked.training);
+        return Ok((drawn.map_err(rows.wrong())?, Vec::new()));
+    }
+    // A table without rows has nothing to fill.
+    let (completed, cells) = match data.n_rows {
+        0 => (table.clone(), Vec::new()),
+        _ => {
+            let level = asked.level.unwrap_or(0.9);
+            let filled = fit.impute_fields(table, fields, level, asked.training);
+            let filled = filled.map_err(rows.wrong())?;
+            (filled.completed, filled.cells)
+        }
+    };
+    let spreads = match asked.draws {
+        Some(_) => Vec::new(),
+        None => spreads(rows, &cells, asked),
+    };
+    Ok((vec![completed], spreads))
 }
 
-/// A column of a sheet.
-type Named = (String, Vec<Cell>);
-
-/// The completed table, and columns of standard deviations of numbers and of the ends of intervals of numbers and ordered levels.
-pub(crate) fn filled(
-    fit: &ItfFit,
-    data: &SchemaData,
-    (sd, level): (bool, Option<f64>),
-    training: bool,
-) -> std::result::Result<(MixedTable, Vec<Named>), ItfError> {
-    let (table, fields) = (&data.features, &data.fields);
-    // A table without rows has nothing to fill.
-    let filled = match data.n_rows {
-        0 => None,
-        _ => Some(fit.impute_fields(table, fields, level.unwrap_or(0.9), training)?),
-    };
-    let cells = filled.iter().flat_map(|filled| &filled.cells);
-    let of_places = cells.map(|cell| ((cell.row, cell.column), cell));
-    let of_places: HashMap<(usize, usize), &ImputedCell> = of_places.collect();
+/// Columns of standard deviations of numbers, and of the ends of intervals of numbers and ordered levels.
+fn spreads(rows: &NewRows<'_>, filled: &[ImputedCell], asked: &Completion) -> Vec<Named> {
+    let data = &rows.data;
+    let place = |cell: &ImputedCell| (cell.row, cell.column);
+    let filled: HashMap<(usize, usize), &ImputedCell> =
+        filled.iter().map(|cell| (place(cell), cell)).collect();
     let mut columns = Vec::new();
     for (at, feature) in data.schema.with_role(Role::Feature).enumerate() {
         let is_number = matches!(feature.kind, Kind::Real | Kind::Positive | Kind::Count);
-        let place = fields.iter().enumerate().find_map(|(f, field)| {
-            let part = field.columns.iter().position(|&column| column == at);
-            part.map(|part| (f, part))
-        });
-        let Some((field, part)) = place.filter(|_| is_number || feature.kind == Kind::Ordinal)
-        else {
+        if !is_number && feature.kind != Kind::Ordinal {
+            continue;
+        }
+        let Some(place) = place_of(&data.fields, at) else {
             continue;
         };
-        let levels = feature.levels.as_deref().filter(|_| !is_number);
-        let as_cell = |value: f64| match levels {
-            Some(levels) => Cell::from(levels.get(value as usize).map(String::as_str)),
-            None => Cell::Number(value),
-        };
-        let cells = |of_known: &dyn Fn(f64) -> f64, of_filled: &dyn Fn(&ImputedCell) -> f64| {
-            let cell = |row: usize| match known(table.column(at), row) {
-                Some(value) => as_cell(of_known(value)),
-                None => match of_places.get(&(row, field)) {
-                    Some(cell) => as_cell(of_filled(cell)),
-                    None => Cell::Missing,
-                },
-            };
-            (0..data.n_rows).map(cell).collect::<Vec<Cell>>()
+        let spread = Spread {
+            feature,
+            place,
+            cells: data.features.column(at),
+            filled: &filled,
         };
         let name = &feature.name;
-        if sd && is_number {
-            columns.push((
-                format!("sd({name})"),
-                cells(&|_| 0.0, &|cell| cell.sd[part]),
-            ));
+        if asked.sd && is_number {
+            let sd = spread.column(|_| 0.0, |cell, part| cell.sd[part]);
+            columns.push((format!("sd({name})"), sd));
         }
-        if level.is_some() {
-            let lower = cells(&|x| x, &|cell| cell.lower[part]);
-            let upper = cells(&|x| x, &|cell| cell.upper[part]);
+        if asked.level.is_some() {
+            let lower = spread.column(|x| x, |cell, part| cell.lower[part]);
+            let upper = spread.column(|x| x, |cell, part| cell.upper[part]);
             columns.push((format!("lower({name})"), lower));
             columns.push((format!("upper({name})"), upper));
         }
     }
-    let completed = filled.map_or_else(|| table.clone(), |filled| filled.completed);
-    Ok((completed, columns))
+    columns
+}
+
+/// The field that a column belongs to, and which of its parts it is.
+fn place_of(fields: &[Field], column: usize) -> Option<(usize, usize)> {
+    fields.iter().enumerate().find_map(|(f, field)| {
+        let part = field.columns.iter().position(|&own| own == column);
+        part.map(|part| (f, part))
+    })
+}
+
+/// What is known of the cells of one feature.
+struct Spread<'a> {
+    feature: &'a ColumnSchema,
+    /// Its field, and which part of that it is.
+    place: (usize, usize),
+    cells: &'a MixedColumn,
+    /// Filled cells by row and field.
+    filled: &'a HashMap<(usize, usize), &'a ImputedCell>,
+}
+
+impl Spread<'_> {
+    /// A column of a sheet: of the value of a known cell, or of the part of a filled one.
+    fn column(
+        &self,
+        of_known: impl Fn(f64) -> f64,
+        of_filled: impl Fn(&ImputedCell, usize) -> f64,
+    ) -> Vec<Cell> {
+        let (field, part) = self.place;
+        let levels = self.feature.levels.as_deref();
+        let levels = levels.filter(|_| self.feature.kind == Kind::Ordinal);
+        let as_cell = |value: f64| match levels {
+            Some(levels) => Cell::from(levels.get(value as usize).map(String::as_str)),
+            None => Cell::Number(value),
+        };
+        let cell = |row: usize| match known(self.cells, row) {
+            Some(value) => as_cell(of_known(value)),
+            None => match self.filled.get(&(row, field)) {
+                Some(cell) => as_cell(of_filled(cell, part)),
+                None => Cell::Missing,
+            },
+        };
+        (0..self.cells.len()).map(cell).collect()
+    }
 }
 
 /// A number, or the place of a level.
@@ -143,37 +164,29 @@ fn known(column: &MixedColumn, row: usize) -> Option<f64> {
 
 pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    if model.kind != ModelKind::Table.name() {
-        return Err(model.cannot(&args.model, "dependence", "table"));
+    if !model.is(ModelKind::Table) {
+        return Err(model.cannot("dependence", "table"));
     }
     if let Some(plot) = &args.plot {
         output::check_folder(plot)?;
     }
-    let fit = load(&model, &args.model)?;
-    let schema: Schema = model.schema(&args.model)?;
-    let data = input::like_training(
-        &args.file,
-        (&schema, &model.origin),
-        &args.layout,
-        args.rules,
-        quiet,
-    )?;
-    let in_file = |e: ItfError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-    let training = data.n_rows as u64 == model.n_rows;
-    let rows = fit
+    let fit: ItfFit = model.fit()?;
+    let rows = NewRows::read(&model, &args.file, &args.how, quiet)?;
+    let (data, training) = (&rows.data, rows.data.n_rows as u64 == model.n_rows);
+    let tested = fit
         .field_rows(&data.features, &data.fields, training)
-        .map_err(in_file)?;
+        .map_err(rows.wrong())?;
     let config = DependenceConfig {
         level: args.level,
         permutations: args.permutations,
         ..DependenceConfig::default()
     };
     config.validate().map_err(Failure::usage)?;
-    let found = fit.dependence(&rows, &config).map_err(in_file)?;
+    let found = fit.dependence(&tested, &config).map_err(rows.wrong())?;
     if let Some(plot) = &args.plot {
         output::bytes(heat_map(&found).as_bytes(), Some(plot))?;
     }
-    output::sheet(&sheet(&found), &args.out)
+    output::sheet(&sheet(&found), &args.how.out)
 }
 
 /// Pairs, the most dependent first.
@@ -219,89 +232,27 @@ fn sheet(found: &ColumnDependence) -> Sheet {
     sheet
 }
 
+/// Side of the square of a pair.
 const SQUARE: usize = 24;
 
 /// Mutual information of all pairs; a ring marks pairs that the test calls dependent, a dashed one those whose draws share no information.
 fn heat_map(found: &ColumnDependence) -> String {
     let names = found.names();
-    let p = names.len();
-    let longest = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let margin = 16 + 7 * longest.min(40);
-    let size = margin + p * SQUARE + 16;
-    let most = found
-        .pairs()
-        .iter()
-        .map(|pair| pair.information.mean)
-        .fold(1e-12, f64::max);
+    let longest = names.iter().map(|name| name.chars().count()).max();
+    let margin = 16 + 7 * longest.unwrap_or(0).min(40);
+    let size = margin + names.len() * SQUARE + 16;
+    let means = found.pairs().iter().map(|pair| pair.information.mean);
+    let most = means.fold(1e-12, f64::max);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {size} {}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         size + 24
     );
     for (k, name) in names.iter().enumerate() {
-        let name = escaped(&name.chars().take(40).collect::<String>());
-        let middle = margin + k * SQUARE + SQUARE / 2;
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{name}</text>",
-            margin - 6,
-            middle + 4
-        );
-        let _ = writeln!(
-            svg,
-            "<text transform=\"translate({},{}) rotate(-90)\">{name}</text>",
-            middle + 4,
-            margin - 6
-        );
-        let at = margin + k * SQUARE;
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{at}\" y=\"{at}\" width=\"{SQUARE}\" height=\"{SQUARE}\" fill=\"#dddddd\"/>"
-        );
+        draw_name(&mut svg, name, k, margin);
     }
     for pair in found.pairs() {
-        let share = (pair.information.mean / most).clamp(0.0, 1.0).sqrt();
-        let blend = |from: f64, to: f64| (from + share * (to - from)).round() as u8;
-        let colour = format!(
-            "#{:02x}{:02x}{:02x}",
-            blend(255.0, 8.0),
-            blend(255.0, 64.0),
-            blend(255.0, 129.0)
-        );
-        let information = match pair.verdict {
-            Verdict::Unexplained => "dependent, not seen by the fit".to_owned(),
-            _ => format!("{:.3} nats", pair.information.mean),
-        };
-        let title = format!(
-            "{} and {}: {information}, {}",
-            escaped(&names[pair.a]),
-            escaped(&names[pair.b]),
-            escaped(&pair.p_in_words())
-        );
-        for (row, column) in [(pair.a, pair.b), (pair.b, pair.a)] {
-            let (x, y) = (margin + column * SQUARE, margin + row * SQUARE);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{SQUARE}\" height=\"{SQUARE}\" fill=\"{colour}\"><title>{title}</title></rect>"
-            );
-            if pair.dependent {
-                let half = SQUARE / 2;
-                let dashes = match pair.verdict {
-                    Verdict::Unexplained => " stroke-dasharray=\"3 2\"",
-                    _ => "",
-                };
-                let _ = writeln!(
-                    svg,
-                    "<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"none\" stroke=\"#e6550d\" stroke-width=\"2\"{dashes}/>",
-                    x + half,
-                    y + half
-                );
-            }
-        }
+        draw_pair(&mut svg, pair, names, (margin, most));
     }
     let _ = writeln!(
         svg,
@@ -309,6 +260,65 @@ fn heat_map(found: &ColumnDependence) -> String {
         size + 14
     );
     svg
+}
+
+/// The name of a column beside its row and above its column, and the square where these meet.
+fn draw_name(svg: &mut String, name: &str, k: usize, margin: usize) {
+    let name = escaped(&name.chars().take(40).collect::<String>());
+    let at = margin + k * SQUARE;
+    let (middle, edge) = (at + SQUARE / 2 + 4, margin - 6);
+    let _ = writeln!(
+        svg,
+        "<text x=\"{edge}\" y=\"{middle}\" text-anchor=\"end\">{name}</text>"
+    );
+    let _ = writeln!(
+        svg,
+        "<text transform=\"translate({middle},{edge}) rotate(-90)\">{name}</text>"
+    );
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{at}\" y=\"{at}\" width=\"{SQUARE}\" height=\"{SQUARE}\" fill=\"#dddddd\"/>"
+    );
+}
+
+/// Both squares of a pair, the darker the more information it shares.
+fn draw_pair(
+    svg: &mut String,
+    pair: &PairDependence,
+    names: &[String],
+    (margin, most): (usize, f64),
+) {
+    let share = (pair.information.mean / most).clamp(0.0, 1.0).sqrt();
+    let blend = |from: f64, to: f64| (from + share * (to - from)).round() as u8;
+    let [red, green, blue] = [8.0, 64.0, 129.0].map(|dark| blend(255.0, dark));
+    let colour = format!("#{red:02x}{green:02x}{blue:02x}");
+    let (information, dashes) = match pair.verdict {
+        Verdict::Unexplained => (
+            "dependent, not seen by the fit".to_owned(),
+            " stroke-dasharray=\"3 2\"",
+        ),
+        _ => (format!("{:.3} nats", pair.information.mean), ""),
+    };
+    let title = format!(
+        "{} and {}: {information}, {}",
+        escaped(&names[pair.a]),
+        escaped(&names[pair.b]),
+        escaped(&pair.p_in_words())
+    );
+    for (row, column) in [(pair.a, pair.b), (pair.b, pair.a)] {
+        let (x, y) = (margin + column * SQUARE, margin + row * SQUARE);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{SQUARE}\" height=\"{SQUARE}\" fill=\"{colour}\"><title>{title}</title></rect>"
+        );
+        if pair.dependent {
+            let (x, y) = (x + SQUARE / 2, y + SQUARE / 2);
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"none\" stroke=\"#e6550d\" stroke-width=\"2\"{dashes}/>"
+            );
+        }
+    }
 }
 
 fn escaped(text: &str) -> String {

@@ -7,17 +7,16 @@ use std::path::Path;
 use npb_data::schema::Schema;
 use npb_data::{Rating, Ratings};
 use npb_regbayes::topics::{Response, fit_watched};
-use npb_regbayes::{MedLdaConfig, MedLdaFit, RegBayesError, Saved};
+use npb_regbayes::{MedLdaConfig, MedLdaFit};
 
 use self::documents::{Corpus, like_training, lines, read};
 use crate::args::{ModelKind, PredictArgs, TopicsArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, in_file};
+use crate::fitting::Fitting;
 use crate::input::note;
-use crate::job::Job;
-use crate::keep::{keep, of_bound};
-use crate::model::ModelFile;
+use crate::keep::of_bound;
+use crate::model::{ModelFile, Origin};
 use crate::output;
-use crate::settings;
 use crate::sheet::{Cell, Sheet};
 
 /// Words of a topic in `npb summary`.
@@ -34,9 +33,9 @@ enum Known {
 }
 
 pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
-    let job = Job::new(&args.run, quiet)?;
-    let config: MedLdaConfig = args.settings.read(ModelKind::Topics)?;
-    config.validate().map_err(Failure::usage)?;
+    let fitting: Fitting<'_, MedLdaConfig> =
+        Fitting::new(ModelKind::Topics, &args.file, &args.how, quiet)?;
+    fitting.config.validate().map_err(Failure::usage)?;
     let corpus = read(args, quiet)?;
     let (known, rows) = known(args, &corpus, quiet)?;
     let counts = rows_of(&corpus.counts, rows.as_deref())?;
@@ -48,37 +47,23 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
             n_classes: names.len(),
         },
     };
-    let in_file =
-        |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-    job.listen()?;
-    let fit = fit_watched(&counts, response, &config, &job.watch());
-    job.finished()?;
-    let fit = fit.map_err(in_file)?;
-    let bytes = fit.to_bytes().map_err(Failure::failed)?;
-    let mut model = ModelFile::new(
-        ModelKind::Topics.name(),
-        &corpus.schema,
-        settings::text(&config)?,
-        &args.file,
-        bytes,
-    );
-    model.n_rows = counts.n_rows() as u64;
-    (model.names, model.origin.layout) = (corpus.words, corpus.layout);
-    if let Known::Classes(_, names) = known {
-        model.places = names;
-    }
+    let fit = fitting.run(&args.file, |watch| {
+        fit_watched(&counts, response, &fitting.config, watch)
+    })?;
     let what = format!(
         "{} documents, {} words, {} topics",
         counts.n_rows(),
         fit.n_words(),
         fit.n_topics()
     );
-    keep(
-        &job,
-        &model,
-        &what,
-        &of_bound(&fit.stop(), "limits.max_iterations"),
-    )
+    let unmet = of_bound(&fit.stop(), "limits.max_iterations");
+    let origin = Origin::laid_out(corpus.layout);
+    let mut model = fitting.model(&fit, &corpus.schema, (counts.n_rows(), origin))?;
+    model.names = corpus.words;
+    if let Known::Classes(_, names) = known {
+        model.places = names;
+    }
+    fitting.keep(&model, &what, &unmet)
 }
 
 /// What is known of the documents, and of which, where not of all. The others have no part in the fit.
@@ -162,10 +147,9 @@ fn by_line(path: &Path, n: usize) -> Result<Vec<Option<String>>> {
         lines.pop();
     }
     if lines.len() != n {
-        return Err(Failure::bad_data(format_args!(
-            "{}: has {} lines for {n} documents",
-            path.display(),
-            lines.len()
+        let found = lines.len();
+        return Err(in_file(path)(format_args!(
+            "has {found} lines for {n} documents"
         )));
     }
     let known = |text: String| (!missing.contains(&text)).then_some(text);
@@ -183,10 +167,6 @@ fn numbers(path: &Path, rows: &[usize], texts: &[&str]) -> Result<Vec<f64>> {
     rows.iter().zip(texts).map(number).collect()
 }
 
-pub(crate) fn load(model: &ModelFile, path: &Path) -> Result<MedLdaFit> {
-    model.fit(path)
-}
-
 /// Classes or numbers of documents.
 pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Result<()> {
     if args.interval.is_some() {
@@ -194,22 +174,19 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
             "--interval: models of kind topics predict without intervals",
         ));
     }
-    let fit = load(model, &args.model)?;
-    let schema = model.schema(&args.model)?;
-    let how = (fit.n_words(), &args.layout, quiet);
-    let counts = like_training(&args.file, model, &schema, how)?;
-    let in_file =
-        |e: RegBayesError| Failure::bad_data(format_args!("{}: {e}", args.file.display()));
-    let mut sheet = Sheet::of_rows(&Schema::default(), None, counts.n_rows());
+    let fit: MedLdaFit = model.fit()?;
+    let how = (fit.n_words(), &args.how.layout, quiet);
+    let counts = like_training(&args.file, model, how)?;
+    let mut sheet = Sheet::of_numbers(counts.n_rows());
     if fit.n_scores() > 1 {
-        let classes = fit.predict_classes(&counts).map_err(in_file)?;
+        let classes = fit.predict_classes(&counts).map_err(in_file(&args.file))?;
         let name = |k: u32| Cell::from(model.places.get(k as usize).map(String::as_str));
         sheet.push_column("class", classes.into_iter().map(name));
     } else if fit.n_scores() == 1 {
-        let values = fit.predict(&counts).map_err(in_file)?;
+        let values = fit.predict(&counts).map_err(in_file(&args.file))?;
         sheet.push_column("value", values.into_iter().map(Cell::Number));
     }
-    let shares = fit.shares(&counts).map_err(in_file)?;
+    let shares = fit.shares(&counts).map_err(in_file(&args.file))?;
     for k in 0..fit.n_topics() {
         let share = shares.iter().skip(k).step_by(fit.n_topics());
         sheet.push_column(
@@ -217,12 +194,12 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
             share.map(|&share| Cell::Number(share)),
         );
     }
-    output::sheet(&sheet, &args.out)
+    output::sheet(&sheet, &args.how.out)
 }
 
 /// The most probable words of every topic.
-pub(crate) fn words(model: &ModelFile, path: &Path) -> Result<Sheet> {
-    let fit = load(model, path)?;
+pub(crate) fn words(model: &ModelFile) -> Result<Sheet> {
+    let fit: MedLdaFit = model.fit()?;
     let mut sheet = Sheet::new(&["topic", "words"]);
     for k in 0..fit.n_topics() {
         let top = fit.top_words(k, WORDS).map_err(Failure::failed)?;

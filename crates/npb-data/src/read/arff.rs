@@ -11,8 +11,6 @@ use std::io::Read;
 /// The content of an ARFF file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arff {
-    /// Name of the relation; empty when the file has none.
-    pub relation: String,
     /// The data.
     pub table: MixedTable,
 }
@@ -105,7 +103,6 @@ pub fn arff(file: &str, input: impl Read) -> Result<Arff, ReadError> {
     let text = Text::read(file, input, Encoding::Utf8)?;
     let mut reader = Reader {
         text: &text,
-        relation: String::new(),
         names: HashSet::new(),
         attributes: Vec::new(),
         sparse_cells: 0,
@@ -117,7 +114,7 @@ pub fn arff(file: &str, input: impl Read) -> Result<Arff, ReadError> {
     for (number, line) in lines.by_ref() {
         let (keyword, rest) = split_word(line);
         match keyword.to_ascii_lowercase().as_str() {
-            "@relation" => reader.relation = reader.at(number, scan(rest))?.0.text,
+            "@relation" => drop(reader.at(number, scan(rest))?),
             "@attribute" => reader.declare(number, rest)?,
             "@data" => data_found = true,
             _ => {
@@ -141,10 +138,7 @@ pub fn arff(file: &str, input: impl Read) -> Result<Arff, ReadError> {
     }
     let (names, columns) = reader.attributes.into_iter().map(Attribute::finish).unzip();
     let table = MixedTable::new(names, columns).map_err(|e| text.error(e.into()))?;
-    Ok(Arff {
-        relation: reader.relation,
-        table,
-    })
+    Ok(Arff { table })
 }
 
 /// Dense cells that sparse rows may expand to: this many, and this many more for every byte of the file.
@@ -153,7 +147,6 @@ const CELLS_PER_BYTE: usize = 16;
 
 struct Reader<'a> {
     text: &'a Text,
-    relation: String,
     names: HashSet<String>,
     attributes: Vec<Attribute>,
     /// Cells that sparse rows have filled so far.

@@ -2,7 +2,7 @@
 
 use super::cells::{Cells, Filled, fill, fill_raw};
 use super::delimited::{DelimitedOptions, Layout};
-use super::rules::{MissingColumns, ReadingReport, ReadingRules};
+use super::rules::{ReadingReport, ReadingRules, Unexpected};
 use super::text::Text;
 use super::{ReadError, ReadProblem};
 use crate::schema::{ColumnSchema, Role, Schema, SchemaData};
@@ -23,10 +23,10 @@ use std::io::Read;
 /// rules say otherwise; [`ReadProblem::Schema`].
 ///
 /// ```
-/// use npb_data::read::{self, ReadProblem, ReadingRules, UnseenLevels};
+/// use npb_data::read::{self, ReadProblem, ReadingRules, Unexpected};
 /// use npb_data::schema::Schema;
 /// let schema = Schema::from_toml(r#"columns = [{ name = "size", kind = "real" }, { name = "town", kind = "categorical", levels = ["A", "B"] }]"#)?;
-/// let mut rules = ReadingRules { unseen_levels: UnseenLevels::Error, ..ReadingRules::default() };
+/// let mut rules = ReadingRules { unseen_levels: Unexpected::Error, ..ReadingRules::default() };
 /// (rules.layout.separator, rules.layout.decimal) = (read::Separator::Char(';'), ',');
 /// let error = read::with_schema("new.csv", "town;size\nA;1,5\nC;2\n".as_bytes(), &schema, &rules).unwrap_err();
 /// assert!(error.to_string().starts_with(r#"new.csv:3: column 1 ("town"): "C" is not one of the declared levels "A", "B""#));
@@ -49,7 +49,7 @@ pub fn with_schema(
     let place = |layout: &Layout| {
         places(schema, rules, &layout.names, &mut report).map_err(|p| text.error(p))
     };
-    let filled = fill(&text, &options, rules.into(), &schema.columns, place)?;
+    let filled = fill(&text, &options, rules, &schema.columns, place)?;
     finished(schema, filled, report).map_err(|problem| text.error(problem))
 }
 
@@ -104,7 +104,7 @@ fn places(
         match place {
             Some(j) => known[j] = true,
             None if column.role.is_optional() => {}
-            None if rules.missing_columns == MissingColumns::Missing => {
+            None if rules.missing_columns == Unexpected::Missing => {
                 report.absent.push(column.name.clone())
             }
             None => return Err(ReadProblem::missing_column(&column.name, names)),

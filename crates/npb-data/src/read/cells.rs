@@ -2,7 +2,7 @@
 
 use super::delimited::{DelimitedOptions, Layout, Row, for_each_row};
 use super::numbers::Numbers;
-use super::rules::{ImpossibleValues, Place, ReadingRules, UnseenLevel, UnseenLevels};
+use super::rules::{Place, ReadingRules, Unexpected, UnseenLevel};
 use super::survey::sorted_levels;
 use super::text::Text;
 use super::{ReadError, ReadProblem};
@@ -20,22 +20,6 @@ pub(super) struct Filled {
     pub(super) impossible: Vec<UnseenLevel>,
 }
 
-/// What is done about cells that do not fit.
-#[derive(Clone, Copy)]
-pub(super) struct Misfits {
-    pub(super) unseen: UnseenLevels,
-    pub(super) impossible: ImpossibleValues,
-}
-
-impl From<&ReadingRules> for Misfits {
-    fn from(rules: &ReadingRules) -> Self {
-        Misfits {
-            unseen: rules.unseen_levels,
-            impossible: rules.impossible_values,
-        }
-    }
-}
-
 /// The cells of one column.
 pub(super) enum Cells {
     Column(MixedColumn),
@@ -49,7 +33,7 @@ pub(super) enum Cells {
 pub(super) fn fill(
     text: &Text,
     options: &DelimitedOptions,
-    misfits: Misfits,
+    rules: &ReadingRules,
     columns: &[ColumnSchema],
     place: impl FnOnce(&Layout) -> Result<Vec<Option<usize>>, ReadError>,
 ) -> Result<Filled, ReadError> {
@@ -58,7 +42,7 @@ pub(super) fn fill(
         let places = place.take().map_or(Ok(Vec::new()), |place| place(layout))?;
         let fillers = columns.iter().zip(places);
         Ok(fillers
-            .map(|(column, at)| Filler::new(column, at, options.numbers(), misfits))
+            .map(|(column, at)| Filler::new(column, at, rules))
             .collect())
     };
     let mut fillers: Option<Vec<Filler<'_>>> = None;
@@ -111,7 +95,7 @@ pub(super) fn fill_raw(
     let (_, raw) = table.into_parts();
     let mut raw: Vec<Option<RawColumn>> = raw.into_iter().map(Some).collect();
     for (column, &at) in schema.columns.iter().zip(places) {
-        let mut filler = Filler::new(column, at, rules.layout.numbers(), rules.into());
+        let mut filler = Filler::new(column, at, rules);
         let error = |row: Option<usize>, problem| {
             let mut error = ReadError::new(file, problem).named(Some(column.name.as_str()));
             error.row = row.map(|row| row as u64 + 1);
@@ -173,7 +157,7 @@ struct Filler<'a> {
     at: Option<usize>,
     numbers: Numbers,
     values: Values<'a>,
-    on_impossible: ImpossibleValues,
+    on_impossible: Unexpected,
     /// The first number that the kind cannot be, with its line, and how many there are.
     impossible: Option<(String, u64, usize)>,
 }
@@ -200,7 +184,7 @@ struct Levels {
     by_number: HashMap<u64, u32>,
     /// Levels are those that occur.
     open: bool,
-    on_unseen: UnseenLevels,
+    on_unseen: Unexpected,
     codes: Vec<Option<u32>>,
     /// Line of the first cell that is a third level.
     third: Option<u64>,
@@ -209,12 +193,8 @@ struct Levels {
 }
 
 impl<'a> Filler<'a> {
-    fn new(
-        column: &'a ColumnSchema,
-        at: Option<usize>,
-        numbers: Numbers,
-        misfits: Misfits,
-    ) -> Self {
+    fn new(column: &'a ColumnSchema, at: Option<usize>, rules: &ReadingRules) -> Self {
+        let numbers = rules.layout.numbers();
         let values =
             match (column.role, column.kind) {
                 (Role::Ignored, _) => Values::Ignored,
@@ -229,7 +209,7 @@ impl<'a> Filler<'a> {
                     None => Values::Reals(Vec::new()),
                 },
                 (_, Kind::Categorical | Kind::Ordinal | Kind::Binary) => Values::Levels(
-                    Levels::new(column.levels.as_deref(), numbers, misfits.unseen),
+                    Levels::new(column.levels.as_deref(), numbers, rules.unseen_levels),
                 ),
             };
         Self {
@@ -237,7 +217,7 @@ impl<'a> Filler<'a> {
             at,
             numbers,
             values,
-            on_impossible: misfits.impossible,
+            on_impossible: rules.impossible_values,
             impossible: None,
         }
     }
@@ -388,7 +368,7 @@ impl<'a> Filler<'a> {
             return Ok(());
         };
         let numbers = self.numbers;
-        let missing = self.on_impossible == ImpossibleValues::Missing;
+        let missing = self.on_impossible == Unexpected::Missing;
         let number = || numbers.parse(cell).map(|v| Some(v).filter(|v| !v.is_nan()));
         match &mut self.values {
             Values::Reals(values) => match number() {
@@ -439,7 +419,7 @@ impl<'a> Filler<'a> {
         line: u64,
         rule: &'static str,
     ) -> Result<(), ReadProblem> {
-        if self.on_impossible == ImpossibleValues::Error {
+        if self.on_impossible == Unexpected::Error {
             return Err(ReadProblem::cell(cell, rule));
         }
         let first = self
@@ -487,7 +467,7 @@ impl<'a> Filler<'a> {
 }
 
 impl Levels {
-    fn new(listed: Option<&[String]>, numbers: Numbers, on_unseen: UnseenLevels) -> Self {
+    fn new(listed: Option<&[String]>, numbers: Numbers, on_unseen: Unexpected) -> Self {
         let names = listed.unwrap_or_default().to_vec();
         let code_of = names.iter().cloned().zip(0..).collect();
         let bits = |name: &String| {
@@ -531,7 +511,7 @@ impl Levels {
                     self.third = Some(line);
                 }
             }
-            None if self.on_unseen == UnseenLevels::Error => {
+            None if self.on_unseen == Unexpected::Error => {
                 return Err(ReadProblem::unseen_level(cell, &self.names));
             }
             None => {

@@ -12,7 +12,6 @@ mod delimited;
 mod documents;
 mod error;
 mod given;
-mod matrix_market;
 mod numbers;
 mod ratings;
 mod rules;
@@ -29,10 +28,7 @@ pub use delimited::{
 pub use documents::{BagsOfWords, bags_of_known_words, bags_of_words, tokens};
 pub use error::{ReadError, ReadProblem};
 pub use given::{GivenMask, GivenSplit, given_masks, given_splits, row_numbers};
-pub use matrix_market::{MatrixMarket, matrix_market};
 pub use ratings::{MovieLens, RatingFile, Repeats, movielens, triplets};
-pub use rules::{
-    ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules, UnseenLevel, UnseenLevels,
-};
+pub use rules::{Place, ReadingReport, ReadingRules, Unexpected, UnseenLevel};
 pub use sniff::{FirstLines, LayoutGuess};
 pub use text::Encoding;

@@ -20,8 +20,6 @@ pub struct RatingFile {
     pub column_ids: Vec<String>,
     /// The ratings in the order of the file; no pair occurs twice.
     pub entries: Vec<Rating>,
-    /// Time of every rating (seconds since 1970 for MovieLens), when the file has it.
-    pub timestamps: Option<Vec<i64>>,
 }
 
 impl RatingFile {
@@ -110,14 +108,11 @@ pub fn movielens(file: &str, input: impl Read, layout: MovieLens) -> Result<Rati
             };
             return Err(row.error_at(0, problem));
         }
-        for j in [0, 1] {
-            whole_number(row, j)?;
+        // Identifiers, and the time where there is one.
+        for j in [0, 1].into_iter().chain(3..row.n_fields()) {
+            check_whole(row, j)?;
         }
-        entries.push(row, [0, 1, 2])?;
-        if row.n_fields() == 4 {
-            entries.times.push(whole_number(row, 3)?);
-        }
-        Ok(())
+        entries.push(row, [0, 1, 2])
     })?;
     entries.finish(&text)
 }
@@ -164,10 +159,12 @@ pub fn triplets(
     entries.finish(&text)
 }
 
-fn whole_number(row: &Row<'_>, j: usize) -> Result<i64, ReadError> {
+fn check_whole(row: &Row<'_>, j: usize) -> Result<(), ReadError> {
     let cell = required(row, j)?;
-    cell.parse()
-        .map_err(|_| row.error_at(j, ReadProblem::cell(cell, "a whole number")))
+    match cell.parse::<i64>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(row.error_at(j, ReadProblem::cell(cell, "a whole number"))),
+    }
 }
 
 fn required<'a>(row: &Row<'a>, j: usize) -> Result<&'a str, ReadError> {
@@ -186,7 +183,6 @@ struct Entries {
     columns: Identifiers,
     entries: Vec<Rating>,
     lines: Vec<u64>,
-    times: Vec<i64>,
 }
 
 /// Identifiers numbered by first occurrence.
@@ -270,12 +266,10 @@ impl Entries {
             };
             return Err(text.error(problem).at_line(self.lines[second]));
         }
-        let timestamps = (!self.times.is_empty()).then_some(self.times);
         Ok(RatingFile {
             row_ids,
             column_ids,
             entries,
-            timestamps,
         })
     }
 }
@@ -311,7 +305,7 @@ impl Identifiers {
 }
 
 /// Positions of the first entry that repeats an earlier pair: (earlier, repeat).
-pub(super) fn first_repeat(entries: &[Rating]) -> Option<(usize, usize)> {
+fn first_repeat(entries: &[Rating]) -> Option<(usize, usize)> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_unstable_by_key(|&k| (entries[k].row, entries[k].column, k));
     let pair = |k: usize| (entries[k].row, entries[k].column);

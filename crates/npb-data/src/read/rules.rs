@@ -5,49 +5,37 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How a file is laid out, and what to do where it does not have what the schema expects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadingRules {
     /// Layout of the file. Its `missing` and `skip` are not used: the schema says what is missing and what is read.
     pub layout: DelimitedOptions,
-    /// A feature that the file lacks.
-    pub missing_columns: MissingColumns,
-    /// A level that the schema does not list.
-    pub unseen_levels: UnseenLevels,
-    /// A value that its kind cannot be: 0 in a positive column, 2.5 in one of counts, a text in one of numbers or dates.
-    pub impossible_values: ImpossibleValues,
+    /// A feature that the file lacks; an error by default.
+    pub missing_columns: Unexpected,
+    /// A level that the schema does not list; missing by default.
+    pub unseen_levels: Unexpected,
+    /// A value that its kind cannot be: 0 in a positive column, 2.5 in one of counts, a text in one of numbers or dates; an error by default.
+    pub impossible_values: Unexpected,
 }
 
-/// What to do about a feature that a file lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MissingColumns {
-    /// An error that names it.
-    #[default]
-    Error,
-    /// It is missing in every row.
-    Missing,
+impl Default for ReadingRules {
+    fn default() -> Self {
+        Self {
+            layout: DelimitedOptions::default(),
+            missing_columns: Unexpected::Error,
+            unseen_levels: Unexpected::Missing,
+            impossible_values: Unexpected::Error,
+        }
+    }
 }
 
-/// What to do about a level that the schema does not list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What to do about something that the schema does not expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UnseenLevels {
-    /// The value is missing, and the report says so.
-    #[default]
-    Missing,
-    /// An error that names line, column and level.
+pub enum Unexpected {
+    /// An error that names place and text.
     Error,
-}
-
-/// What to do about a value that its kind cannot be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ImpossibleValues {
-    /// An error that names line, column and value.
-    #[default]
-    Error,
-    /// The value is missing, and the report says so.
+    /// The value is missing (of a column: every value), and the report says so.
     Missing,
 }
 

@@ -106,8 +106,28 @@ fn guess_raw(
     cells: &RawColumn,
     missing: &[String],
 ) -> (ColumnSchema, ColumnGuess) {
-    let mut survey = Survey::new();
     let is_mark = |text: &str| missing.iter().any(|mark| mark == text);
+    let survey = survey_raw(cells, &is_mark);
+    let nothing = survey.n_observed == 0;
+    let (column, guess) = survey.column(at, name);
+    let Some((measure, levels, why)) = declared(cells, &is_mark).filter(|_| !nothing) else {
+        return (column, guess);
+    };
+    let column = ColumnSchema {
+        levels: Some(levels.into_iter().map(str::to_owned).collect()),
+        ..ColumnSchema::measuring(name, measure)
+    };
+    let guess = ColumnGuess {
+        why: format!("{why} in the file"),
+        others: vec![ColumnSchema::measuring(name, Measure::Categorical)],
+        ..guess
+    };
+    (column, guess)
+}
+
+/// What the texts of a raw column look like, those that its cells have or would have.
+fn survey_raw(cells: &RawColumn, is_mark: &impl Fn(&str) -> bool) -> Survey {
+    let mut survey = Survey::new();
     match cells {
         RawColumn::Numbers(cells) => {
             let finite = cells.iter().flatten().filter(|v| v.is_finite());
@@ -137,8 +157,15 @@ fn guess_raw(
             texts.for_each(|text| survey.see(&text, Numbers::PLAIN));
         }
     }
-    // What the types say, the texts need not.
-    let listed = match cells {
+    survey
+}
+
+/// What the type of a raw column says, whatever its texts look like: measure, levels and reason.
+fn declared<'a>(
+    cells: &'a RawColumn,
+    is_mark: &impl Fn(&str) -> bool,
+) -> Option<(Measure, Vec<&'a str>, &'static str)> {
+    match cells {
         RawColumn::Booleans(_) => Some((Measure::Binary, vec!["false", "true"], "truth values")),
         RawColumn::Texts {
             distinct,
@@ -150,27 +177,6 @@ fn guess_raw(
             Some((Measure::Ordinal, levels, "texts with an order"))
         }
         _ => None,
-    };
-    let nothing = survey.n_observed == 0;
-    let (column, guess) = survey.column(at, name);
-    match listed {
-        Some((measure, levels, why)) if !nothing => {
-            let column = ColumnSchema {
-                levels: Some(levels.into_iter().map(str::to_owned).collect()),
-                ..ColumnSchema::measuring(name, measure)
-            };
-            let others = vec![ColumnSchema::measuring(name, Measure::Categorical)];
-            let why = format!("{why} in the file");
-            (
-                column,
-                ColumnGuess {
-                    why,
-                    others,
-                    ..guess
-                },
-            )
-        }
-        _ => (column, guess),
     }
 }
 
@@ -434,7 +440,38 @@ impl Survey {
     fn column(mut self, at: usize, name: &str) -> (ColumnSchema, ColumnGuess) {
         self.settle_marks();
         let mut guess = self.guess(name);
-        let mut notable = !self.stray.is_empty() || self.n_observed == 0;
+        let odd = self.look_again(at, name, &mut guess);
+        let notable = odd || guess.identifier || !self.stray.is_empty() || self.n_observed == 0;
+        let (n_observed, n_distinct) = (guess.n_observed, guess.n_distinct);
+        let (column, others, mut why) = self.measured(name, guess);
+        if !self.stray.is_empty() {
+            let marks = self.stray.iter();
+            let marks = marks.map(|(text, &n)| format!("{text:?}, {}", cells(n)));
+            let marks: Vec<String> = marks.collect();
+            why = format!("{why}; but for {}: missing", marks.join("; "));
+        }
+        let guess = ColumnGuess {
+            why,
+            others,
+            n_observed,
+            n_distinct,
+            n_marks: self.stray.values().sum(),
+            // Levels are listed themselves.
+            examples: match column.levels {
+                Some(_) => Vec::new(),
+                None => self.examples,
+            },
+            notable,
+        };
+        let column = ColumnSchema {
+            missing: self.stray.into_keys().collect(),
+            ..column
+        };
+        (column, guess)
+    }
+
+    /// Whether the column names rows, whatever its values would measure; true where something odd stands among its numbers.
+    fn look_again(&mut self, at: usize, name: &str, guess: &mut FieldGuess) -> bool {
         if self.names_rows(at, name, guess.n_distinct) && self.n_observed > 0 {
             guess.identifier = true;
             guess.why =
@@ -445,76 +482,42 @@ impl Survey {
             guess.why = format!("whole numbers of {MANY_DIGITS} digits or more: names");
         } else if let Some(odd) = self.odd_among_numbers() {
             guess.why = format!("{}; {odd}", guess.why);
-            notable = true;
+            return true;
         }
-        notable |= guess.identifier;
-        let measured = ColumnSchema::measuring(name, guess.measure);
-        let mut others: Vec<ColumnSchema> = guess
-            .others
-            .iter()
-            .map(|&m| ColumnSchema::measuring(name, m))
-            .collect();
-        let mut why = guess.why;
-        let column = match self.orders.as_slice() {
-            _ if self.n_observed == 0 => {
-                others.clear();
-                why = "nothing observed: left out".to_owned();
-                ColumnSchema {
-                    role: Role::Ignored,
-                    ..measured
-                }
-            }
-            [order, rest @ ..] => {
-                others = rest.iter().map(|&order| dated(name, order)).collect();
-                why = self.dates(*order);
-                dated(name, *order)
-            }
-            [] if guess.identifier => {
-                others.insert(0, measured);
-                why = format!("{why}: left out");
-                ColumnSchema {
-                    role: Role::Ignored,
-                    ..ColumnSchema::new(name, Kind::Identifier)
-                }
-            }
-            [] if measured.kind.has_levels() => ColumnSchema {
-                levels: Some(self.levels()),
-                ..measured
-            },
-            [] => measured,
-        };
-        let (n_observed, n_distinct) = (guess.n_observed, guess.n_distinct);
-        // Levels are listed themselves.
-        let examples = match column.levels {
-            Some(_) => Vec::new(),
-            None => self.examples,
-        };
-        let column = ColumnSchema {
-            missing: self.stray.keys().cloned().collect(),
+        false
+    }
+
+    /// The column by what was guessed of its values, what it could be as well, and why.
+    fn measured(&self, name: &str, guess: FieldGuess) -> (ColumnSchema, Vec<ColumnSchema>, String) {
+        let ignored = |column| ColumnSchema {
+            role: Role::Ignored,
             ..column
         };
-        if !self.stray.is_empty() {
-            let marks = self
-                .stray
-                .iter()
-                .map(|(text, &n)| format!("{text:?}, {}", cells(n)));
-            why = format!(
-                "{why}; but for {}: missing",
-                marks.collect::<Vec<_>>().join("; ")
-            );
+        let of = |measure| ColumnSchema::measuring(name, measure);
+        let (column, others) = (of(guess.measure), guess.others.into_iter().map(of));
+        match self.orders.as_slice() {
+            _ if self.n_observed == 0 => {
+                let why = "nothing observed: left out".to_owned();
+                (ignored(column), Vec::new(), why)
+            }
+            [order, rest @ ..] => {
+                let others = rest.iter().map(|&order| dated(name, order)).collect();
+                (dated(name, *order), others, self.dates(*order))
+            }
+            [] if guess.identifier => {
+                let others = std::iter::once(column).chain(others).collect();
+                let column = ignored(ColumnSchema::new(name, Kind::Identifier));
+                (column, others, format!("{}: left out", guess.why))
+            }
+            [] => {
+                let levels = column.kind.has_levels().then(|| self.levels());
+                (
+                    ColumnSchema { levels, ..column },
+                    others.collect(),
+                    guess.why,
+                )
+            }
         }
-        (
-            column,
-            ColumnGuess {
-                why,
-                others,
-                n_observed,
-                n_distinct,
-                n_marks: self.stray.values().sum(),
-                examples,
-                notable,
-            },
-        )
     }
 
     /// Why a column is one of dates.

@@ -1,10 +1,10 @@
-//! ARFF, MovieLens, triplets and MatrixMarket.
+//! ARFF, MovieLens and triplets.
 
 use npb_data::read::{
-    self, Column, DelimitedOptions, MatrixMarket, MovieLens, RatingFile, ReadError, ReadProblem,
-    Repeats, Separator, arff, matrix_market, movielens, triplets,
+    self, Column, DelimitedOptions, MovieLens, RatingFile, ReadError, ReadProblem, Repeats,
+    Separator, arff, movielens, triplets,
 };
-use npb_data::{ColumnKind, MixedColumn, Rating, Table};
+use npb_data::{ColumnKind, MixedColumn, Rating};
 
 fn starts(error: ReadError, message: &str) {
     let text = error.to_string();
@@ -18,7 +18,6 @@ fn arff_dense_with_quotes_escapes_and_comments() {
         1.5, grey, yes, \"a, b\", 3 % remark\n?, 'dark \\'blue\\'', ?, '?', 4\n";
     let text = text.replace("light\\ blue", "'light blue'");
     let file = arff("f.arff", text.as_bytes()).expect("valid");
-    assert_eq!(file.relation, "my data");
     let table = file.table;
     assert_eq!(
         table.column_names(),
@@ -175,11 +174,9 @@ fn the_three_movielens_formats() {
     )
     .expect("valid");
     check_small(&tab);
-    assert_eq!(tab.timestamps, Some(vec![88, 89, 90]));
     let colons = "10::1193::5\n2::1193::4\n10::7::3.5\n";
     let file = movielens("r.dat", colons.as_bytes(), MovieLens::DoubleColon).expect("valid");
     check_small(&file);
-    assert_eq!(file.timestamps, None);
     let csv = "userId,movieId,rating,timestamp\n10,1193,5,88\n2,1193,4,89\n10,7,3.5,90\n";
     let file = movielens("r.csv", csv.as_bytes(), MovieLens::Csv).expect("valid");
     assert_eq!(file, tab);
@@ -252,142 +249,6 @@ fn triplets_of_any_columns() {
     )
     .expect_err("no id");
     starts(error, "t.csv:2: column 1 (\"who\"): ");
-}
-
-type Coordinates = (usize, usize, Vec<(u32, u32, f64)>);
-
-fn coordinate(text: &str) -> Result<Coordinates, ReadError> {
-    match matrix_market("a.mtx", text.as_bytes())? {
-        MatrixMarket::Coordinate {
-            n_rows,
-            n_cols,
-            entries,
-        } => Ok((
-            n_rows,
-            n_cols,
-            entries.iter().map(|e| (e.row, e.column, e.value)).collect(),
-        )),
-        MatrixMarket::Array(_) => panic!("coordinate"),
-    }
-}
-
-#[test]
-fn matrix_market_coordinates() {
-    let general =
-        "%%MatrixMarket matrix coordinate real general\n% remark\n\n3 4 2\n1 4 2.5\n3 1 -1e2\n";
-    assert_eq!(
-        coordinate(general).expect("valid"),
-        (3, 4, vec![(0, 3, 2.5), (2, 0, -100.0)])
-    );
-    let symmetric = "%%matrixmarket MATRIX Coordinate Integer Symmetric\n3 3 2\n2 2 7\n3 1 4\n";
-    assert_eq!(
-        coordinate(symmetric).expect("valid"),
-        (3, 3, vec![(1, 1, 7.0), (2, 0, 4.0), (0, 2, 4.0)])
-    );
-    let pattern = "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n2 1\n";
-    assert_eq!(
-        coordinate(pattern).expect("valid"),
-        (2, 2, vec![(1, 0, 1.0)])
-    );
-}
-
-#[test]
-fn matrix_market_arrays() {
-    let array = |text: &str| match matrix_market("a.mtx", text.as_bytes()).expect("valid") {
-        MatrixMarket::Array(table) => table,
-        MatrixMarket::Coordinate { .. } => panic!("array"),
-    };
-    let general = array("%%MatrixMarket matrix array real general\n2 3\n1\n2\n3\nnan\n5\n6\n");
-    assert_eq!(
-        general,
-        Table::from_nan_coded(2, 3, &[1.0, 3.0, 5.0, 2.0, f64::NAN, 6.0]).expect("valid")
-    );
-    let symmetric =
-        array("%%MatrixMarket matrix array integer symmetric\n3 3\n11\n21\n31\n22\n32\n33\n");
-    assert_eq!(
-        symmetric.values(),
-        [11.0, 21.0, 31.0, 21.0, 22.0, 32.0, 31.0, 32.0, 33.0]
-    );
-}
-
-#[test]
-fn matrix_market_errors_name_line_and_column() {
-    let real = "%%MatrixMarket matrix coordinate real general\n";
-    let cases = [
-        (
-            format!("{real}2 2 1\n1 3 1\n"),
-            "a.mtx:3: column 2: \"3\" is not an index",
-        ),
-        (
-            format!("{real}2 2 1\n0 1 1\n"),
-            "a.mtx:3: column 1: \"0\" is not an index",
-        ),
-        (
-            format!("{real}2 2 1\n1 1 x\n"),
-            "a.mtx:3: column 3: \"x\" is not a finite",
-        ),
-        (
-            format!("{real}2 2 1\n1 1 nan\n"),
-            "a.mtx:3: column 3: \"nan\" is not a finite",
-        ),
-        (
-            format!("{real}2 2 1\n1 1\n"),
-            "a.mtx:3: column 3: 2 fields, expected 3",
-        ),
-        (
-            format!("{real}2 2 3\n1 1 1\n2 2 2\n"),
-            "a.mtx:2: the header announces 3 entries, the file has 2",
-        ),
-        (
-            format!("{real}2 2 1\n1 1 1\n2 2 2\n2 1 2\n"),
-            "a.mtx:2: the header announces 1 entries, the file has 2",
-        ),
-        (
-            format!("{real}2 2 2\n1 1 1\n1 1 2\n"),
-            "a.mtx:4: entry (1, 1) was given before, in line 3",
-        ),
-        (format!("{real}2 2\n"), "a.mtx:2: 2 fields, expected 3"),
-        (real.to_owned(), "a.mtx:1: \"\": a line with the size"),
-        (
-            format!("{real}4000000000 4000000000 0\n"),
-            "a.mtx:2: column 1: \"4000000000\" is not a size in proportion",
-        ),
-        (
-            format!("{real}1 1 18446744073709551615\n"),
-            "a.mtx:2: the header announces 18446744073709551615",
-        ),
-        (
-            "%%MatrixMarket matrix coordinate complex general\n1 1 0\n".to_owned(),
-            "a.mtx:1: ",
-        ),
-        (
-            "%%MatrixMarket matrix array pattern general\n1 1\n".to_owned(),
-            "a.mtx:1: ",
-        ),
-        (
-            real.replace("general", "symmetric") + "2 3 0\n",
-            "a.mtx:2: \"2 3 0\": a symmetric matrix is square",
-        ),
-        (
-            real.replace("general", "symmetric") + "2 2 1\n1 2 5\n",
-            "a.mtx:3: column 2: \"2\" is not on or below",
-        ),
-        (
-            real.replace("coordinate", "array") + "2 2\n1\n2\n3\n",
-            "a.mtx:2: the header announces 4 entries, the file has 3",
-        ),
-        (
-            real.replace("coordinate", "array") + "1 2\n1\ninf\n",
-            "a.mtx:4: column 1: \"inf\"",
-        ),
-        (String::new(), "a.mtx:1: "),
-    ];
-    for (text, message) in cases {
-        starts(
-            matrix_market("a.mtx", text.as_bytes()).expect_err(&text),
-            message,
-        );
-    }
 }
 
 /// Numbers written by Rust read back in the same bits.

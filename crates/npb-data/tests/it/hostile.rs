@@ -2,8 +2,7 @@
 
 use crate::rng;
 use npb_data::read::{
-    self, Column, DelimitedOptions, Encoding, MatrixMarket, MovieLens, ReadError, Repeats,
-    Separator,
+    self, Column, DelimitedOptions, Encoding, MovieLens, ReadError, Repeats, Separator,
 };
 use npb_data::schema::Schema;
 use npb_data::{MixedTable, Rating, Table};
@@ -248,7 +247,7 @@ fn files_read_by_a_schema_of_another() {
             separator: Separator::Char(';'),
             ..DelimitedOptions::default()
         },
-        missing_columns: read::MissingColumns::Missing,
+        missing_columns: read::Unexpected::Missing,
         ..read::ReadingRules::default()
     };
     survives(
@@ -305,29 +304,6 @@ fn triplets() {
             Repeats::Mean,
         )?;
         Ok(entries(&file.entries) + file.ratings().expect("valid").n_rows())
-    });
-}
-
-#[test]
-fn matrix_market() {
-    let samples = [
-        "%%MatrixMarket matrix coordinate real general\n% c\n3 4 2\n1 4 2.5\n3 1 -1\n",
-        "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 3\n",
-        "%%MatrixMarket matrix array integer general\n2 2\n1\n2\n3\n4\n",
-        "%%MatrixMarket matrix array real symmetric\n2 2\n1\n2\n3\n",
-    ];
-    survives(&samples, |bytes| {
-        match read::matrix_market("hostile", bytes)? {
-            MatrixMarket::Array(table) => Ok(cells(&table)),
-            MatrixMarket::Coordinate {
-                n_rows,
-                n_cols,
-                entries: found,
-            } => {
-                npb_data::Ratings::new(n_rows, n_cols, &found).expect("valid");
-                Ok(entries(&found) + n_rows + n_cols)
-            }
-        }
     });
 }
 

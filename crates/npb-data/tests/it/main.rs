@@ -8,7 +8,6 @@ mod fields;
 mod formats;
 mod hostile;
 mod image;
-mod interop;
 mod metrics;
 mod mixed;
 mod ratings;

@@ -1,8 +1,7 @@
 //! Schemas: guesses, TOML, and later files read by the schema of the first.
 
 use npb_data::read::{
-    DelimitedOptions, ImpossibleValues, MissingColumns, Place, ReadingReport, ReadingRules,
-    Separator, UnseenLevels, with_schema,
+    DelimitedOptions, Place, ReadingReport, ReadingRules, Separator, Unexpected, with_schema,
 };
 use npb_data::schema::{
     ColumnSchema, DateOrder, DateScale, Design, Kind, Role, Schema, SchemaData,
@@ -131,7 +130,7 @@ fn what_the_schema_does_not_expect_is_reported_or_refused() {
         ]
     );
     let strict = ReadingRules {
-        unseen_levels: UnseenLevels::Error,
+        unseen_levels: Unexpected::Error,
         ..ReadingRules::default()
     };
     let error = read_by(unseen, &schema, &strict).expect_err("a new town");
@@ -148,7 +147,7 @@ fn what_the_schema_does_not_expect_is_reported_or_refused() {
         "{error}"
     );
     let lenient = ReadingRules {
-        missing_columns: MissingColumns::Missing,
+        missing_columns: Unexpected::Missing,
         ..ReadingRules::default()
     };
     let (data, report) = read_by(absent, &schema, &lenient).expect("valid");
@@ -242,7 +241,7 @@ fn numbers_that_their_kind_cannot_be_may_be_missing() {
     let error = read_by(text, &schema, &ReadingRules::default()).expect_err("0 is not above 0");
     assert!(error.contains("impossible_values"), "{error}");
     let rules = ReadingRules {
-        impossible_values: ImpossibleValues::Missing,
+        impossible_values: Unexpected::Missing,
         ..ReadingRules::default()
     };
     let (data, report) = read_by(text, &schema, &rules).expect("valid");

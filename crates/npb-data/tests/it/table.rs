@@ -288,23 +288,13 @@ fn column_statistics_at_the_ends_of_the_range() {
 }
 
 #[test]
-fn standardising_and_back() {
+fn standard_columns_have_mean_0_and_sd_1() {
     let table = random_table(40, 6, 5);
     let standardiser = Standardiser::fit(&table);
     let standard = standardiser.apply(&table).expect("same columns");
     for stats in standard.column_stats() {
         assert!(stats.mean.abs() < 1e-14 && (stats.sd - 1.0).abs() < 1e-14);
     }
-    let back = standardiser.invert(&standard).expect("same columns");
-    for (a, b) in back.values().iter().zip(table.values()) {
-        assert!((a - b).abs() < 1e-14);
-    }
-    assert_eq!(back.observed(), table.observed());
-    let mut row = standard.row(3).to_vec();
-    standardiser.invert_row(&mut row);
-    table
-        .observed_in_row(3)
-        .for_each(|(j, v)| assert!((row[j] - v).abs() < 1e-14));
 }
 
 #[test]

@@ -316,7 +316,14 @@ impl<'d> MedLdaVb<'d> {
 
     /// What a checkpoint of this run is of.
     pub(crate) fn key(&self) -> Result<u64, RegBayesError> {
-        let content = (self.config, self.documents, &self.responses);
+        let counts = self.documents;
+        let of_rows = (0..counts.n_rows()).map(|i| counts.row(i).0.len() as u32);
+        let of_words = (0..counts.n_cols()).map(|j| counts.column(j).0.len() as u32);
+        let words = counts.iter().map(|entry| entry.column);
+        let [of_rows, of_words, words]: [Vec<u32>; 3] =
+            [of_rows.collect(), of_words.collect(), words.collect()];
+        let documents = (of_rows, of_words, words, counts.values());
+        let content = (self.config, documents, &self.responses);
         Ok(npb_infer::storage::fingerprint(&content)?)
     }
 

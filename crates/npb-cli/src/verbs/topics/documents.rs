@@ -8,7 +8,7 @@ use npb_data::{Ratings, Vocabulary};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::args::{Layout, TopicsArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, in_file};
 use crate::input::{self, Given, note, unreadable};
 use crate::model::ModelFile;
 
@@ -88,7 +88,15 @@ fn is_of_pairs(bytes: &[u8]) -> bool {
     first.split_whitespace().any(is_pair)
 }
 
-/// Texts: the words that count are those of a file, or those in enough documents and not in too many.
+/// How files whose lines are texts are read.
+fn of_lines() -> DelimitedOptions {
+    DelimitedOptions {
+        separator: Separator::Text("\n".to_owned()),
+        ..DelimitedOptions::default()
+    }
+}
+
+/// Texts: a column of a table, or lines.
 fn texts(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
     if !(args.max_share > 0.0 && args.max_share <= 1.0) {
         let what = format!(
@@ -97,49 +105,16 @@ fn texts(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
         );
         return Err(Failure::usage(what));
     }
-    let stop: &[&str] = match args.stop_words.as_deref() {
-        None => &[],
-        Some(language) => stop_words::lookup(language).ok_or_else(|| {
-            Failure::usage(format_args!(
-                "--stop-words {language}: write the code of a language, such as en, de, fr or es"
-            ))
-        })?,
-    };
+    let stop = stop_words(args)?;
     let column = args.text.as_deref().unwrap_or(LINE);
-    let of_lines = DelimitedOptions {
-        separator: Separator::Text("\n".to_owned()),
-        ..DelimitedOptions::default()
-    };
-    let of_fit = args.lines.then_some(&of_lines);
+    let of_fit = args.lines.then(of_lines);
     let wanted: Vec<&str> = std::iter::once(column)
         .chain(args.label.as_deref())
         .collect();
-    let (mut cells, layout) = columns(&args.file, &wanted, &args.layout, of_fit, quiet)?;
+    let (mut cells, layout) = columns(&args.file, &wanted, &args.layout, of_fit.as_ref(), quiet)?;
     let classes = args.label.as_ref().and_then(|_| cells.pop());
     let documents: Vec<Vec<String>> = cells.swap_remove(0).iter().map(words_of).collect();
-    let file = args.file.display();
-    let known = match &args.words {
-        Some(path) => {
-            let mut words = vocabulary(path)?;
-            words.retain(|word| !word.is_empty());
-            Vocabulary::new(words)
-        }
-        None => {
-            let all = Vocabulary::of_documents(&documents, args.min_documents, args.max_share);
-            let words = all
-                .words()
-                .iter()
-                .filter(|word| !stop.contains(&word.as_str()));
-            Vocabulary::new(words.cloned().collect())
-        }
-    };
-    let known = known.map_err(|e| Failure::bad_data(format_args!("{file}: words: {e}")))?;
-    if known.words().is_empty() {
-        let (least, share) = (args.min_documents, 100.0 * args.max_share);
-        return Err(Failure::bad_data(format_args!(
-            "{file}: no word stands in at least {least} documents and in at most {share} % of them; --min-documents and --max-share say otherwise"
-        )));
-    }
+    let known = counted(args, &documents, stop)?;
     let text = ColumnSchema {
         role: Role::Ignored,
         ..ColumnSchema::new(column, Kind::Identifier)
@@ -156,14 +131,50 @@ fn texts(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
     })
 }
 
+/// Words that say little in the language of `--stop-words`.
+fn stop_words(args: &TopicsArgs) -> Result<&'static [&'static str]> {
+    let Some(language) = args.stop_words.as_deref() else {
+        return Ok(&[]);
+    };
+    stop_words::lookup(language).ok_or_else(|| {
+        Failure::usage(format_args!(
+            "--stop-words {language}: write the code of a language, such as en, de, fr or es"
+        ))
+    })
+}
+
+/// The words that count: those of a file, or those in enough documents and not in too many.
+fn counted(args: &TopicsArgs, documents: &[Vec<String>], stop: &[&str]) -> Result<Vocabulary> {
+    let words = match &args.words {
+        Some(path) => {
+            let mut words = vocabulary(path)?;
+            words.retain(|word| !word.is_empty());
+            words
+        }
+        None => {
+            let all = Vocabulary::of_documents(documents, args.min_documents, args.max_share);
+            let mut words = all.words().to_vec();
+            words.retain(|word| !stop.contains(&word.as_str()));
+            words
+        }
+    };
+    if words.is_empty() {
+        let (least, share) = (args.min_documents, 100.0 * args.max_share);
+        return Err(in_file(&args.file)(format_args!(
+            "no word stands in at least {least} documents and in at most {share} % of them; --min-documents and --max-share say otherwise"
+        )));
+    }
+    Vocabulary::new(words).map_err(|e| in_file(&args.file)(format_args!("words: {e}")))
+}
+
 /// New documents, counted as those of a model's fit.
 pub(super) fn like_training(
     path: &Path,
     model: &ModelFile,
-    schema: &Schema,
     (n_words, layout, quiet): (usize, &Layout, bool),
 ) -> Result<Ratings> {
     let file = path.display().to_string();
+    let schema = model.schema()?;
     let Some(column) = schema.columns.first() else {
         let bytes = input::bytes(path)?;
         let bags = read::bags_of_known_words(&file, bytes.as_slice(), n_words);
@@ -204,7 +215,7 @@ fn columns(
     quiet: bool,
 ) -> Result<(Vec<Texts>, DelimitedOptions)> {
     let name = path.display().to_string();
-    if let Some(of_lines) = of_fit.filter(|o| o.separator == Separator::Text("\n".to_owned())) {
+    if let Some(of_lines) = of_fit.filter(|o| o.separator == of_lines().separator) {
         let encoding = if layout.latin1 {
             Encoding::Latin1
         } else {
@@ -226,8 +237,8 @@ fn columns(
     for &column in wanted {
         let at = table.column_names.iter().position(|own| own == column);
         let at = at.ok_or_else(|| {
-            Failure::bad_data(format_args!(
-                "{name}: there is no column {column:?}; the file has {}",
+            in_file(path)(format_args!(
+                "there is no column {column:?}; the file has {}",
                 table.column_names.join(", ")
             ))
         })?;
