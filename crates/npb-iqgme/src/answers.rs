@@ -4,8 +4,8 @@ use npb_data::Table;
 use npb_infer::diagnostics::quantile;
 use npb_linalg::faer::Mat;
 
-use crate::IqgmeError;
 use crate::predict::CellTerm;
+use crate::{IqgmeError, Result};
 
 /// What to ask instead of the second of two classes.
 pub(crate) const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
@@ -34,10 +34,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    pub(crate) fn new(
-        probabilities: &[Vec<f64>],
-        classes: &[Option<usize>],
-    ) -> Result<Self, IqgmeError> {
+    pub(crate) fn new(probabilities: &[Vec<f64>], classes: &[Option<usize>]) -> Result<Self> {
         let (mut rows, mut right, mut loss) = (0, 0, 0.0);
         for (probabilities, class) in probabilities.iter().zip(classes) {
             let Some(class) = *class else { continue };
@@ -133,7 +130,7 @@ impl MissingCell {
 
     /// The value below which this share of its distribution lies. Errors: a `level` that is not between 0 and 1, both excluded: the distribution has no
     /// ends.
-    pub fn quantile(&self, level: f64) -> Result<f64, IqgmeError> {
+    pub fn quantile(&self, level: f64) -> Result<f64> {
         check_inside("level", level)?;
         let below = |x: f64| self.cdf(x);
         let (mut low, mut high) = (self.mean, self.mean);
@@ -195,7 +192,7 @@ pub(crate) fn second(probabilities: Vec<Vec<f64>>) -> Vec<f64> {
 }
 
 /// Draws are kept until all of them are there.
-pub(crate) fn check_draws(draws: usize, least: usize) -> Result<(), IqgmeError> {
+pub(crate) fn check_draws(draws: usize, least: usize) -> Result<()> {
     if (least..=100_000).contains(&draws) {
         return Ok(());
     }
@@ -221,7 +218,7 @@ pub(crate) fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
 }
 
 /// A share, but neither nothing nor all.
-pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<(), IqgmeError> {
+pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value < 1.0 {
         return Ok(());
     }
@@ -233,7 +230,7 @@ pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<(), Iqg
 }
 
 /// Levels of quantiles of draws, of which the least and the largest are quantiles, too.
-pub(crate) fn check_levels(levels: &[f64]) -> Result<(), IqgmeError> {
+pub(crate) fn check_levels(levels: &[f64]) -> Result<()> {
     let outside = levels.iter().find(|level| !(0.0..=1.0).contains(*level));
     outside.map_or(Ok(()), |level| {
         Err(IqgmeError::Argument {

@@ -9,7 +9,7 @@ use npb_linalg::mixture::shrunk_covariance;
 use crate::config::FeatureScale;
 use crate::rows::Rows;
 use crate::units::Units;
-use crate::{IqgmeConfig, IqgmeError};
+use crate::{IqgmeConfig, IqgmeError, Result};
 
 /// A table and its labels: one task of several, or all that there is.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl IqgmeData {
     /// Columns that are constant or have no observed value carry no information and are left out of the model; see
     /// [`crate::IqgmeFit::ignored_columns`]. So are classes without a labelled row. Errors: no rows, no columns, another number of labels than rows, one class
     /// only, two values of a column with a difference that is beyond f64.
-    pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self, IqgmeError> {
+    pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self> {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
@@ -60,7 +60,7 @@ impl IqgmeData {
     }
 
     /// The same rows on normal scores of the same columns.
-    pub(crate) fn on_scores(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
+    pub(crate) fn on_scores(&self, table: &Table, labels: &Labels) -> Result<Self> {
         let units = Units {
             active: self.units.active.clone(),
             ..Units::fit(table, FeatureScale::NormalScores)?
@@ -78,7 +78,7 @@ impl IqgmeData {
         labels: &Labels,
         classes: &[String],
         covariance: &Mat<f64>,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let p = table.n_cols();
         let argument = |argument, value: usize, rule| IqgmeError::Argument {
             argument,
@@ -122,7 +122,7 @@ impl IqgmeData {
         labels: &Labels,
         units: Units,
         classes: Vec<String>,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         if table.n_rows() == 0 {
             return Err(IqgmeError::NoRows);
         }
@@ -204,7 +204,7 @@ fn n_utilities(n_labelled: usize, classes: &[String]) -> usize {
 }
 
 /// The classes of the labelled rows, two or more; none when no row has a label.
-pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
+pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>> {
     let counts = labels.counts();
     let seen: Vec<String> = labels
         .classes()
@@ -224,7 +224,7 @@ pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
 }
 
 /// An error that names the class that is listed twice, if there is one.
-pub(crate) fn distinct(classes: &[String]) -> Result<(), IqgmeError> {
+pub(crate) fn distinct(classes: &[String]) -> Result<()> {
     let twice = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k]));
     twice.map_or(Ok(()), |k| {
         Err(IqgmeError::Argument {
@@ -262,7 +262,7 @@ pub(crate) fn two_classes(
     classes: &[String],
     question: &'static str,
     instead: &'static str,
-) -> Result<(), IqgmeError> {
+) -> Result<()> {
     match classes.len() {
         0 => Err(IqgmeError::Unlabelled),
         2 => Ok(()),
@@ -275,7 +275,7 @@ pub(crate) fn two_classes(
 }
 
 /// An error that names the third class, if there is one: for models with no more than two.
-pub(crate) fn at_most_two(classes: &[String]) -> Result<(), IqgmeError> {
+pub(crate) fn at_most_two(classes: &[String]) -> Result<()> {
     let [first, second, label, ..] = classes else {
         return Ok(());
     };
@@ -286,7 +286,7 @@ pub(crate) fn at_most_two(classes: &[String]) -> Result<(), IqgmeError> {
     })
 }
 
-pub(crate) fn not_empty(table: &Table) -> Result<(), IqgmeError> {
+pub(crate) fn not_empty(table: &Table) -> Result<()> {
     if table.n_rows() == 0 {
         return Err(IqgmeError::NoRows);
     }
@@ -301,7 +301,7 @@ pub(crate) fn class_of_rows(
     table: &Table,
     labels: &Labels,
     classes: &[String],
-) -> Result<Vec<Option<usize>>, IqgmeError> {
+) -> Result<Vec<Option<usize>>> {
     if labels.n_rows() != table.n_rows() {
         return Err(IqgmeError::LabelCount {
             labels: labels.n_rows(),
@@ -325,7 +325,7 @@ pub(crate) fn class_of_rows(
 }
 
 /// A number that is, but for chance, another one for other rows or labels.
-pub(crate) fn fingerprint(data: &IqgmeData) -> Result<u64, IqgmeError> {
+pub(crate) fn fingerprint(data: &IqgmeData) -> Result<u64> {
     let rows = &data.rows;
     let group = |group: &Group| (group.rows.end, &rows.patterns[group.pattern].observed);
     let groups: Vec<(usize, &Vec<usize>)> = rows.groups.iter().map(group).collect();

@@ -14,9 +14,9 @@ use npb_priors::dist::{Gamma, NormalWishart, Wishart, pick};
 use npb_priors::special::{ln_gamma, normal_cdf, student_t_two_sided};
 use rand::{Rng, RngExt};
 
-use crate::IqgmeError;
 use crate::rows::Rows;
-use crate::state::{Component, Expected, Expert, IqgmeState};
+use crate::state::{Component, Expert, IqgmeState};
+use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit;
 
 /// How the components weigh a row.
@@ -71,7 +71,7 @@ fn ln_peak(dof: f64, scale: f64, observed: usize) -> f64 {
 }
 
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::numerical(0, "posterior draw", 0, source)
+    IqgmeError::at(0, "posterior draw")(source)
 }
 
 /// A missing cell under one component: a Student-t, or a normal.
@@ -227,11 +227,7 @@ impl Predictor {
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
         let p = components[0].mean.len() as f64;
         let n_components = components.len();
-        let expected: Vec<Expected> = components
-            .iter()
-            .enumerate()
-            .map(|(h, c)| c.expected().map_err(|e| (h, e)))
-            .collect::<Result<_, _>>()?;
+        let expected = Component::all_expected(components)?;
         let student_scale: Vec<f64> = components
             .iter()
             .map(|c| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof))
@@ -264,11 +260,11 @@ impl Predictor {
         means: Mat<f64>,
         precisions: Vec<Mat<f64>>,
         experts: Vec<Expert>,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let ln_det = precisions
             .iter()
             .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
-            .collect::<Result<_, IqgmeError>>()?;
+            .collect::<Result<_>>()?;
         let ln_weights = weights.iter().map(|w| w.ln()).collect();
         Self::normal(means, precisions, ln_det, experts, ln_weights)
             .map_err(|(_, source)| drawn(source))
@@ -323,7 +319,7 @@ impl Predictor {
         state: &IqgmeState,
         experts: &[Expert],
         rng: &mut impl Rng,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let mut weights = vec![0.0; state.sticks.truncation()];
         state.sticks.sample_weights(&mut weights, rng);
         let weights = pooled(weights, state.components.len());
@@ -339,7 +335,7 @@ impl Predictor {
         weights: &[f64],
         shared: bool,
         rng: &mut impl Rng,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let mut means = self.means.clone();
         let mut precisions: Vec<Mat<f64>> = Vec::with_capacity(components.len());
         for (h, component) in components.iter().enumerate() {
@@ -384,8 +380,8 @@ impl Predictor {
         gate: Gate,
         complete: impl Fn(&mut Complete) -> Vec<T> + Sync,
         read: impl Fn(&mut Seen<'_, '_>) -> T + Sync,
-    ) -> Result<Vec<T>, IqgmeError> {
-        let parts: Vec<Result<Vec<T>, IqgmeError>> = parallel::map_with(
+    ) -> Result<Vec<T>> {
+        let parts: Vec<Result<Vec<T>>> = parallel::map_with(
             &rows.blocks,
             <(Scratch, LaneScratch)>::default,
             |(scratch, lane_scratch), block| {
@@ -397,7 +393,7 @@ impl Predictor {
                 }
             },
         );
-        let parts: Vec<Vec<T>> = parts.into_iter().collect::<Result<_, IqgmeError>>()?;
+        let parts: Vec<Vec<T>> = parts.into_iter().collect::<Result<_>>()?;
         let mut by_row: Vec<Option<T>> = std::iter::repeat_with(|| None).take(rows.len()).collect();
         for (value, &row) in parts.into_iter().flatten().zip(&rows.order) {
             by_row[row] = Some(value);
@@ -457,7 +453,7 @@ impl Predictor {
         scratch: &mut Scratch,
         lane_scratch: &mut LaneScratch,
         read: impl Fn(&mut Seen<'_, '_>) -> T,
-    ) -> Result<Vec<T>, IqgmeError> {
+    ) -> Result<Vec<T>> {
         scratch
             .deviations
             .load(rows, block, &self.means, &self.quadratics, None);
@@ -467,7 +463,7 @@ impl Predictor {
             let mut given = self
                 .quadratics
                 .condition(pattern, lane_scratch)
-                .map_err(IqgmeError::missing(0))?;
+                .map_err(IqgmeError::at(0, "missing features"))?;
             for position in group.rows.clone() {
                 let i = position - block.rows.start;
                 let ln_density = self.gate(scratch, &mut given, i, pattern, gate);
@@ -631,7 +627,7 @@ impl Predictor {
         &self,
         rows: &Rows,
         takes_part: impl Fn(usize, usize) -> bool + Sync,
-    ) -> Result<Vec<Vec<Completed>>, IqgmeError> {
+    ) -> Result<Vec<Vec<Completed>>> {
         let components = |row: usize| {
             let takes_part = &takes_part;
             (0..self.n_components()).filter(move |&h| takes_part(row, h))
@@ -678,11 +674,7 @@ impl Predictor {
     }
 
     /// Probabilities of all classes but the first, for every row, components weighed by [`Gate::AtMeans`].
-    pub(crate) fn probabilities(
-        &self,
-        rows: &Rows,
-        experts: Experts,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub(crate) fn probabilities(&self, rows: &Rows, experts: Experts) -> Result<Vec<Vec<f64>>> {
         let n_utilities = self.n_utilities;
         let clamped = |of_row: &[f64]| of_row.iter().map(|p| p.clamp(0.0, 1.0)).collect();
         let complete = |block: &mut Complete| {
@@ -708,11 +700,7 @@ impl Predictor {
     }
 
     /// Probabilities of the components given the observed features, for every row.
-    pub(crate) fn responsibilities(
-        &self,
-        rows: &Rows,
-        gate: Gate,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub(crate) fn responsibilities(&self, rows: &Rows, gate: Gate) -> Result<Vec<Vec<f64>>> {
         let complete = |block: &mut Complete| {
             let of_row = |i: usize| {
                 (0..self.n_components())
@@ -725,17 +713,13 @@ impl Predictor {
     }
 
     /// Log predictive density of the observed features, for every row, in standardised units.
-    pub(crate) fn ln_density(&self, rows: &Rows, gate: Gate) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn ln_density(&self, rows: &Rows, gate: Gate) -> Result<Vec<f64>> {
         let complete = |block: &mut Complete| block.ln_densities();
         self.map_rows(rows, gate, complete, |row| row.ln_density)
     }
 
     /// The missing cells of every row: for each missing feature (ascending) its distribution, component by component.
-    pub(crate) fn missing_cells(
-        &self,
-        rows: &Rows,
-        gate: Gate,
-    ) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
+    pub(crate) fn missing_cells(&self, rows: &Rows, gate: Gate) -> Result<Vec<Vec<Vec<CellTerm>>>> {
         self.map_rows(rows, gate, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
@@ -763,7 +747,7 @@ impl Predictor {
         rows: &Rows,
         gate: Gate,
         rng: impl Fn(usize) -> R + Sync,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let nothing = |block: &mut Complete| nothing(block).into_iter().map(Ok).collect();
         let draws = self.map_rows(rows, gate, nothing, |row| {
             let missing = &row.pattern.missing;

@@ -3,7 +3,7 @@
 use crate::e_step::{EStepParameters, RowFactors, Update, e_step, expected_utilities};
 use crate::responsibilities::Responsibilities;
 use crate::stats::SufficientStats;
-use crate::{IqgmeData, IqgmeError};
+use crate::{IqgmeData, Result};
 
 /// `q(t)` and `q(z)` of the rows of a task, and what they sum to.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl RowState {
         parameters: &EStepParameters,
         update: Update,
         iteration: u64,
-    ) -> Result<(), IqgmeError> {
+    ) -> Result<()> {
         let rows = &task.rows;
         let factors = RowFactors {
             locations: &mut self.locations,

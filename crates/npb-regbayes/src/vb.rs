@@ -96,8 +96,8 @@ pub(crate) fn run<S: Supervision>(
     config: &IlsvmConfig,
     (part, checkpoint): (&mut Part<'_, '_>, &Checkpoint<VbRun<Reached>>),
 ) -> Result<VbOutcome, RegBayesError> {
-    let begin = |reached: Option<Reached>| {
-        match reached.or(before) {
+    let begin = |reached: Option<VbRun<Reached>>| {
+        match reached.map(|run| run.state).or(before) {
             Some(reached) => alternation.resume(reached)?,
             None => alternation.solve()?,
         }

@@ -7,7 +7,7 @@ use npb_linalg::lanes::LaneConditional;
 
 use super::sides::{INACTIVE, IncompleteSide, RowFactors, RowFamily};
 use super::worker::Worker;
-use crate::IqgmeError;
+use crate::{IqgmeError, Result};
 
 impl Worker<'_> {
     pub(super) fn lanes(&self) -> Lanes {
@@ -19,7 +19,7 @@ impl Worker<'_> {
         block: &Block,
         side: &IncompleteSide,
         factors: &mut RowFactors<'_>,
-    ) -> Result<(), IqgmeError> {
+    ) -> Result<()> {
         self.scratch.incomplete.deviations.load(
             self.rows,
             block,
@@ -44,7 +44,7 @@ impl Worker<'_> {
             let mut given = side
                 .quadratics
                 .condition(pattern, &mut lanes)
-                .map_err(IqgmeError::missing(self.iteration))?;
+                .map_err(IqgmeError::at(self.iteration, "missing features"))?;
             let size = self.lanes().len;
             self.scratch.incomplete.group_weight.clear();
             self.scratch.incomplete.group_weight.resize(size, 0.0);

@@ -9,7 +9,7 @@
 use npb_data::{Labels, Table};
 
 use super::crossval;
-use crate::IqgmeError;
+use crate::Result;
 use crate::config::IqgmeConfig;
 use crate::data::Task;
 use crate::rows::Rows;
@@ -32,6 +32,6 @@ pub(crate) fn scores_wanted(tables: &[Task<'_>], columns: &[usize], config: &Iqg
 }
 
 /// The rows of a table on each scale.
-pub(crate) fn rows(units: &[Units], table: &Table) -> Result<Vec<Rows>, IqgmeError> {
+pub(crate) fn rows(units: &[Units], table: &Table) -> Result<Vec<Rows>> {
     units.iter().map(|units| units.rows(table)).collect()
 }

@@ -13,9 +13,9 @@ use super::features::noise;
 use super::forms::{Features, Forms};
 use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic, shared};
 use super::state::{FactorState, submatrix};
-use crate::IqgmeError;
 use crate::bound::trace_product;
 use crate::state::gamma;
+use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit::probabilities_sharing;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
@@ -133,7 +133,7 @@ impl Predictor {
         }
     }
 
-    fn solve(&self, state: &FactorState, cells: &Cells) -> Result<RowFactors, IqgmeError> {
+    fn solve(&self, state: &FactorState, cells: &Cells) -> Result<RowFactors> {
         let forms = Forms::new(&self.features(state), cells);
         let rows = Rows {
             patterns: cells.patterns.patterns(),
@@ -149,7 +149,7 @@ impl Predictor {
         &self,
         state: &FactorState,
         cells: &Cells,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let factors = self.solve(state, cells)?;
         let rows = factors.responsibilities.chunks_exact(factors.n_clusters);
         Ok(rows.map(<[f64]>::to_vec).collect())
@@ -160,7 +160,7 @@ impl Predictor {
         &self,
         state: &FactorState,
         cells: &Cells,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let n_utilities = state.n_utilities();
         let factors = self.solve(state, cells)?;
         let mut probabilities = vec![vec![0.0; n_utilities]; cells.n_rows()];
@@ -197,11 +197,7 @@ impl Predictor {
     }
 
     /// Log density of the observed features of each row, in standardised units.
-    pub(crate) fn ln_density(
-        &self,
-        state: &FactorState,
-        cells: &Cells,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn ln_density(&self, state: &FactorState, cells: &Cells) -> Result<Vec<f64>> {
         let (forms, clusters) = (Forms::new(&self.features(state), cells), &self.clusters);
         let mut density = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
@@ -211,7 +207,7 @@ impl Predictor {
                 Ok((gram, spread.map_err(|source| failed((h, source)))?))
             };
             let spreads = clusters.iter().enumerate().map(spread);
-            let spreads = spreads.collect::<Result<Vec<_>, IqgmeError>>()?;
+            let spreads = spreads.collect::<Result<Vec<_>>>()?;
             for &i in &pattern.rows {
                 let logs: Vec<f64> = clusters
                     .iter()
@@ -231,7 +227,7 @@ impl Predictor {
         &self,
         state: &FactorState,
         cells: &Cells,
-    ) -> Result<Vec<Vec<[f64; 2]>>, IqgmeError> {
+    ) -> Result<Vec<Vec<[f64; 2]>>> {
         let noise = inverse_noise(state);
         let factors = self.solve(state, cells)?;
         let mut found = vec![Vec::new(); cells.n_rows()];
@@ -252,7 +248,7 @@ impl Predictor {
         cells: &Cells,
         parameters: &Drawn,
         rng: impl Fn(usize) -> R,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let factors = self.solve(state, cells)?;
         let mut drawn = vec![Vec::new(); cells.n_rows()];
         for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
@@ -418,6 +414,6 @@ pub(crate) fn draw_expert(
     Ok(drawn)
 }
 
-fn failed((component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
-    IqgmeError::numerical(0, "factors of a row", component, source)
+fn failed(at: (usize, NotPositiveDefinite)) -> IqgmeError {
+    IqgmeError::at(0, "factors of a row")(at)
 }

@@ -10,7 +10,7 @@ use super::config::FactorInit;
 use super::data::FactorData;
 use super::rows::{RowFactors, Spread};
 use crate::start::within_classes;
-use crate::{FactorConfig, IqgmeError};
+use crate::{FactorConfig, Result};
 use npb_data::clusters::{by_size, k_means, nearest};
 
 /// Keys of the random streams of starts.
@@ -36,7 +36,7 @@ pub(crate) fn beginning(
     config: &FactorConfig,
     start: FactorInit,
     restart: u64,
-) -> Result<Beginning, IqgmeError> {
+) -> Result<Beginning> {
     let mut rng = stream(config.seed, [restart, 0, START, 0]);
     let n = data.n_rows();
     let largest = config.max_factors.min(n.saturating_sub(1));

@@ -5,7 +5,7 @@ use npb_priors::dp::Sticks;
 use crate::e_step::{Atom, EStepParameters, Update};
 use crate::row_state::RowState;
 use crate::rows::Rows;
-use crate::{IqgmeData, IqgmeError};
+use crate::{IqgmeData, IqgmeError, Result};
 
 /// Updates the factors of the rows, and the statistics.
 pub(super) fn e_step_of(
@@ -16,7 +16,7 @@ pub(super) fn e_step_of(
     atoms: &[Atom<'_>],
     update: Update,
     iteration: u64,
-) -> Result<(), IqgmeError> {
+) -> Result<()> {
     let mut ln_weights = vec![0.0; sticks.truncation()];
     sticks.expected_ln_weights(&mut ln_weights);
     let parameters = parameters(atoms, indicators, &ln_weights, &task.rows, iteration)?;
@@ -30,16 +30,9 @@ pub(super) fn parameters(
     ln_weights: &[f64],
     rows: &Rows,
     iteration: u64,
-) -> Result<EStepParameters, IqgmeError> {
-    let failed = |(component, source)| {
-        IqgmeError::numerical(
-            iteration,
-            "precision of a local component",
-            component,
-            source,
-        )
-    };
-    EStepParameters::averaged(atoms, indicators, ln_weights, rows).map_err(failed)
+) -> Result<EStepParameters> {
+    let made = EStepParameters::averaged(atoms, indicators, ln_weights, rows);
+    made.map_err(IqgmeError::at(iteration, "precision of a local component"))
 }
 
 /// One task's part of a start.

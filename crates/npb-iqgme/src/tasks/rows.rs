@@ -9,7 +9,7 @@ use crate::responsibilities::Responsibilities;
 use crate::row_state::RowState;
 use crate::rows::Rows;
 use crate::stats::{RowTerms, SufficientStats};
-use crate::{IqgmeData, IqgmeError};
+use crate::{IqgmeData, Result};
 
 /// Iterations from one in which whole tasks are offered all atoms to the next.
 const OFFERED_EVERY: u64 = 5;
@@ -39,7 +39,7 @@ impl<'a> EStepAtoms<'a> {
         gaussians: Gaussians,
         rows: &Rows,
         iteration: u64,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let n = if gaussians == Gaussians::Shared {
             each.len()
         } else {
@@ -112,7 +112,7 @@ impl TaskRows {
         atoms: &EStepAtoms<'_>,
         update: Update,
         iteration: u64,
-    ) -> Result<(), IqgmeError> {
+    ) -> Result<()> {
         match self {
             Self::Local(local) => e_step_of(
                 local,
