@@ -155,11 +155,8 @@ impl IqgmeConfig {
         self.limits.validate()?;
         let rule = |start: Init| check_clusters(start.clusters());
         check_starts("starts", &self.starts, rule)?;
-        Ok(check_starts(
-            "unlabelled_starts",
-            &self.unlabelled_starts,
-            rule,
-        )?)
+        let unlabelled = &self.unlabelled_starts;
+        Ok(check_starts("unlabelled_starts", unlabelled, rule)?)
     }
 }
 

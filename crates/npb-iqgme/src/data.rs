@@ -3,8 +3,7 @@
 use npb_data::{DataError, Labels, Table};
 use npb_infer::storage;
 use npb_linalg::faer::Mat;
-use npb_linalg::mixture::Group;
-use npb_linalg::mixture::shrunk_covariance;
+use npb_linalg::mixture::{Group, shrunk_covariance};
 
 use crate::config::FeatureScale;
 use crate::rows::Rows;
@@ -80,34 +79,29 @@ impl IqgmeData {
         covariance: &Mat<f64>,
     ) -> Result<Self> {
         let p = table.n_cols();
-        let argument = |argument, value: usize, rule| IqgmeError::Argument {
-            argument,
-            value: value.to_string(),
-            rule,
-        };
         if p == 0 {
             return Err(IqgmeError::NoColumns);
         }
         if classes.len() == 1 {
-            return Err(argument("classes", 1, "two or more, or none"));
+            return Err(IqgmeError::argument("classes", 1, "two or more, or none"));
         }
         if covariance.shape() != (p, p) {
             let rule = "as many rows and columns as the table has columns";
-            return Err(argument("covariance", covariance.nrows(), rule));
+            return Err(IqgmeError::argument("covariance", covariance.nrows(), rule));
         }
         distinct(classes)?;
         if classes.is_empty() && labels.codes().iter().any(Option::is_some) {
-            return Err(argument("classes", 0, "those of the labels"));
+            return Err(IqgmeError::argument("classes", 0, "those of the labels"));
         }
         for i in 0..p {
             for j in 0..=i {
                 let (value, other) = (covariance[(i, j)], covariance[(j, i)]);
                 if !value.is_finite() || value != other {
-                    return Err(IqgmeError::Argument {
-                        argument: "covariance",
-                        value: format!("{value} at ({i}, {j}), {other} at ({j}, {i})"),
-                        rule: "finite and symmetric",
-                    });
+                    let (value, rule) = (
+                        format!("{value} at ({i}, {j}), {other} at ({j}, {i})"),
+                        "finite and symmetric",
+                    );
+                    return Err(IqgmeError::argument("covariance", value, rule));
                 }
             }
         }
@@ -170,11 +164,9 @@ impl IqgmeData {
 
     /// Number of observed cells in the model's columns.
     pub fn n_observed(&self) -> usize {
-        let rows = &self.rows;
-        rows.groups
-            .iter()
-            .map(|group| group.rows.len() * rows.patterns[group.pattern].observed.len())
-            .sum()
+        let observed = |group: &Group| self.rows.patterns[group.pattern].observed.len();
+        let each = self.rows.groups.iter();
+        each.map(|group| group.rows.len() * observed(group)).sum()
     }
 
     /// Number of training rows.
@@ -206,13 +198,9 @@ fn n_utilities(n_labelled: usize, classes: &[String]) -> usize {
 /// The classes of the labelled rows, two or more; none when no row has a label.
 pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>> {
     let counts = labels.counts();
-    let seen: Vec<String> = labels
-        .classes()
-        .iter()
-        .zip(&counts)
-        .filter(|(_, count)| **count > 0)
-        .map(|(class, _)| class.clone())
-        .collect();
+    let each = labels.classes().iter().zip(&counts);
+    let seen = each.filter(|(_, count)| **count > 0);
+    let seen: Vec<String> = seen.map(|(class, _)| class.clone()).collect();
     match seen.as_slice() {
         [] => Ok(Vec::new()),
         [class] => Err(IqgmeError::OneClass {
@@ -225,14 +213,12 @@ pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>> {
 
 /// An error that names the class that is listed twice, if there is one.
 pub(crate) fn distinct(classes: &[String]) -> Result<()> {
-    let twice = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k]));
-    twice.map_or(Ok(()), |k| {
-        Err(IqgmeError::Argument {
-            argument: "classes",
-            value: format!("{:?} twice", classes[k]),
-            rule: "each a class of its own",
-        })
-    })
+    let Some(k) = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k])) else {
+        return Ok(());
+    };
+    let value = format!("{:?} twice", classes[k]);
+    let rule = "each a class of its own";
+    Err(IqgmeError::argument("classes", value, rule))
 }
 
 /// An error unless each difference of two values of a column is a number: then so are deviations from the mean of any rows, as cross-validation takes
@@ -308,20 +294,21 @@ pub(crate) fn class_of_rows(
             rows: table.n_rows(),
         });
     }
-    (0..table.n_rows())
-        .map(|row| match labels.name(row) {
-            None => Ok(None),
-            Some(name) => match classes.iter().position(|class| class == name) {
-                Some(class) => Ok(Some(class)),
-                None if classes.is_empty() => Err(IqgmeError::Unlabelled),
-                None => Err(IqgmeError::UnknownClass {
-                    row,
-                    label: name.to_owned(),
-                    classes: classes.to_vec(),
-                }),
+    let class = |row: usize| {
+        let Some(name) = labels.name(row) else {
+            return Ok(None);
+        };
+        let known = classes.iter().position(|class| class == name);
+        known.map(Some).ok_or_else(|| match classes {
+            [] => IqgmeError::Unlabelled,
+            _ => IqgmeError::UnknownClass {
+                row,
+                label: name.to_owned(),
+                classes: classes.to_vec(),
             },
         })
-        .collect()
+    };
+    (0..table.n_rows()).map(class).collect()
 }
 
 /// A number that is, but for chance, another one for other rows or labels.

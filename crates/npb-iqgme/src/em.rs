@@ -136,15 +136,9 @@ pub fn fit_qgme_watched(
     let watched = Watched::<Finite>::new(watch, config, fingerprint(&data)?, plan, 0)?;
     let data = [data];
     let runs = watched.train(&data, |_, outcome, em| Ok((outcome, em.mixture)))?;
-    let height = |outcome: &VbOutcome| outcome.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
+    let height = |run: &Run| run.0.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
     // Of equal runs the first.
-    let higher = |best: (VbOutcome, Mixture), run: (VbOutcome, Mixture)| {
-        if height(&run.0) > height(&best.0) {
-            run
-        } else {
-            best
-        }
-    };
+    let higher = |a: Run, b: Run| if height(&b) > height(&a) { b } else { a };
     let best = runs.into_iter().reduce(higher);
     let (VbOutcome { stop, trace }, mixture) = best.expect("at least one start, checked");
     let [data] = data;
@@ -161,6 +155,9 @@ pub fn fit_qgme_watched(
     Fit::new(stored, ())
 }
 
+/// How a run went, and where it ended.
+type Run = (VbOutcome, Mixture);
+
 impl OneTable for Finite {}
 
 impl Variant for Finite {
@@ -171,11 +168,8 @@ impl Variant for Finite {
     type Rows = ();
     type Derived = Predictor;
 
-    fn validate(config: &QgmeConfig) -> Result<()> {
-        config.validate()
-    }
-
     fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         expect(stored.classes.len() <= 2, "number of classes")?;
         let (p, n_utilities) = (stored.n_features(), stored.n_utilities());
         stored.trained.mixture.check(p, n_utilities)
@@ -521,13 +515,9 @@ impl<'d> Em<'d> {
         let p = sums.nrows() - 2;
         let at = |j: usize| if j < p { j } else { p + 1 };
         let entry = |i: usize, j: usize| sums[(i.max(j), i.min(j))];
+        let ridge = self.config.expert_ridge;
         let design = Mat::from_fn(p + 1, p + 1, |i, j| {
-            let ridge = if i == j {
-                self.config.expert_ridge
-            } else {
-                0.0
-            };
-            entry(at(i), at(j)) + ridge
+            entry(at(i), at(j)) + if i == j { ridge } else { 0.0 }
         });
         let mut w: Vec<f64> = (0..=p).map(|j| entry(p, at(j))).collect();
         Cholesky::new(design.as_ref())?.solve(&mut w);

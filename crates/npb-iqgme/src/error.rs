@@ -19,6 +19,20 @@ impl IqgmeError {
         }
     }
 
+    /// A number asked for that is out of range.
+    pub(crate) fn argument(
+        argument: &'static str,
+        value: impl ToString,
+        rule: &'static str,
+    ) -> Self {
+        let value = value.to_string();
+        Self::Argument {
+            argument,
+            value,
+            rule,
+        }
+    }
+
     /// What is wrong with something that comes from a file.
     pub(crate) fn saved(what: impl Into<String>) -> Self {
         Self::Saved { what: what.into() }

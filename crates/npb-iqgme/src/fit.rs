@@ -135,11 +135,8 @@ impl Variant for Single {
     type Rows = Option<TrainingRows>;
     type Derived = Derived;
 
-    fn validate(config: &IqgmeConfig) -> Result<()> {
-        config.validate()
-    }
-
     fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let members = &stored.trained.members;
         check_members(members, stored.classes.len())?;
         let own = |member: &&Member| member.scale == FeatureScale::Standardised;
@@ -249,16 +246,8 @@ impl Ensemble for Single {
         }
     }
 
-    fn fingerprint(data: &IqgmeData) -> Result<u64> {
-        fingerprint(data)
-    }
-
-    fn n_observed(data: &IqgmeData) -> usize {
-        data.n_observed()
-    }
-
-    fn class_names(data: &IqgmeData) -> &[String] {
-        &data.classes
+    fn about(data: &IqgmeData) -> Result<(u64, usize, &[String])> {
+        Ok((fingerprint(data)?, data.n_observed(), &data.classes))
     }
 
     fn ended(planned: Planned<Init>, outcome: VbOutcome, mut vb: IqgmeVb<'_>) -> Result<Member> {

@@ -15,7 +15,6 @@ mod sticks;
 mod tests;
 
 use npb_infer::{Xoshiro256PlusPlus, parallel, stream};
-use npb_linalg::mixture::Pattern;
 use npb_priors::dist::multinomial_probit;
 use rand::RngExt;
 use rand_distr::Exp1;
@@ -106,10 +105,8 @@ impl<'d> IqgmeSampler<'d> {
         (n_components, responsibilities): (usize, Vec<f64>),
     ) -> Result<Self> {
         let largest = |row: &[f64]| crate::answers::most_probable(row) as u32;
-        let labels: Vec<u32> = responsibilities
-            .chunks_exact(n_components)
-            .map(largest)
-            .collect();
+        let by_row = responsibilities.chunks_exact(n_components);
+        let labels: Vec<u32> = by_row.map(largest).collect();
         let n_coefficients = data.rows.n_utilities * (data.rows.n_features + 1);
         let parameters = GibbsParameters {
             expert_means: vec![0.0; n_coefficients],
@@ -276,8 +273,8 @@ impl<'d> IqgmeSampler<'d> {
         Ok(())
     }
 
-    /// See [`scalar_names`](Self::scalar_names).
-    fn scalars(&self) -> [f64; 4] {
+    /// What is traced of the last sweep, by [`scalar_names`](Self::scalar_names).
+    pub fn scalars(&self) -> [f64; 4] {
         let counts = self.counts();
         let largest = counts.iter().max().copied().unwrap_or(0);
         [
@@ -353,13 +350,8 @@ impl<'d> IqgmeSampler<'d> {
         let n = self.parameters.components.len();
         let kept = self.stats.take();
         kept.unwrap_or_else(|| {
-            parameters::stats(
-                &self.data.rows,
-                &self.labels,
-                &self.values,
-                &self.utilities,
-                n,
-            )
+            let drawn = [&self.values[..], &self.utilities];
+            parameters::stats(&self.data.rows, &self.labels, drawn, n)
         })
     }
 
@@ -411,15 +403,9 @@ impl<'d> IqgmeSampler<'d> {
         let rng = &mut self.rng();
         parameters::draw_expert_prior(&mut self.parameters, &free, &self.prior, rng)?;
         let width = self.data.rows.n_features + 1;
-        for i in 0..self.parameters.experts.len() {
-            if !free[i / n_utilities] {
-                let first = i % n_utilities * width;
-                self.parameters.experts[i] = parameters::draw_prior_expert(
-                    &self.parameters.expert_means[first..][..width],
-                    &self.parameters.expert_precisions[first..][..width],
-                    rng,
-                );
-            }
+        for i in (0..self.parameters.experts.len()).filter(|i| !free[i / n_utilities]) {
+            let law = self.parameters.expert_law(i % n_utilities, width);
+            self.parameters.experts[i] = parameters::draw_prior_expert(law, rng);
         }
         Ok(())
     }
@@ -445,12 +431,7 @@ impl<'d> IqgmeSampler<'d> {
             .components
             .push(DrawnComponent { mean, precision });
         for k in 0..self.data.rows.n_utilities {
-            let first = k * width;
-            let w = parameters::draw_prior_expert(
-                &parameters.expert_means[first..][..width],
-                &parameters.expert_precisions[first..][..width],
-                rng,
-            );
+            let w = parameters::draw_prior_expert(parameters.expert_law(k, width), rng);
             parameters.experts.push(w);
         }
     }
@@ -467,11 +448,7 @@ fn positions(data: &IqgmeData) -> Vec<usize> {
 
 /// Features that are missing in the row at a sorted position.
 fn missing_at(data: &IqgmeData, position: usize) -> &[usize] {
-    &pattern_at(data, position).missing
-}
-
-fn pattern_at(data: &IqgmeData, position: usize) -> &Pattern {
     let rows = &data.rows;
     let group = rows.groups.partition_point(|g| g.rows.end <= position);
-    &rows.patterns[rows.groups[group].pattern]
+    &rows.patterns[rows.groups[group].pattern].missing
 }

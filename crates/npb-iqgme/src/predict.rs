@@ -228,10 +228,8 @@ impl Predictor {
         let p = components[0].mean.len() as f64;
         let n_components = components.len();
         let expected = Component::all_expected(components)?;
-        let student_scale: Vec<f64> = components
-            .iter()
-            .map(|c| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof))
-            .collect();
+        let scale = |c: &Component| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof);
+        let student_scale: Vec<f64> = components.iter().map(scale).collect();
         let dof: Vec<f64> = components.iter().map(|c| c.dof - p + 1.0).collect();
         let ln_peaks = |observed: usize| {
             let each = dof.iter().zip(&student_scale);
@@ -239,11 +237,8 @@ impl Predictor {
                 .collect()
         };
         let means = Mat::from_fn(p as usize, n_components, |j, h| components[h].mean[j]);
-        let ln_det = expected
-            .iter()
-            .zip(components)
-            .map(|(e, c)| e.ln_det_scale + p * c.dof.ln())
-            .collect();
+        let each = expected.iter().zip(components);
+        let ln_det = each.map(|(e, c)| e.ln_det_scale + p * c.dof.ln()).collect();
         let precisions = expected.into_iter().map(|e| e.precision).collect();
         Ok(Self {
             ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
@@ -454,16 +449,13 @@ impl Predictor {
         lane_scratch: &mut LaneScratch,
         read: impl Fn(&mut Seen<'_, '_>) -> T,
     ) -> Result<Vec<T>> {
-        scratch
-            .deviations
-            .load(rows, block, &self.means, &self.quadratics, None);
+        let (deviations, quadratics) = (&mut scratch.deviations, &self.quadratics);
+        deviations.load(rows, block, &self.means, quadratics, None);
         let mut out = Vec::with_capacity(block.rows.len());
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
-            let mut given = self
-                .quadratics
-                .condition(pattern, lane_scratch)
-                .map_err(IqgmeError::at(0, "missing features"))?;
+            let given = quadratics.condition(pattern, lane_scratch);
+            let mut given = given.map_err(IqgmeError::at(0, "missing features"))?;
             for position in group.rows.clone() {
                 let i = position - block.rows.start;
                 let ln_density = self.gate(scratch, &mut given, i, pattern, gate);
@@ -535,21 +527,15 @@ impl Predictor {
         let stacked = complete.columns.stacked();
         let (n, n_rows, n_utilities) = (stacked.len, complete.columns.n_rows(), self.n_utilities);
         let mut sums = vec![0.0; n * n_utilities];
-        let uncertain = if experts == Experts::Integrated {
-            1.0
-        } else {
-            0.0
-        };
+        let uncertain = f64::from(u8::from(experts == Experts::Integrated));
         for (h, forms) in self.scores.chunks_exact(n_utilities).enumerate() {
             let weights = complete.weights.part(h, n);
             if weights.iter().all(|weight| *weight <= LEAST_WEIGHT) {
                 continue;
             }
             for (k, form) in forms.iter().enumerate() {
-                let (score, spread) = (
-                    complete.score.part_mut(k, n),
-                    complete.spread.part_mut(k, n),
-                );
+                let score = complete.score.part_mut(k, n);
+                let spread = complete.spread.part_mut(k, n);
                 complete.columns.apply(form, [&mut *spread, &mut *score]);
                 stacked.map(spread, |spread| 1.0 + uncertain * spread);
             }
@@ -678,11 +664,8 @@ impl Predictor {
         let n_utilities = self.n_utilities;
         let clamped = |of_row: &[f64]| of_row.iter().map(|p| p.clamp(0.0, 1.0)).collect();
         let complete = |block: &mut Complete| {
-            let probabilities = self.block_probabilities(block, experts);
-            probabilities
-                .chunks_exact(n_utilities)
-                .map(clamped)
-                .collect()
+            let all = self.block_probabilities(block, experts);
+            all.chunks_exact(n_utilities).map(clamped).collect()
         };
         self.map_rows(rows, Gate::AtMeans, complete, |row| {
             let mut sums = vec![0.0; n_utilities];
@@ -702,11 +685,8 @@ impl Predictor {
     /// Probabilities of the components given the observed features, for every row.
     pub(crate) fn responsibilities(&self, rows: &Rows, gate: Gate) -> Result<Vec<Vec<f64>>> {
         let complete = |block: &mut Complete| {
-            let of_row = |i: usize| {
-                (0..self.n_components())
-                    .map(|h| block.weights(h)[i])
-                    .collect()
-            };
+            let all = 0..self.n_components();
+            let of_row = |i: usize| all.clone().map(|h| block.weights(h)[i]).collect();
             (0..block.columns.n_rows()).map(of_row).collect()
         };
         self.map_rows(rows, gate, complete, |row| row.weights.to_vec())
@@ -723,9 +703,9 @@ impl Predictor {
         self.map_rows(rows, gate, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
-            let spread: Vec<f64> = (0..self.n_components())
-                .map(|h| self.spread(h, row, gate))
-                .collect();
+            let all = 0..self.n_components();
+            let spread = all.clone().map(|h| self.spread(h, row, gate));
+            let spread: Vec<f64> = spread.collect();
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
             let term = |k: usize, h: usize| CellTerm {
@@ -734,9 +714,8 @@ impl Predictor {
                 sd: (spread[h] * covariance[(k * m + k) * lanes + h]).sqrt(),
                 dof: self.dof[h] + row.pattern.observed.len() as f64,
             };
-            (0..m)
-                .map(|k| (0..self.n_components()).map(|h| term(k, h)).collect())
-                .collect()
+            let of_cell = |k: usize| all.clone().map(|h| term(k, h)).collect();
+            (0..m).map(of_cell).collect()
         })
     }
 
@@ -768,14 +747,10 @@ impl Predictor {
             let lanes = covariance.len() / (m * m);
             let block = Mat::from_fn(m, m, |k, l| scale * covariance[(k * m + l) * lanes + h]);
             let mut draw = vec![0.0; m];
-            Cholesky::new(block.as_ref())
-                .map_err(drawn)?
-                .sample_moment(&mut draw, &mut rng);
-            Ok((0..m)
-                .map(|k| {
-                    self.means[(missing[k], h)] + row.deviations.shift(k, h) + stretch * draw[k]
-                })
-                .collect())
+            let factor = Cholesky::new(block.as_ref()).map_err(drawn)?;
+            factor.sample_moment(&mut draw, &mut rng);
+            let mean = |k: usize| self.means[(missing[k], h)] + row.deviations.shift(k, h);
+            Ok((0..m).map(|k| mean(k) + stretch * draw[k]).collect())
         })?;
         draws.into_iter().collect()
     }

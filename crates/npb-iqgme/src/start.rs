@@ -51,10 +51,8 @@ pub(crate) fn responsibilities(
     let clusters = within_classes(&points, &data.rows.classes, n_classes, |members| {
         k_means(&points, members, each, &mut rng)
     });
-    let ranks: Vec<usize> = by_size(&clusters)
-        .into_iter()
-        .map(|rank| rank % config.truncation)
-        .collect();
+    let ranks = by_size(&clusters).into_iter();
+    let ranks: Vec<usize> = ranks.map(|rank| rank % config.truncation).collect();
     let n_components = ranks.iter().max().map_or(1, |m| m + 1);
     let mut responsibilities = vec![0.0; n * n_components];
     for (i, rank) in ranks.into_iter().enumerate() {

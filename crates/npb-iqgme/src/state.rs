@@ -74,10 +74,8 @@ impl ExpertPrior {
             let of_utility = experts.iter().skip(k).step_by(n_utilities);
             let free: Vec<&Expert> = of_utility.filter(|e| !e.at_prior).collect();
             let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
-            let squares: f64 = free
-                .iter()
-                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
-                .sum();
+            let square = |e: &&Expert| e.mean[p] * e.mean[p] + e.covariance[(p, p)];
+            let squares: f64 = free.iter().map(square).sum();
             let mean = sum / prior.strength;
             prior.mean[i] = mean;
             prior.rate[i] += 0.5 * (squares - prior.strength * mean * mean);
@@ -85,8 +83,11 @@ impl ExpertPrior {
         prior
     }
 
-    /// As [`given`](Self::given); the experts at the prior follow it.
+    /// As [`given`](Self::given); the experts at the prior follow it. Itself where there are none.
     pub(crate) fn fitted(&self, experts: &mut [Expert], n_utilities: usize) -> Self {
+        if experts.is_empty() {
+            return self.clone();
+        }
         let prior = self.given(experts, n_utilities);
         let at_prior = experts.iter_mut().enumerate().filter(|(_, e)| e.at_prior);
         at_prior.for_each(|(i, e)| *e = Expert::at_prior(&prior, i % n_utilities, n_utilities));
@@ -296,12 +297,9 @@ impl Expert {
         let (first, column) = (k * (p + 1), h * stats.n_utilities() + k);
         let precision = stats.labelled_second(h, |j| prior.precision(first + j));
         let factor = Cholesky::new(precision.as_ref())?;
-        let mut mean: Vec<f64> = (0..=p)
-            .map(|j| {
-                let prior_part = prior.precision(first + j) * prior.mean[first + j];
-                stats.soft[(j, column)] + prior_part
-            })
-            .collect();
+        let of_prior = |j: usize| prior.precision(first + j) * prior.mean[first + j];
+        let linear = (0..=p).map(|j| stats.soft[(j, column)] + of_prior(j));
+        let mut mean: Vec<f64> = linear.collect();
         factor.solve(&mut mean);
         Ok(Self {
             at_prior: false,

@@ -75,11 +75,11 @@ impl Units {
     pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self> {
         let scores = (scale == FeatureScale::NormalScores).then(|| NormalScores::fit(table));
         let standardiser = Standardiser::fit(&*on_scores(scores.as_ref(), table)?);
-        let left_out = [
+        let (constant, empty) = (
             standardiser.constant_columns(),
             standardiser.empty_columns(),
-        ];
-        let varies = |j: &usize| !left_out.iter().any(|columns| columns.contains(j));
+        );
+        let varies = |j: &usize| !constant.contains(j) && !empty.contains(j);
         let once = |&j: &usize| table.observed_in_column(j).count() == 1;
         Ok(Self {
             active: (0..table.n_cols()).filter(varies).collect(),
@@ -107,10 +107,8 @@ impl Units {
     pub(crate) fn apply(&self, table: &Table) -> Result<Table> {
         table.check_columns(self.column_names())?;
         let scored = on_scores(self.scores.as_ref(), table)?;
-        Ok(self
-            .standardiser
-            .apply(&scored)?
-            .select_columns(&self.active)?)
+        let standardised = self.standardiser.apply(&scored)?;
+        Ok(standardised.select_columns(&self.active)?)
     }
 
     /// As [`apply`](Self::apply), of rows that cross-validation has left out: a value too far from the others for a number is as far as can be. The user's table is
@@ -130,8 +128,8 @@ impl Units {
 
     /// Columns left out of the model, ascending.
     pub(crate) fn ignored_columns(&self) -> Vec<usize> {
-        (0..self.column_names().len())
-            .filter(|j| self.active.binary_search(j).is_err())
+        let all = 0..self.column_names().len();
+        all.filter(|j| self.active.binary_search(j).is_err())
             .collect()
     }
 
@@ -185,10 +183,7 @@ impl Units {
     ) -> (Option<ClassifierSummary>, Vec<ClassifierSummary>) {
         match experts {
             [expert] => (Some(self.classifier(expert)), Vec::new()),
-            _ => {
-                let each = experts.iter().map(|expert| self.classifier(expert));
-                (None, each.collect())
-            }
+            _ => (None, experts.iter().map(|e| self.classifier(e)).collect()),
         }
     }
 
@@ -291,10 +286,8 @@ impl Units {
         table: &'a Table,
     ) -> impl Iterator<Item = (usize, usize)> + 'a {
         let columns = self.standardiser.constant_columns().iter().copied();
-        let rows = move |j| (0..table.n_rows()).map(move |row| (row, j));
-        columns
-            .flat_map(rows)
-            .filter(|&(row, j)| !table.is_observed(row, j))
+        let cells = columns.flat_map(move |j| (0..table.n_rows()).map(move |row| (row, j)));
+        cells.filter(|&(row, j)| !table.is_observed(row, j))
     }
 
     /// Completed tables. `draw(n)`: the missing cells of the n-th, by row, one value for each missing feature of the model, standardised; `rng(n)`: for
@@ -350,7 +343,7 @@ fn on_scores<'t>(scores: Option<&NormalScores>, table: &'t Table) -> Result<Cow<
 }
 
 fn unlabelled(standardised: &Table) -> Rows {
-    Rows::new(standardised, &vec![0.0; standardised.n_rows()])
+    Rows::with_classes(standardised, &vec![None; standardised.n_rows()], 0)
 }
 
 /// A table being completed.

@@ -268,8 +268,9 @@ impl<'d> IqgmeVb<'d> {
             utility_means,
             family: self.family,
         };
+        let iteration = self.iteration;
         self.rows
-            .e_step(self.data, &parameters, update, self.iteration)?;
+            .e_step(self.data, &parameters, update, iteration)?;
         self.state.utility_means = self.data.utilities_by_row(&self.rows.locations);
         Ok(())
     }
@@ -281,9 +282,8 @@ impl<'d> IqgmeVb<'d> {
     }
 
     fn update_parameters(&mut self) -> Result<()> {
-        VbUpdate::PARAMETERS
-            .into_iter()
-            .try_for_each(|update| self.apply(update))
+        let mut each = VbUpdate::PARAMETERS.into_iter();
+        each.try_for_each(|update| self.apply(update))
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
@@ -336,18 +336,12 @@ impl<'d> IqgmeVb<'d> {
         if order.iter().copied().eq(0..n) {
             return;
         }
-        self.state.components = order
-            .iter()
-            .map(|&h| self.state.components[h].clone())
-            .collect();
+        let components = order.iter().map(|&h| self.state.components[h].clone());
+        self.state.components = components.collect();
         self.expected = order.iter().map(|&h| self.expected[h].clone()).collect();
-        let n_utilities = self.data.rows.n_utilities;
-        let of_component = |&h: &usize| (0..n_utilities).map(move |k| h * n_utilities + k);
-        self.state.experts = order
-            .iter()
-            .flat_map(of_component)
-            .map(|i| self.state.experts[i].clone())
-            .collect();
+        let (n_utilities, experts) = (self.data.rows.n_utilities, &self.state.experts);
+        let of_component = |&h: &usize| experts[h * n_utilities..][..n_utilities].to_vec();
+        self.state.experts = order.iter().flat_map(of_component).collect();
         self.rows.stats = self.rows.stats.select(order);
         self.rows.responsibilities.select(order);
         self.update_sticks();
@@ -380,14 +374,8 @@ impl<'d> IqgmeVb<'d> {
 
     /// The prior that the free experts share. Experts at the prior follow it and do not enter. Equations: `docs/iqgme.md#parameters`.
     fn update_expert_prior(&mut self) {
-        if self.state.experts.is_empty() {
-            return;
-        }
-        let experts = &mut self.state.experts;
-        self.state.expert_prior = self
-            .prior
-            .expert
-            .fitted(experts, self.data.rows.n_utilities);
+        let (prior, n_utilities) = (&self.prior.expert, self.data.rows.n_utilities);
+        self.state.expert_prior = prior.fitted(&mut self.state.experts, n_utilities);
     }
 }
 
@@ -436,11 +424,9 @@ pub(crate) fn falling(sizes: &[f64], value: impl Fn(&[f64]) -> f64) -> Vec<usize
     }
     let of = |order: &[usize]| value(&order.iter().map(|&k| sizes[k]).collect::<Vec<f64>>());
     // Dropping an empty place never lowers the value; only the order may.
-    if of(&order) >= of(&kept).max(value(sizes)) {
-        order
-    } else if of(&kept) >= value(sizes) {
-        kept
-    } else {
-        (0..sizes.len()).collect()
+    match value(sizes) {
+        all if of(&order) >= of(&kept).max(all) => order,
+        all if of(&kept) >= all => kept,
+        _ => (0..sizes.len()).collect(),
     }
 }

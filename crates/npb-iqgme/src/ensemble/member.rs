@@ -190,10 +190,8 @@ pub(crate) fn intervals<M: Predictive>(
         let part = &parts[chosen];
         let drawn = part.member.drawn_class_probabilities(part.rows, rng)?;
         let each = drawn.iter().zip(&by_member[chosen]);
-        Ok::<_, IqgmeError>(
-            each.map(|(drawn, mean)| part.calibration.of_draw(drawn, mean))
-                .collect(),
-        )
+        let each = each.map(|(drawn, mean)| part.calibration.of_draw(drawn, mean));
+        Ok::<_, IqgmeError>(each.collect())
     })?;
     Ok(class_intervals(average(parts, &by_member), &drawn, level))
 }

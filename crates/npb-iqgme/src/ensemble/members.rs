@@ -47,13 +47,8 @@ pub trait Ensemble: Model {
 
     fn plan<'c>(config: &'c Self::Config, data: &Self::Data) -> Plan<'c, Self::Init>;
 
-    /// A number that is, but for chance, another one for other rows or labels.
-    fn fingerprint(data: &Self::Data) -> Result<u64>;
-
-    /// Number of observed cells in the model's columns.
-    fn n_observed(data: &Self::Data) -> usize;
-
-    fn class_names(data: &Self::Data) -> &[String];
+    /// A number that is, but for chance, another one for other rows or labels; the number of observed cells in the model's columns; and the classes.
+    fn about(data: &Self::Data) -> Result<(u64, usize, &[String])>;
 
     /// A member by its run, when that has ended.
     fn ended(
@@ -96,14 +91,14 @@ pub(crate) fn trained<V: Ensemble>(
     let plan = planned(settings.starts, settings.restarts, data.len());
     let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
     let folds = crossval::sides(&labels, settings.folds, settings.seed);
-    let print = V::fingerprint(&data[0])?;
+    let (print, n_observed, _) = V::about(&data[0])?;
     let watched = Watched::<V>::new(watch, config, print, plan, folds.len())?;
     let members = watched.train(&data, V::ended)?;
     let held_out = match watched.is_stopped() {
         true => None,
         false => without_folds(tables, config, &data, &folds, &watched)?,
     };
-    let by_bounds = (settings.elbo_temperature, V::n_observed(&data[0]));
+    let by_bounds = (settings.elbo_temperature, n_observed);
     let members = weighed(members, data.len(), held_out, V::WITHOUT, by_bounds);
     Ok(Made { data, members })
 }
@@ -117,7 +112,7 @@ fn without_folds<V: Ensemble>(
     watched: &Watched<'_, '_, V>,
 ) -> Result<Option<HeldOut>> {
     let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
-    let classes = V::class_names(&data[0]);
+    let (_, _, classes) = V::about(&data[0])?;
     held_out(&labels, classes, folds, watched, |fold, sides| {
         let select = |(all, side): (&Task<'_>, &Side)| {
             let rows = &side.kept;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answers::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-    check_draws, most_probable,
+    check_draws, most_probable, second,
 };
 use crate::data::{class_of_rows, distinct, two_classes};
 use crate::predict::{CellTerm, Gate, Predictor};
@@ -43,8 +43,6 @@ pub trait Variant: Clone + Debug + Send + Sync + 'static {
     type Rows: Kept + Default;
     /// What questions need again and again, found from what is stored.
     type Derived: Clone + Debug + Send + Sync;
-
-    fn validate(config: &Self::Config) -> Result<()>;
 
     /// What is wrong with what comes from a file, beside units and classes.
     fn check(stored: &Stored<Self>) -> Result<()>;
@@ -180,17 +178,13 @@ impl<V: Variant> Fit<V> {
 
     pub(crate) fn second_class_of(&self, task: usize, table: &Table) -> Result<Vec<f64>> {
         two_classes(self.classes(), "predict_proba", ALL_CLASSES)?;
-        let all = V::probabilities(self, task, table)?;
-        Ok(all.into_iter().map(|p| p[1]).collect())
+        Ok(second(V::probabilities(self, task, table)?))
     }
 
     pub(crate) fn names_of(&self, task: usize, table: &Table) -> Result<Vec<&str>> {
         let name = |p: Vec<f64>| self.classes()[most_probable(&p)].as_str();
-        Ok(self
-            .classes_of(task, table)?
-            .into_iter()
-            .map(name)
-            .collect())
+        let by_row = self.classes_of(task, table)?.into_iter();
+        Ok(by_row.map(name).collect())
     }
 
     pub(crate) fn evaluation_of(

@@ -46,7 +46,6 @@ impl<V: Variant> Saved for Fit<V> {
     }
 
     fn from_content(stored: Stored<V>) -> Result<Self> {
-        V::validate(&stored.config)?;
         stored.check()?;
         Self::new(stored, V::Rows::default())
     }

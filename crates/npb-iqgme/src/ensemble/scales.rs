@@ -19,9 +19,8 @@ use crate::units::Units;
 /// column with three values or more.
 pub(crate) fn scores_wanted(tables: &[Task<'_>], columns: &[usize], config: &IqgmeConfig) -> bool {
     let bends = |&j: &usize| {
-        let mut values = tables
-            .iter()
-            .flat_map(|task| task.table.observed_in_column(j));
+        let columns = tables.iter().map(|task| task.table.observed_in_column(j));
+        let mut values = columns.flatten();
         let first = values.next();
         let second = values.find(|v| Some(*v) != first);
         values.any(|v| Some(v) != first && Some(v) != second)

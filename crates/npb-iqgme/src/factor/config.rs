@@ -136,11 +136,8 @@ impl FactorConfig {
         self.limits.validate()?;
         let rule = |start: FactorInit| check_clusters(start.clusters());
         check_starts("starts", &self.starts, rule)?;
-        Ok(check_starts(
-            "unlabelled_starts",
-            &self.unlabelled_starts,
-            rule,
-        )?)
+        let unlabelled = &self.unlabelled_starts;
+        Ok(check_starts("unlabelled_starts", unlabelled, rule)?)
     }
 
     /// `ln P(b = 1)` and `ln P(b = 0)` of a indicator, its weight integrated out: odds `a / (b (L - 1))`. With one column the odds are those of two.

@@ -100,11 +100,11 @@ impl FactorData {
         let classes: Vec<String> = classes.iter().map(|name| (*name).to_owned()).collect();
         distinct(&classes)?;
         if classes.len() < 2 {
-            return Err(IqgmeError::Argument {
-                argument: "classes",
-                value: classes.len().to_string(),
-                rule: "two or more",
-            });
+            return Err(IqgmeError::argument(
+                "classes",
+                classes.len(),
+                "two or more",
+            ));
         }
         Self::with_units(table, labels, classes, Units::given(table)?)
     }

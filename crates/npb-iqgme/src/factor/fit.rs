@@ -97,11 +97,8 @@ impl Variant for Factors {
     type Rows = ();
     type Derived = ();
 
-    fn validate(config: &FactorConfig) -> Result<()> {
-        config.validate()
-    }
-
     fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let members = &stored.trained;
         check_members(members, stored.classes.len())?;
         expect(members[0].elbo_weight > 0.0, "best member")?;
@@ -201,29 +198,14 @@ impl Ensemble for Factors {
         }
     }
 
-    fn fingerprint(data: &FactorData) -> Result<u64> {
+    fn about(data: &FactorData) -> Result<(u64, usize, &[String])> {
         let cells = &data.cells;
-        let patterns: Vec<_> = cells
-            .patterns
-            .iter()
-            .map(|p| (&p.rows, &p.missing))
-            .collect();
-        let values: Vec<&[f64]> = (0..cells.n_features())
-            .map(|j| cells.x.col_as_slice(j))
-            .collect();
-        Ok(storage::fingerprint(&(
-            patterns,
-            values,
-            &data.labels.class,
-        ))?)
-    }
-
-    fn n_observed(data: &FactorData) -> usize {
-        data.n_observed().max(1)
-    }
-
-    fn class_names(data: &FactorData) -> &[String] {
-        &data.classes
+        let patterns = cells.patterns.iter().map(|p| (&p.rows, &p.missing));
+        let patterns: Vec<_> = patterns.collect();
+        let columns = (0..cells.n_features()).map(|j| cells.x.col_as_slice(j));
+        let values: Vec<&[f64]> = columns.collect();
+        let print = storage::fingerprint(&(patterns, values, &data.labels.class))?;
+        Ok((print, data.n_observed().max(1), &data.classes))
     }
 
     fn ended(

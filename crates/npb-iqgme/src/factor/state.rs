@@ -131,26 +131,21 @@ impl FactorState {
 
     /// Columns that cluster `h` uses.
     pub fn used(&self, h: usize) -> Vec<usize> {
-        (0..self.n_factors())
-            .filter(|&l| self.indicators[h][l])
-            .collect()
+        let all = 0..self.n_factors();
+        all.filter(|&l| self.indicators[h][l]).collect()
     }
 
     /// `<kappa_h>` and `<ln kappa_h>`.
     pub(crate) fn noise_moments(&self, h: usize) -> (f64, f64) {
-        self.noise
-            .get(h)
-            .map_or((1.0, 0.0), |g| (g.mean(), g.mean_ln()))
+        let noise = self.noise.get(h);
+        noise.map_or((1.0, 0.0), |g| (g.mean(), g.mean_ln()))
     }
 
     /// Prior precisions of `theta_p` in units of the noise: means, and means of the logarithms.
     pub(crate) fn prior_precisions(&self) -> (Vec<f64>, Vec<f64>) {
         let means = vec![&self.mean_precision; self.n_clusters()];
-        self.loading_precisions
-            .iter()
-            .chain(means)
-            .map(|g| (g.mean(), g.mean_ln()))
-            .unzip()
+        let each = self.loading_precisions.iter().chain(means);
+        each.map(|g| (g.mean(), g.mean_ln())).unzip()
     }
 
     /// Keeps the clusters and columns named, in that order. What is not kept returns to its prior.
@@ -158,15 +153,10 @@ impl FactorState {
         let n_factors = self.n_factors();
         let of_cluster = |&h: &usize| self.experts_of(h).to_vec();
         let experts: Vec<Expert> = clusters.iter().flat_map(of_cluster).collect();
-        let kept: Vec<usize> = columns
-            .iter()
-            .copied()
-            .chain(clusters.iter().map(|h| n_factors + h))
-            .collect();
-        self.indicators = clusters
-            .iter()
-            .map(|&h| columns.iter().map(|&l| self.indicators[h][l]).collect())
-            .collect();
+        let means = clusters.iter().map(|h| n_factors + h);
+        let kept: Vec<usize> = columns.iter().copied().chain(means).collect();
+        let used = |&h: &usize| columns.iter().map(|&l| self.indicators[h][l]).collect();
+        self.indicators = clusters.iter().map(used).collect();
         let features = &mut self.features;
         features.mean = Mat::from_fn(features.mean.nrows(), kept.len(), |p, k| {
             features.mean[(p, kept[k])]
@@ -174,19 +164,16 @@ impl FactorState {
         for v in &mut features.covariance {
             *v = submatrix(v, &kept);
         }
-        self.loading_precisions = columns
-            .iter()
-            .map(|&l| self.loading_precisions[l])
-            .collect();
+        let precisions = columns.iter().map(|&l| self.loading_precisions[l]);
+        self.loading_precisions = precisions.collect();
         if !self.noise.is_empty() {
             self.noise = clusters.iter().map(|&h| self.noise[h]).collect();
         }
         let with_intercept: Vec<usize> = columns.iter().copied().chain([n_factors]).collect();
         let n_utilities = self.expert_prior.len() / (n_factors + 1);
-        self.expert_prior = (0..n_utilities)
-            .flat_map(|k| with_intercept.iter().map(move |l| k * (n_factors + 1) + l))
-            .map(|place| self.expert_prior[place])
-            .collect();
+        let of_utility = |k: usize| with_intercept.iter().map(move |l| k * (n_factors + 1) + l);
+        let places = (0..n_utilities).flat_map(of_utility);
+        self.expert_prior = places.map(|place| self.expert_prior[place]).collect();
         let expert = |old: &Expert| Expert {
             at_prior: old.at_prior,
             mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),

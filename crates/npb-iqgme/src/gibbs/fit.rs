@@ -273,9 +273,8 @@ impl GibbsChain {
         let Record { draws, moments } = &self.record;
         moments.check(n_cells)?;
         expect(draws.len() as u64 <= moments.kept.max(1), "stored draws")?;
-        draws
-            .iter()
-            .try_for_each(|draw| draw.check(p, n_utilities, n_cells))
+        let mut each = draws.iter();
+        each.try_for_each(|draw| draw.check(p, n_utilities, n_cells))
     }
 
     /// Its stored draws.
@@ -339,11 +338,8 @@ impl Variant for Chains {
     /// By draw.
     type Derived = Vec<Predictor>;
 
-    fn validate(config: &GibbsConfig) -> Result<()> {
-        config.validate()
-    }
-
     fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let Trained { cells, chains } = &stored.trained;
         let active = &stored.units.active;
         let in_model = |(_, j): &(u32, u32)| active.binary_search(&(*j as usize)).is_ok();

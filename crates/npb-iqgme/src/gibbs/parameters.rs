@@ -21,8 +21,7 @@ const CHUNK: usize = 256;
 pub(super) fn stats(
     rows: &Rows,
     labels: &[u32],
-    values: &[f64],
-    utilities: &[f64],
+    [values, utilities]: [&[f64]; 2],
     n_components: usize,
 ) -> SufficientStats {
     let none = || vec![Vec::new(); n_components];
@@ -80,8 +79,11 @@ fn products(members: &[usize], width: usize, load: impl Fn(usize, &mut [f64])) -
     sums
 }
 
-/// Draws an expert without rows.
-pub(super) fn draw_prior_expert(means: &[f64], precisions: &[f64], rng: &mut impl Rng) -> Vec<f64> {
+/// Draws an expert without rows, of coefficients with these means and precisions.
+pub(super) fn draw_prior_expert(
+    (means, precisions): (&[f64], &[f64]),
+    rng: &mut impl Rng,
+) -> Vec<f64> {
     let draw = |(mean, precision): (&f64, &f64)| {
         mean + rng.sample::<f64, _>(StandardNormal) / precision.sqrt()
     };
@@ -97,17 +99,15 @@ pub(super) fn draw_expert(
 ) -> Result<Vec<f64>, NotPositiveDefinite> {
     let sums = &stats.labelled;
     let p = sums.first.nrows();
-    let first = k * (p + 1);
-    let means = &parameters.expert_means[first..][..=p];
-    let precisions = &parameters.expert_precisions[first..][..=p];
+    let law = parameters.expert_law(k, p + 1);
     if sums.weight[h] == 0.0 {
-        return Ok(draw_prior_expert(means, precisions, rng));
+        return Ok(draw_prior_expert(law, rng));
     }
+    let (means, precisions) = law;
     let matrix = stats.labelled_second(h, |j| precisions[j]);
     let column = h * parameters.n_utilities() + k;
-    let mut w: Vec<f64> = (0..=p)
-        .map(|j| stats.soft[(j, column)] + precisions[j] * means[j])
-        .collect();
+    let linear = (0..=p).map(|j| stats.soft[(j, column)] + precisions[j] * means[j]);
+    let mut w: Vec<f64> = linear.collect();
     Cholesky::new(matrix.as_ref())?.sample_canonical(&mut w, rng);
     Ok(w)
 }
@@ -139,10 +139,8 @@ pub(super) fn draw_expert_prior(
         let squares: f64 = values().map(|w| w * w).sum();
         let rate = prior.rate[i] + 0.5 * (squares - strength * mean * mean).max(0.0);
         let law = NormalGamma::new(mean, strength, prior.shape + 0.5 * n_free, rate)?;
-        let precision = law
-            .precision()
-            .sample(rng)
-            .clamp(PRECISIONS[0], PRECISIONS[1]);
+        let precision = law.precision().sample(rng);
+        let precision = precision.clamp(PRECISIONS[0], PRECISIONS[1]);
         parameters.expert_precisions[i] = precision;
         parameters.expert_means[i] =
             mean + rng.sample::<f64, _>(StandardNormal) / (strength * precision).sqrt();

@@ -13,8 +13,8 @@ use npb_linalg::mixture::{
     Block, Columns, Deviations, Form, Group, Linear, LnTotals, Memory, Pattern, Quadratics,
 };
 use npb_priors::dist::{pick, sample_probit};
-use npb_priors::special::ln_phi;
 use npb_priors::special::vector::ln_normal_cdf;
+use npb_priors::special::{LN_SQRT_2PI, ln_phi};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
@@ -59,8 +59,8 @@ impl<'a> Laws<'a> {
         let some_complete = rows.blocks.iter().any(|block| block.complete);
         for (h, component) in parameters.components.iter().enumerate() {
             let factor = Cholesky::new(component.precision.as_ref()).map_err(|e| failed((h, e)))?;
-            laws.constant
-                .push(0.5 * factor.ln_det() - p as f64 * npb_priors::special::LN_SQRT_2PI);
+            let constant = 0.5 * factor.ln_det() - p as f64 * LN_SQRT_2PI;
+            laws.constant.push(constant);
             let mut slopes = Vec::with_capacity(p * n_utilities);
             for k in 0..n_utilities {
                 let (slope, last) = laws.expert(h, k).split_at(p);
@@ -70,8 +70,8 @@ impl<'a> Laws<'a> {
                 laws.intercepts.push(intercept);
             }
             if some_complete {
-                laws.complete
-                    .push(Form::with_factor(&component.mean, &factor, &slopes));
+                let form = Form::with_factor(&component.mean, &factor, &slopes);
+                laws.complete.push(form);
             }
         }
         if rows.blocks.iter().any(|block| !block.complete) {
@@ -161,10 +161,9 @@ pub(super) fn draw<R: Rng>(
                 scratch,
                 rng: rng(number as u64),
             };
-            if block.complete {
-                Ok(worker.complete())
-            } else {
-                worker.incomplete()
+            match block.complete {
+                true => Ok(worker.complete()),
+                false => worker.incomplete(),
             }
         });
     fits.into_iter().sum()
@@ -224,11 +223,7 @@ struct Worker<'a, 'd, R> {
 
 impl<R: Rng> Worker<'_, '_, R> {
     fn n_utilities(&self) -> usize {
-        if self.block.labelled {
-            self.laws.n_utilities
-        } else {
-            0
-        }
+        self.laws.n_utilities * usize::from(self.block.labelled)
     }
 
     fn class(&self, i: usize) -> usize {
@@ -257,10 +252,9 @@ impl<R: Rng> Worker<'_, '_, R> {
         self.scratch.rest.reserve(n);
         let least = self.slices.iter().copied().fold(f64::INFINITY, f64::min);
         for h in 0..n_components {
-            if self.laws.weights[h] >= least {
-                self.complete_ln(h);
-            } else {
-                self.scratch.ln.part_mut(h, n).fill(f64::NEG_INFINITY);
+            match self.laws.weights[h] >= least {
+                true => self.complete_ln(h),
+                false => self.scratch.ln.part_mut(h, n).fill(f64::NEG_INFINITY),
             }
         }
         if n_utilities == 1 {
@@ -429,7 +423,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         let (n, n_components) = (self.n_utilities(), self.laws.n_components());
         let scratch = &mut *self.scratch;
         let (deviations, lanes) = (&scratch.deviations, scratch.deviations.lanes().len);
-        let unseen = missing.len() as f64 * npb_priors::special::LN_SQRT_2PI;
+        let unseen = missing.len() as f64 * LN_SQRT_2PI;
         scratch.ln_row.clear();
         scratch.scores.clear();
         scratch.scores.resize(n_components * n, 0.0);
@@ -448,10 +442,8 @@ impl<R: Rng> Worker<'_, '_, R> {
             for (k, score) in scores.iter_mut().enumerate() {
                 let expert = self.laws.expert(h, k);
                 let shifts = missing.iter().enumerate();
-                *score = deviations.slopes()[(i * n + k) * lanes + h]
-                    + shifts
-                        .map(|(m, &j)| expert[j] * deviations.shift(m, h))
-                        .sum::<f64>();
+                let shifts = shifts.map(|(m, &j)| expert[j] * deviations.shift(m, h));
+                *score = deviations.slopes()[(i * n + k) * lanes + h] + shifts.sum::<f64>();
             }
             if n == 1 {
                 let spread = (0.5 * scratch.pattern.ln_det[h]).exp();

@@ -49,9 +49,8 @@ impl IqgmeSampler<'_> {
     ) -> Option<Allocation> {
         let labels = [self.labels[first], self.labels[second]];
         let others = (0..self.labels.len()).filter(|&i| i != first && i != second);
-        let mut rows: Vec<usize> = others
-            .filter(|&i| labels.contains(&self.labels[i]))
-            .collect();
+        let others = others.filter(|&i| labels.contains(&self.labels[i]));
+        let mut rows: Vec<usize> = others.collect();
         rows.shuffle(rng);
         rows.splice(0..0, [first, second]);
         // The size of the set is the same before and after, so that leaving it be by its size alone favours neither.
@@ -60,10 +59,9 @@ impl IqgmeSampler<'_> {
             return None;
         }
         let now_split = labels[0] != labels[1];
-        let other = if now_split {
-            labels[1] as usize
-        } else {
-            self.parameters.components.len()
+        let other = match now_split {
+            true => labels[1] as usize,
+            false => self.parameters.components.len(),
         };
         let side = |i: &usize| usize::from(now_split && self.labels[*i] == labels[1]);
         let now: Vec<usize> = rows.iter().map(side).collect();
@@ -182,15 +180,13 @@ impl IqgmeSampler<'_> {
             self.utilities[i * n..][..n].copy_from_slice(&found.utilities[k * n..][..n]);
         }
         for (label, (component, experts)) in found.parts.into_iter().zip(found.parameters) {
-            if label == self.parameters.components.len() {
-                self.parameters.components.push(component);
-                self.parameters.experts.extend(experts);
-            } else {
-                self.parameters.components[label] = component;
-                for (k, expert) in experts.into_iter().enumerate() {
-                    self.parameters.experts[label * n + k] = expert;
-                }
-            }
+            let (components, all) = (
+                &mut self.parameters.components,
+                &mut self.parameters.experts,
+            );
+            let after = (label + 1).min(components.len());
+            components.splice(label..after, [component]);
+            all.splice(label * n..after * n, experts);
         }
         let labelled = self.draw_labels(rng);
         self.sticks();
@@ -231,9 +227,8 @@ impl IqgmeSampler<'_> {
             weights.remove(found);
             let h = occupied.remove(found);
             label_now[h] = ordered.components.len() as u32;
-            ordered
-                .components
-                .push(self.parameters.components[h].clone());
+            let component = self.parameters.components[h].clone();
+            ordered.components.push(component);
             let experts = &self.parameters.experts[h * n..][..n];
             ordered.experts.extend_from_slice(experts);
         }

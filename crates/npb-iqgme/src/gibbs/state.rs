@@ -21,7 +21,7 @@ pub struct DrawnComponent {
 /// The parameters, in the standardised units of the fit.
 ///
 /// Components up to the last one with rows; all further ones are at their prior and not held.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GibbsParameters {
     /// `alpha`.
     pub concentration: f64,
@@ -42,11 +42,7 @@ impl GibbsParameters {
     pub(crate) fn none() -> Self {
         Self {
             concentration: 1.0,
-            ln_rests: Vec::new(),
-            components: Vec::new(),
-            experts: Vec::new(),
-            expert_means: Vec::new(),
-            expert_precisions: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -55,6 +51,13 @@ impl GibbsParameters {
         let mut weights = vec![0.0; self.ln_rests.len()];
         let rest = weights_of_sticks(&self.ln_rests, &mut weights);
         (weights, rest)
+    }
+
+    /// Means and precisions of the so many coefficients of an expert of utility `k`.
+    pub(crate) fn expert_law(&self, k: usize, width: usize) -> (&[f64], &[f64]) {
+        let own = k * width..(k + 1) * width;
+        let means = &self.expert_means[own.clone()];
+        (means, &self.expert_precisions[own])
     }
 
     pub(crate) fn n_utilities(&self) -> usize {

@@ -309,11 +309,9 @@ impl JointModel for Model {
         let experts = (0..n * self.n_utilities())
             .map(|i| {
                 let first = i % self.n_utilities() * (P + 1);
-                parameters::draw_prior_expert(
-                    &expert_means[first..][..=P],
-                    &expert_precisions[first..][..=P],
-                    rng,
-                )
+                let means = &expert_means[first..][..=P];
+                let law = (means, &expert_precisions[first..][..=P]);
+                parameters::draw_prior_expert(law, rng)
             })
             .collect();
         GibbsState {

@@ -125,11 +125,8 @@ impl Variant for Tasks {
     type Rows = ();
     type Derived = Derived;
 
-    fn validate(config: &TasksConfig) -> Result<()> {
-        config.validate()
-    }
-
     fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let Trained { tasks, members } = &stored.trained;
         check_members(members, stored.classes.len())?;
         expect(!tasks.is_empty(), "number of tasks")?;
@@ -256,18 +253,10 @@ impl Ensemble for Tasks {
         }
     }
 
-    fn fingerprint(data: &MultiTaskData) -> Result<u64> {
+    fn about(data: &MultiTaskData) -> Result<(u64, usize, &[String])> {
         let prints = data.tasks.iter().map(fingerprint);
-        let prints: Vec<u64> = prints.collect::<Result<_, _>>()?;
-        Ok(storage::fingerprint(&prints)?)
-    }
-
-    fn n_observed(data: &MultiTaskData) -> usize {
-        data.pooled.n_observed()
-    }
-
-    fn class_names(data: &MultiTaskData) -> &[String] {
-        &data.pooled.classes
+        let print = storage::fingerprint(&prints.collect::<Result<Vec<u64>>>()?)?;
+        Ok((print, data.pooled.n_observed(), &data.pooled.classes))
     }
 
     /// Its experts are those of its last `q(lambda)`, so that tasks can be added later.

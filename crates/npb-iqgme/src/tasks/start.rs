@@ -8,7 +8,7 @@ use rand::RngExt;
 use super::TasksConfig;
 use super::config::TaskInit;
 use super::data::MultiTaskData;
-use super::local::TaskBegin;
+use super::rows::TaskBegin;
 use super::state::TaskState;
 use super::vb::MultiTaskVb;
 use crate::config::Init;
@@ -75,10 +75,9 @@ fn by_labels(
             0 if n_tasks <= most => (0..n_tasks).collect(),
             _ => (0..n_tasks).map(|_| rng.random_range(0..n)).collect(),
         };
-        let found = if most == 1 {
-            (0.0, clusters)
-        } else {
-            tried(complete, config, &clusters)?
+        let found = match most {
+            1 => (0.0, clusters),
+            _ => tried(complete, config, &clusters)?,
         };
         if best.as_ref().is_none_or(|(bound, _)| found.0 > *bound) {
             best = Some(found);
@@ -204,11 +203,7 @@ fn separate(
             continue;
         }
         let restart = restart * n_tasks as u64 + j as u64;
-        let start = if by_class {
-            Init::PerClass(clusters)
-        } else {
-            Init::KMeans(clusters)
-        };
+        let start = [Init::KMeans, Init::PerClass][usize::from(by_class)](clusters);
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         tasks.push(TaskBegin {

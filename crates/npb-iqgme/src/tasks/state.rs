@@ -100,10 +100,9 @@ impl MultiTaskState {
     pub(crate) fn vacant_weights(&self, j: usize, pi: &[f64], eta: &[f64], gate: Gate) -> Vec<f64> {
         let n_atoms = self.components.len();
         let occupied = self.tasks[j].indicators.len();
-        let vacant: f64 = if gate == Gate::AtMeans && occupied > 0 {
-            0.0
-        } else {
-            pi[occupied..].iter().sum()
+        let vacant: f64 = match gate {
+            Gate::AtMeans if occupied > 0 => 0.0,
+            _ => pi[occupied..].iter().sum(),
         };
         let rest = eta[n_atoms..].iter().sum();
         let shares = eta[..n_atoms].iter().copied().chain([rest]);

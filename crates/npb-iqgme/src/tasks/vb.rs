@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::bound::bound;
 use super::config::{TaskInit, TasksConfig};
 use super::data::MultiTaskData;
-use super::local::TaskBegin;
-use super::rows::{EStepAtoms, TaskRows, one_hot};
+use super::rows::{EStepAtoms, TaskBegin, TaskRows, one_hot};
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term};
 use crate::e_step::{RowFamily, Update, atoms};
@@ -317,11 +316,7 @@ impl<'d> MultiTaskVb<'d> {
     fn e_step(&mut self, update: Update, with_experts: bool) -> Result<()> {
         let iteration = self.iteration;
         let state = &self.state;
-        let experts = if with_experts {
-            &state.experts[..]
-        } else {
-            &[]
-        };
+        let experts = &state.experts[..if with_experts { state.experts.len() } else { 0 }];
         let atoms = atoms(&state.components, &self.expected, experts);
         let pooled = &self.data.pooled.rows;
         let atoms = EStepAtoms::new(atoms, state.gaussians, pooled, iteration)?;
@@ -406,10 +401,9 @@ impl<'d> MultiTaskVb<'d> {
             if labelled {
                 let of_atom = experts[s * n_utilities..][..n_utilities].iter().enumerate();
                 for (k, expert) in of_atom {
-                    value += if expert.at_prior {
-                        f64::NEG_INFINITY
-                    } else {
-                        soft_term(expert, stats, h, h * n_utilities + k).0
+                    value += match expert.at_prior {
+                        true => f64::NEG_INFINITY,
+                        false => soft_term(expert, stats, h, h * n_utilities + k).0,
                     };
                 }
             }
@@ -421,10 +415,9 @@ impl<'d> MultiTaskVb<'d> {
             for (h, indicator) in part.indicators.iter_mut().enumerate() {
                 for (s, sigma) in indicator.iter_mut().enumerate() {
                     let (stats, of, own) = rows.under(h, s);
-                    *sigma = if rows.offers(*sigma, iteration) {
-                        own + term(s, stats, of, rows.has_labels(task, h))
-                    } else {
-                        f64::NEG_INFINITY
+                    *sigma = match rows.offers(*sigma, iteration) {
+                        true => own + term(s, stats, of, rows.has_labels(task, h)),
+                        false => f64::NEG_INFINITY,
                     };
                 }
                 let value = ln_normalize(indicator);
@@ -507,11 +500,8 @@ impl<'d> MultiTaskVb<'d> {
 
     /// Equations: `docs/iqgme.md#parameters`.
     fn update_expert_prior(&mut self) {
-        if self.state.experts.is_empty() {
-            return;
-        }
-        let experts = &mut self.state.experts;
-        self.state.expert_prior = self.prior.expert.fitted(experts, self.data.n_utilities());
+        let (prior, n_utilities) = (&self.prior.expert, self.data.n_utilities());
+        self.state.expert_prior = prior.fitted(&mut self.state.experts, n_utilities);
     }
 
     /// Equations: `docs/iqgme-updates.md#many-tasks`.
