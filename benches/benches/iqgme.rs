@@ -132,8 +132,7 @@ fn iterations(c: &mut Processor, setting: Setting, sizes: &[usize]) {
             let state = state.get_or_insert_with(|| start(setting, n_rows));
             // Always the second iteration from the start: after many, components would be empty.
             let first = || {
-                let mut vb =
-                    IqgmeVb::resume(&data, config(), state.clone(), Vec::new()).expect("its own");
+                let mut vb = IqgmeVb::resume(&data, config(), state.clone(), &[]).expect("its own");
                 vb.step().expect("an iteration");
                 assert_occupied(vb.state());
                 vb
@@ -239,8 +238,7 @@ fn several_classes(c: &mut Processor) {
     vb.step().expect("an iteration");
     let state = vb.into_state();
     group.bench_function(BenchmarkId::new("iteration", ROWS), |b| {
-        let first =
-            || IqgmeVb::resume(&data, config(), state.clone(), Vec::new()).expect("its own");
+        let first = || IqgmeVb::resume(&data, config(), state.clone(), &[]).expect("its own");
         b.iter_batched_ref(
             first,
             |vb| black_box(vb.step().expect("an iteration")),
@@ -291,10 +289,8 @@ fn many_tasks(c: &mut Processor) {
         assert!(groups.min() > Some(COMPONENTS - 5), "too few groups");
         group.throughput(Throughput::Elements((names.len() * ROWS) as u64));
         group.bench_function(BenchmarkId::new(setting.name, names.len()), |b| {
-            let first = || {
-                MultiTaskVb::resume(&data, config.clone(), state.clone(), Vec::new())
-                    .expect("its own")
-            };
+            let first =
+                || MultiTaskVb::resume(&data, config.clone(), state.clone(), &[]).expect("its own");
             b.iter_batched_ref(
                 first,
                 |vb| black_box(vb.step().expect("an iteration")),

@@ -68,8 +68,7 @@ fn iterations(c: &mut Processor) {
                 let vb = FactorVb::new(&data, config(), FactorInit::Pooled(2), 0);
                 vb.expect("a start").into_state()
             });
-            let first =
-                || FactorVb::resume(&data, config(), state.clone(), Vec::new()).expect("its own");
+            let first = || FactorVb::resume(&data, config(), state.clone(), &[]).expect("its own");
             b.iter_batched_ref(
                 first,
                 |vb| black_box(vb.step().expect("an iteration")),

@@ -1,10 +1,7 @@
 //! Variational Bayes: the coordinate updates, the bound, and the loop over them (docs/bpfa.md#variational-bayes).
 
-use std::ops::ControlFlow;
-
-use npb_infer::parallel;
 use npb_infer::ranges::{OutOfRange, at_least, gamma, not_negative, up_to};
-use npb_infer::{VbLimits, VbOutcome, VbReport, resume_vb, stream};
+use npb_infer::{Variational, VbLimits, VbReport, parallel, stream};
 use npb_linalg::faer::{MatMut, MatRef};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::{Beta, Gamma};
@@ -187,7 +184,21 @@ pub struct BpfaVb<'d> {
     rows: &'d BpfaRows,
     config: BpfaVbConfig,
     state: BpfaPosterior,
-    trace: Vec<VbReport>,
+    /// Made so far.
+    iterations: u64,
+}
+
+impl Variational for BpfaVb<'_> {
+    type State = BpfaPosterior;
+    type Error = BpfaError;
+
+    fn step(&mut self) -> Result<f64, BpfaError> {
+        BpfaVb::step(self)
+    }
+
+    fn state(&self) -> BpfaPosterior {
+        self.state.clone()
+    }
 }
 
 /// Means of a gamma factor and of its logarithm.
@@ -270,7 +281,7 @@ impl<'d> BpfaVb<'d> {
             noise: vec![(1.0, 1.0 / noise); n_noise],
             weights: vec![(prior.a(), prior.b()); if switches { k } else { 0 }],
         };
-        Self::resume(rows, config, state, Vec::new())
+        Self::resume(rows, config, state, &[])
     }
 
     /// Goes on from a posterior and its trace, in the same bits as if the run had never stopped.
@@ -281,7 +292,7 @@ impl<'d> BpfaVb<'d> {
         rows: &'d BpfaRows,
         config: BpfaVbConfig,
         state: BpfaPosterior,
-        trace: Vec<VbReport>,
+        trace: &[VbReport],
     ) -> Result<Self, BpfaError> {
         config.validate()?;
         let shape = (rows.n_rows(), rows.n_columns(), rows.n_channels());
@@ -290,7 +301,7 @@ impl<'d> BpfaVb<'d> {
             rows,
             config,
             state,
-            trace,
+            iterations: trace.len() as u64,
         })
     }
 
@@ -299,21 +310,12 @@ impl<'d> BpfaVb<'d> {
         &self.state
     }
 
-    /// Iterations so far.
-    pub fn trace(&self) -> &[VbReport] {
-        &self.trace
-    }
-
-    /// Posterior and trace.
-    pub fn into_parts(self) -> (BpfaPosterior, Vec<VbReport>) {
-        (self.state, self.trace)
-    }
-
     /// Makes one iteration; the bound after it.
     ///
     /// # Errors
     /// Numerical trouble.
     pub fn step(&mut self) -> Result<f64, BpfaError> {
+        self.iterations += 1;
         for update in BpfaVbUpdate::ALL {
             self.apply(update)?;
         }
@@ -322,27 +324,10 @@ impl<'d> BpfaVb<'d> {
             return Ok(bound);
         }
         Err(BpfaError::NotFinite {
-            sweep: self.trace.len() as u64 + 1,
+            sweep: self.iterations,
             what: "bound",
             value: bound,
         })
-    }
-
-    /// Iterates until the limits are reached or `watch` breaks.
-    ///
-    /// # Errors
-    /// As [`step`](Self::step).
-    pub fn run(
-        &mut self,
-        mut watch: impl FnMut(&VbReport, &BpfaPosterior) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, BpfaError> {
-        let limits = self.config.limits;
-        let trace = std::mem::take(&mut self.trace);
-        let outcome = resume_vb(self, &limits, trace, Self::step, |report, run| {
-            watch(report, &run.state)
-        })?;
-        self.trace.clone_from(&outcome.trace);
-        Ok(outcome)
     }
 
     /// Makes one update.
@@ -418,7 +403,7 @@ impl<'d> BpfaVb<'d> {
         if self.config.covariances() {
             let solved = self.update_row_jointly(state, means, i, mean, variance);
             return solved.map_err(|bad| BpfaError::Numerical {
-                sweep: self.trace.len() as u64 + 1,
+                sweep: self.iterations,
                 block: "scores, row",
                 item: i,
                 pivot: bad.pivot,
@@ -633,7 +618,7 @@ impl<'d> BpfaVb<'d> {
         for &(shape, rate) in factors {
             if Gamma::new(shape, rate).is_err() {
                 return Err(BpfaError::NotFinite {
-                    sweep: self.trace.len() as u64 + 1,
+                    sweep: self.iterations,
                     what,
                     value: rate,
                 });

@@ -24,7 +24,7 @@
 //! | [`metrics`] | AUC, ROC, accuracy, log loss, Brier, calibration, RMSE, MAE, explained variance, F1, coverage, Top-L, NDCG, PSNR |
 //!
 //! Values handed in are checked once, where they come in; errors name row and column (from 0), those of files line and column
-//! (from 1). What takes the place of a row, column or other part panics where there is none, as indexing a slice does.
+//! (from 1). Feature `ndarray`: tables from and to ndarray arrays. What takes the place of a row, column or other part panics where there is none, as indexing a slice does.
 //!
 //! ```
 //! use npb_data::read::{self, Column, DelimitedOptions};
@@ -42,6 +42,7 @@ mod exposure;
 mod features;
 mod fields;
 mod image;
+mod interop;
 mod labels;
 mod mask;
 mod measure;

@@ -43,7 +43,13 @@ pub(crate) fn learn_base_watched(
     part: &mut Part<'_, '_>,
     checkpoint: &Checkpoint<VbRun<BaseState>>,
 ) -> Result<LearnedBase, HbrecError> {
-    let begin = |reached| BaseEm::begin((likes, content), (config, seed), reached);
+    let begin = |reached: Option<VbRun<BaseState>>| {
+        BaseEm::begin(
+            (likes, content),
+            (config, seed),
+            reached.map(|run| run.state),
+        )
+    };
     let (em, outcome) = maximise(&config.limits, "elbo", part, (checkpoint, 0), begin)?;
     em.finish(outcome.trace, outcome.stop)
 }

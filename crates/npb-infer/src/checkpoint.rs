@@ -5,38 +5,29 @@
 //! all there is to save. When a checkpoint is written changes nothing in the run, so the clock may
 //! be as irregular as it likes.
 //!
+//! The runner ([`sample`](crate::sample()), [`maximise`](crate::maximise())) does all this by way of
+//! [`Watch`](crate::Watch); what it comes to is
+//!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("npb-checkpoint-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder).unwrap();
 //! # let path = folder.join("run.npb");
-//! use npb_infer::{SweepPlan, Sweep, Trace, checkpoint::{self, Checkpointer, Every}, resume_sweeps, storage::StorageError, stream};
+//! use npb_infer::{checkpoint::{self, Checkpointer, Every}, storage::StorageError, stream};
 //! use rand::RngExt;
-//! use std::{convert::Infallible, ops::ControlFlow};
 //!
-//! fn sweep(x: &mut f64, sweep: Sweep, scalars: &mut [f64]) -> Result<(), Infallible> {
-//!     *x = 0.5 * *x + stream(7, [0, sweep.number, 0, 0]).random::<f64>();
-//!     scalars[0] = *x;
-//!     Ok(())
-//! }
-//!
-//! /// Starts, or goes on from the checkpoint when there is one; the watcher stops at sweep `stop`.
-//! fn run(path: &std::path::Path, stop: u64) -> Result<f64, StorageError> {
-//!     let (mut x, trace) = checkpoint::resume(path, "demo/run")?.unwrap_or((0.0, Trace::new(["x"])));
+//! /// Starts, or goes on from the checkpoint when there is one; killed after sweep `last`.
+//! fn run(path: &std::path::Path, last: u64) -> Result<f64, StorageError> {
+//!     let (made, mut x): (u64, f64) = checkpoint::resume(path, "demo/run")?.unwrap_or_default();
 //!     let mut writer = Checkpointer::new(path, "demo/run", "0.1.0", Every::sweeps(10));
-//!     let mut failed = None;
-//!     let plan = SweepPlan { burn_in: 0, keep: 100, thin: 1 };
-//!     let Ok(_) = resume_sweeps(&mut x, &plan, trace, sweep, |report, x| {
-//!         if let Err(error) = writer.offer(report.sweep, || (*x, report.trace)) {
-//!             failed = Some(error);
-//!             return ControlFlow::Break(());
-//!         }
-//!         if report.sweep == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-//!     });
-//!     failed.map_or(Ok(x), Err)
+//!     for sweep in made + 1..=last {
+//!         x = 0.5 * x + stream(7, [0, sweep, 0, 0]).random::<f64>();
+//!         writer.offer(sweep, || (sweep, x))?;
+//!     }
+//!     Ok(x)
 //! }
 //!
 //! let uninterrupted = run(&folder.join("other.npb"), 100).unwrap();
-//! run(&path, 37).unwrap();                                   // killed after sweep 37, last checkpoint at 30
+//! run(&path, 37).unwrap();                                   // the last checkpoint is that after sweep 30
 //! assert_eq!(run(&path, 100).unwrap(), uninterrupted);
 //! # std::fs::remove_dir_all(&folder).unwrap();
 //! ```

@@ -1,4 +1,4 @@
-//! How inference runs: keyed random streams, sweep and VB loops, diagnostics, saved models, checkpoints and test harnesses.
+//! How inference runs: keyed random streams, the runner, diagnostics, saved models, checkpoints and test harnesses.
 //!
 //! Nothing here knows a model. A model crate brings a step and a state ([`Sampler`], [`Variational`])
 //! and takes from here
@@ -50,8 +50,6 @@ pub use sample::{Chain, ChainError, ChainOf, Chains, Sampler, sample};
 pub use saved::Saved;
 pub use stop::Stop;
 pub use stream::stream;
-pub use sweeps::{
-    Sweep, SweepOutcome, SweepPlan, SweepReport, Trace, resume_sweeps, run_chains, run_sweeps,
-};
-pub use vb::{VbLimits, VbOutcome, VbReport, resume_vb, run_vb};
+pub use sweeps::{Sweep, SweepPlan, Trace};
+pub use vb::{VbLimits, VbOutcome, VbReport};
 pub use watch::Watch;

@@ -6,7 +6,7 @@ use crate::Stop;
 use crate::watch::{Checkpoint, CheckpointError, Part};
 use crate::{VbLimits, VbOutcome, VbReport};
 
-/// What a model gives to [`maximise`]: a step, and where it is.
+/// What a model gives to [`maximise`]: a step, where it is, and what follows the last step.
 pub trait Variational {
     /// All that a run needs to go on.
     type State: Clone + Send + Serialize + DeserializeOwned;
@@ -21,6 +21,14 @@ pub trait Variational {
 
     /// Where the run is.
     fn state(&self) -> Self::State;
+
+    /// Follows the last step of a run that was not stopped, before its state is written; never a second time when that is taken from a checkpoint.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    fn finish(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 impl<M: Variational> Variational for &mut M {
@@ -34,9 +42,13 @@ impl<M: Variational> Variational for &mut M {
     fn state(&self) -> M::State {
         (**self).state()
     }
+
+    fn finish(&mut self) -> Result<(), M::Error> {
+        (**self).finish()
+    }
 }
 
-/// What a checkpoint holds of a run.
+/// Where a run is. Also what a checkpoint holds of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VbRun<S> {
@@ -73,7 +85,7 @@ pub struct VbRun<S> {
 /// let watch = Watch::none();
 /// let checkpoint = watch.checkpoint("demo/halving", "0.1.0", 0, 1)?;       // none is written
 /// let (model, outcome) = maximise(&limits, "elbo", &mut watch.part("fit", 1.0), (&checkpoint, 0), |reached| {
-///     Ok::<_, CheckpointError>(Halving(reached.unwrap_or(8.0)))
+///     Ok::<_, CheckpointError>(Halving(reached.map_or(8.0, |run| run.state)))
 /// })?;
 /// assert!(matches!(outcome.stop, Stop::Converged { .. }) && model.0 < 1e-5);
 /// # Ok::<(), CheckpointError>(())
@@ -83,12 +95,12 @@ pub fn maximise<M: Variational>(
     objective: &str,
     part: &mut Part<'_, '_>,
     (checkpoint, place): (&Checkpoint<VbRun<M::State>>, usize),
-    begin: impl FnOnce(Option<M::State>) -> Result<M, M::Error>,
+    begin: impl FnOnce(Option<VbRun<M::State>>) -> Result<M, M::Error>,
 ) -> Result<(M, VbOutcome), M::Error> {
-    let (reached, mut trace) = match checkpoint.reached(place) {
-        Some(run) => (Some(run.state), run.trace),
-        None => (None, Vec::new()),
-    };
+    let reached = checkpoint.reached(place);
+    let mut trace = reached
+        .as_ref()
+        .map_or_else(Vec::new, |run| run.trace.clone());
     if !(1..).zip(&trace).all(|(n, report)| report.iteration == n) {
         return Err(checkpoint.contradictory("iterations of a run").into());
     }
@@ -112,6 +124,9 @@ pub fn maximise<M: Variational>(
         }
         let value = model.step()?;
         trace.push(VbReport::after(trace.last(), value));
+        if limits.reached(&trace).is_some() {
+            model.finish()?;
+        }
         checkpoint.offer(place, trace.len() as u64, || VbRun {
             state: model.state(),
             trace: trace.clone(),

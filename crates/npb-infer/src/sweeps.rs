@@ -1,8 +1,4 @@
-use std::ops::{ControlFlow, Range};
-
 use serde::{Deserialize, Serialize};
-
-use crate::{Stop, parallel};
 
 /// How many sweeps a Gibbs run makes and which draws it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,24 +61,6 @@ pub struct Sweep {
     /// Whether the draw it ends with belongs to the posterior sample: then the model adds it to its
     /// averages.
     pub kept: bool,
-}
-
-/// What the watcher of a run sees after each sweep.
-#[derive(Clone, Copy, Debug)]
-pub struct SweepReport<'a> {
-    /// Number of the sweep just made, from 1.
-    pub sweep: u64,
-    /// Whether its draw is kept.
-    pub kept: bool,
-    /// The monitored scalars of all sweeps so far, this one last.
-    pub trace: &'a Trace,
-}
-
-impl SweepReport<'_> {
-    /// The monitored scalars after this sweep, in the order of [`Trace::names`].
-    pub fn scalars(&self) -> &[f64] {
-        self.trace.row(self.trace.n_sweeps() - 1)
-    }
 }
 
 /// Named scalars of one chain, one row per sweep from sweep 1 on, burn-in included.
@@ -188,120 +166,13 @@ impl Trace {
             .collect()
     }
 
-    /// Adds the scalars of the next sweep: for loops that keep a trace of their own.
+    /// Adds the scalars of the next sweep.
     ///
     /// # Panics
     /// When there are not as many as names.
     pub fn push(&mut self, scalars: &[f64]) {
         assert_eq!(scalars.len(), self.names.len(), "one number for each name");
-        let row = self.push_row();
-        self.values[row].copy_from_slice(scalars);
-    }
-
-    /// Adds a row of NaN for the next sweep to fill.
-    fn push_row(&mut self) -> Range<usize> {
-        let start = self.values.len();
-        self.values.resize(start + self.names.len(), f64::NAN);
+        self.values.extend_from_slice(scalars);
         self.n_sweeps += 1;
-        start..self.values.len()
     }
-}
-
-/// How a Gibbs run went.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SweepOutcome {
-    /// Why it ended: [`Stop::Completed`] or [`Stop::Cancelled`].
-    pub stop: Stop,
-    /// Monitored scalars of every sweep.
-    pub trace: Trace,
-}
-
-/// Makes the sweeps of `plan`, recording the scalars called `names`, until all are made or `watch`
-/// breaks.
-///
-/// `sweep(model, which, scalars)` makes one sweep and writes the monitored scalars (as many as
-/// `names`; NaN stays where it writes nothing). Randomness comes from `stream(seed, [chain,
-/// which.number, block, item])`, so that nothing but the model and the trace is needed to go on
-/// later. `watch` may end the run with [`ControlFlow::Break`]; all work so far is kept.
-///
-/// # Errors
-/// The first error of `sweep`, unchanged.
-///
-/// ```
-/// use npb_infer::{SweepPlan, run_sweeps, stream};
-/// use rand::RngExt;
-/// use std::{convert::Infallible, ops::ControlFlow};
-///
-/// let mut x = 0.0;
-/// let plan = SweepPlan { burn_in: 10, keep: 100, thin: 2 };
-/// let outcome = run_sweeps(&mut x, &plan, ["x"], |x, sweep, scalars| {
-///     *x = 0.5 * *x + stream(1, [0, sweep.number, 0, 0]).random::<f64>();
-///     scalars[0] = *x;
-///     Ok::<_, Infallible>(())
-/// }, |_, _| ControlFlow::Continue(())).unwrap();
-/// assert_eq!(outcome.trace.n_sweeps(), 210);
-/// assert_eq!(outcome.trace.kept(&plan, 0).len(), 100);
-/// ```
-pub fn run_sweeps<M, E>(
-    model: &mut M,
-    plan: &SweepPlan,
-    names: impl IntoIterator<Item = impl Into<String>>,
-    sweep: impl FnMut(&mut M, Sweep, &mut [f64]) -> Result<(), E>,
-    watch: impl FnMut(&SweepReport<'_>, &M) -> ControlFlow<()>,
-) -> Result<SweepOutcome, E> {
-    resume_sweeps(model, plan, Trace::new(names), sweep, watch)
-}
-
-/// Continues a run from its model and trace, as if it had never stopped. Otherwise as
-/// [`run_sweeps`].
-///
-/// # Errors
-/// The first error of `sweep`, unchanged.
-pub fn resume_sweeps<M, E>(
-    model: &mut M,
-    plan: &SweepPlan,
-    mut trace: Trace,
-    mut sweep: impl FnMut(&mut M, Sweep, &mut [f64]) -> Result<(), E>,
-    mut watch: impl FnMut(&SweepReport<'_>, &M) -> ControlFlow<()>,
-) -> Result<SweepOutcome, E> {
-    for number in trace.n_sweeps() as u64 + 1..=plan.total() {
-        let kept = plan.is_kept(number);
-        let row = trace.push_row();
-        sweep(model, Sweep { number, kept }, &mut trace.values[row])?;
-        if watch(
-            &SweepReport {
-                sweep: number,
-                kept,
-                trace: &trace,
-            },
-            model,
-        )
-        .is_break()
-        {
-            return Ok(SweepOutcome {
-                stop: Stop::Cancelled,
-                trace,
-            });
-        }
-    }
-    Ok(SweepOutcome {
-        stop: Stop::Completed,
-        trace,
-    })
-}
-
-/// Runs chains `0..n` in parallel on the caller's rayon pool and returns their results in order.
-///
-/// `run(chain)` must take its randomness from `chain` (the first word of the key of
-/// [`crate::stream`]); then the results do not depend on the number of threads.
-///
-/// # Errors
-/// When chains fail, the error of the one with the lowest number. All chains are run to their end
-/// first, so that this, too, is the same for any number of threads.
-pub fn run_chains<T: Send, E: Send>(
-    n: usize,
-    run: impl Fn(u64) -> Result<T, E> + Sync,
-) -> Result<Vec<T>, E> {
-    let chains: Vec<Result<T, E>> = parallel::map(0..n as u64, run);
-    chains.into_iter().collect()
 }

@@ -1,5 +1,3 @@
-use std::ops::ControlFlow;
-
 use serde::{Deserialize, Serialize};
 
 use crate::Stop;
@@ -74,51 +72,4 @@ pub struct VbOutcome {
     pub stop: Stop,
     /// Every iteration, in order.
     pub trace: Vec<VbReport>,
-}
-
-/// Runs `step` until the bound converges, `limits.max_iterations` is reached, or `watch` breaks.
-///
-/// `step` makes one full iteration and returns the bound after it. A bound that is not a number is
-/// an error that `step` must report (it knows which block went wrong); here it would merely never
-/// count as converged. `watch` sees every report with the model and may end the run with
-/// [`ControlFlow::Break`], which gives [`Stop::Cancelled`] and keeps all work.
-///
-/// # Errors
-/// The first error of `step`, unchanged.
-pub fn run_vb<M, E>(
-    model: &mut M,
-    limits: &VbLimits,
-    step: impl FnMut(&mut M) -> Result<f64, E>,
-    watch: impl FnMut(&VbReport, &M) -> ControlFlow<()>,
-) -> Result<VbOutcome, E> {
-    resume_vb(model, limits, Vec::new(), step, watch)
-}
-
-/// Continues a run from its model and `trace`, as if it had never stopped.
-///
-/// A trace that already satisfies `limits` is returned without another step. Otherwise as
-/// [`run_vb`].
-///
-/// # Errors
-/// The first error of `step`, unchanged.
-pub fn resume_vb<M, E>(
-    model: &mut M,
-    limits: &VbLimits,
-    mut trace: Vec<VbReport>,
-    mut step: impl FnMut(&mut M) -> Result<f64, E>,
-    mut watch: impl FnMut(&VbReport, &M) -> ControlFlow<()>,
-) -> Result<VbOutcome, E> {
-    loop {
-        if let Some(stop) = limits.reached(&trace) {
-            return Ok(VbOutcome { stop, trace });
-        }
-        let report = VbReport::after(trace.last(), step(model)?);
-        trace.push(report);
-        if watch(&report, model).is_break() {
-            return Ok(VbOutcome {
-                stop: Stop::Cancelled,
-                trace,
-            });
-        }
-    }
 }

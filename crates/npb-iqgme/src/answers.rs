@@ -4,8 +4,8 @@ use npb_data::Table;
 use npb_infer::diagnostics::quantile;
 use npb_linalg::faer::Mat;
 
-use crate::IqgmeError;
 use crate::predict::CellTerm;
+use crate::{IqgmeError, Result};
 
 /// What to ask instead of the second of two classes.
 pub(crate) const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
@@ -34,10 +34,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    pub(crate) fn new(
-        probabilities: &[Vec<f64>],
-        classes: &[Option<usize>],
-    ) -> Result<Self, IqgmeError> {
+    pub(crate) fn new(probabilities: &[Vec<f64>], classes: &[Option<usize>]) -> Result<Self> {
         let (mut rows, mut right, mut loss) = (0, 0, 0.0);
         for (probabilities, class) in probabilities.iter().zip(classes) {
             let Some(class) = *class else { continue };
@@ -60,15 +57,8 @@ impl Evaluation {
 }
 
 /// Of equally probable classes the first.
-pub(crate) fn most_probable(probabilities: &[f64]) -> usize {
-    let better = |best: usize, k: usize| {
-        if probabilities[k] > probabilities[best] {
-            k
-        } else {
-            best
-        }
-    };
-    (0..probabilities.len()).fold(0, better)
+pub(crate) fn most_probable(p: &[f64]) -> usize {
+    (0..p.len()).fold(0, |best, k| if p[k] > p[best] { k } else { best })
 }
 
 /// The most probable component of each row.
@@ -133,7 +123,7 @@ impl MissingCell {
 
     /// The value below which this share of its distribution lies. Errors: a `level` that is not between 0 and 1, both excluded: the distribution has no
     /// ends.
-    pub fn quantile(&self, level: f64) -> Result<f64, IqgmeError> {
+    pub fn quantile(&self, level: f64) -> Result<f64> {
         check_inside("level", level)?;
         let below = |x: f64| self.cdf(x);
         let (mut low, mut high) = (self.mean, self.mean);
@@ -147,10 +137,9 @@ impl MissingCell {
         }
         for _ in 0..100 {
             let middle = 0.5 * (low + high);
-            if below(middle) < level {
-                low = middle;
-            } else {
-                high = middle;
+            match below(middle) < level {
+                true => low = middle,
+                false => high = middle,
             }
         }
         Ok(0.5 * (low + high))
@@ -195,52 +184,37 @@ pub(crate) fn second(probabilities: Vec<Vec<f64>>) -> Vec<f64> {
 }
 
 /// Draws are kept until all of them are there.
-pub(crate) fn check_draws(draws: usize, least: usize) -> Result<(), IqgmeError> {
+pub(crate) fn check_draws(draws: usize, least: usize) -> Result<()> {
     if (least..=100_000).contains(&draws) {
         return Ok(());
     }
-    let rule = match least {
-        1 => "between 1 and 100000",
-        _ => "between 2 and 100000",
-    };
-    Err(IqgmeError::Argument {
-        argument: "draws",
-        value: draws.to_string(),
-        rule,
-    })
+    let rule = ["between 1 and 100000", "between 2 and 100000"][usize::from(least > 1)];
+    Err(IqgmeError::argument("draws", draws, rule))
 }
 
 /// Mean and standard deviation of a mixture.
 pub(crate) fn mixture_moments(terms: &[CellTerm]) -> (f64, f64) {
     let mean: f64 = terms.iter().map(|t| t.weight * t.mean).sum();
-    let variance: f64 = terms
-        .iter()
-        .map(|t| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2)))
-        .sum();
+    let square = |t: &CellTerm| t.weight * (t.sd * t.sd + (t.mean - mean).powi(2));
+    let variance: f64 = terms.iter().map(square).sum();
     (mean, variance.sqrt())
 }
 
 /// A share, but neither nothing nor all.
-pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<(), IqgmeError> {
+pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<()> {
     if value > 0.0 && value < 1.0 {
         return Ok(());
     }
-    Err(IqgmeError::Argument {
-        argument,
-        value: format!("{value:?}"),
-        rule: "between 0 and 1 (both excluded)",
-    })
+    let (value, rule) = (format!("{value:?}"), "between 0 and 1 (both excluded)");
+    Err(IqgmeError::argument(argument, value, rule))
 }
 
 /// Levels of quantiles of draws, of which the least and the largest are quantiles, too.
-pub(crate) fn check_levels(levels: &[f64]) -> Result<(), IqgmeError> {
-    let outside = levels.iter().find(|level| !(0.0..=1.0).contains(*level));
-    outside.map_or(Ok(()), |level| {
-        Err(IqgmeError::Argument {
-            argument: "levels",
-            value: format!("{level:?}"),
-            rule: "between 0 and 1",
-        })
+pub(crate) fn check_levels(levels: &[f64]) -> Result<()> {
+    levels.iter().try_for_each(|level| {
+        let wrong = || IqgmeError::argument("levels", format!("{level:?}"), "between 0 and 1");
+        let inside = (0.0..=1.0).contains(level);
+        inside.then_some(()).ok_or_else(wrong)
     })
 }
 

@@ -7,7 +7,7 @@ use npb_infer::ranges::{OutOfRange, above, gamma, moderate, not_negative, up_to}
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
-use crate::IqgmeError;
+use crate::Result;
 
 /// Memory and time grow with the number of components; nobody needs more.
 pub(crate) const MOST_COMPONENTS: usize = 4096;
@@ -132,7 +132,7 @@ impl Default for IqgmeConfig {
 
 impl IqgmeConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), IqgmeError> {
+    pub fn validate(&self) -> Result<()> {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
         gamma("concentration", self.concentration)?;
@@ -155,11 +155,8 @@ impl IqgmeConfig {
         self.limits.validate()?;
         let rule = |start: Init| check_clusters(start.clusters());
         check_starts("starts", &self.starts, rule)?;
-        Ok(check_starts(
-            "unlabelled_starts",
-            &self.unlabelled_starts,
-            rule,
-        )?)
+        let unlabelled = &self.unlabelled_starts;
+        Ok(check_starts("unlabelled_starts", unlabelled, rule)?)
     }
 }
 

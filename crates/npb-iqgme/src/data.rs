@@ -3,13 +3,12 @@
 use npb_data::{DataError, Labels, Table};
 use npb_infer::storage;
 use npb_linalg::faer::Mat;
-use npb_linalg::mixture::Group;
-use npb_linalg::mixture::shrunk_covariance;
+use npb_linalg::mixture::{Group, shrunk_covariance};
 
 use crate::config::FeatureScale;
 use crate::rows::Rows;
 use crate::units::Units;
-use crate::{IqgmeConfig, IqgmeError};
+use crate::{IqgmeConfig, IqgmeError, Result};
 
 /// A table and its labels: one task of several, or all that there is.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +49,7 @@ impl IqgmeData {
     /// Columns that are constant or have no observed value carry no information and are left out of the model; see
     /// [`crate::IqgmeFit::ignored_columns`]. So are classes without a labelled row. Errors: no rows, no columns, another number of labels than rows, one class
     /// only, two values of a column with a difference that is beyond f64.
-    pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self, IqgmeError> {
+    pub fn new(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<Self> {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
@@ -60,7 +59,7 @@ impl IqgmeData {
     }
 
     /// The same rows on normal scores of the same columns.
-    pub(crate) fn on_scores(&self, table: &Table, labels: &Labels) -> Result<Self, IqgmeError> {
+    pub(crate) fn on_scores(&self, table: &Table, labels: &Labels) -> Result<Self> {
         let units = Units {
             active: self.units.active.clone(),
             ..Units::fit(table, FeatureScale::NormalScores)?
@@ -78,36 +77,31 @@ impl IqgmeData {
         labels: &Labels,
         classes: &[String],
         covariance: &Mat<f64>,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let p = table.n_cols();
-        let argument = |argument, value: usize, rule| IqgmeError::Argument {
-            argument,
-            value: value.to_string(),
-            rule,
-        };
         if p == 0 {
             return Err(IqgmeError::NoColumns);
         }
         if classes.len() == 1 {
-            return Err(argument("classes", 1, "two or more, or none"));
+            return Err(IqgmeError::argument("classes", 1, "two or more, or none"));
         }
         if covariance.shape() != (p, p) {
             let rule = "as many rows and columns as the table has columns";
-            return Err(argument("covariance", covariance.nrows(), rule));
+            return Err(IqgmeError::argument("covariance", covariance.nrows(), rule));
         }
         distinct(classes)?;
         if classes.is_empty() && labels.codes().iter().any(Option::is_some) {
-            return Err(argument("classes", 0, "those of the labels"));
+            return Err(IqgmeError::argument("classes", 0, "those of the labels"));
         }
         for i in 0..p {
             for j in 0..=i {
                 let (value, other) = (covariance[(i, j)], covariance[(j, i)]);
                 if !value.is_finite() || value != other {
-                    return Err(IqgmeError::Argument {
-                        argument: "covariance",
-                        value: format!("{value} at ({i}, {j}), {other} at ({j}, {i})"),
-                        rule: "finite and symmetric",
-                    });
+                    let (value, rule) = (
+                        format!("{value} at ({i}, {j}), {other} at ({j}, {i})"),
+                        "finite and symmetric",
+                    );
+                    return Err(IqgmeError::argument("covariance", value, rule));
                 }
             }
         }
@@ -122,7 +116,7 @@ impl IqgmeData {
         labels: &Labels,
         units: Units,
         classes: Vec<String>,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         if table.n_rows() == 0 {
             return Err(IqgmeError::NoRows);
         }
@@ -170,11 +164,9 @@ impl IqgmeData {
 
     /// Number of observed cells in the model's columns.
     pub fn n_observed(&self) -> usize {
-        let rows = &self.rows;
-        rows.groups
-            .iter()
-            .map(|group| group.rows.len() * rows.patterns[group.pattern].observed.len())
-            .sum()
+        let observed = |group: &Group| self.rows.patterns[group.pattern].observed.len();
+        let each = self.rows.groups.iter();
+        each.map(|group| group.rows.len() * observed(group)).sum()
     }
 
     /// Number of training rows.
@@ -204,15 +196,11 @@ fn n_utilities(n_labelled: usize, classes: &[String]) -> usize {
 }
 
 /// The classes of the labelled rows, two or more; none when no row has a label.
-pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
+pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>> {
     let counts = labels.counts();
-    let seen: Vec<String> = labels
-        .classes()
-        .iter()
-        .zip(&counts)
-        .filter(|(_, count)| **count > 0)
-        .map(|(class, _)| class.clone())
-        .collect();
+    let each = labels.classes().iter().zip(&counts);
+    let seen = each.filter(|(_, count)| **count > 0);
+    let seen: Vec<String> = seen.map(|(class, _)| class.clone()).collect();
     match seen.as_slice() {
         [] => Ok(Vec::new()),
         [class] => Err(IqgmeError::OneClass {
@@ -224,15 +212,13 @@ pub(crate) fn classes_seen(labels: &Labels) -> Result<Vec<String>, IqgmeError> {
 }
 
 /// An error that names the class that is listed twice, if there is one.
-pub(crate) fn distinct(classes: &[String]) -> Result<(), IqgmeError> {
-    let twice = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k]));
-    twice.map_or(Ok(()), |k| {
-        Err(IqgmeError::Argument {
-            argument: "classes",
-            value: format!("{:?} twice", classes[k]),
-            rule: "each a class of its own",
-        })
-    })
+pub(crate) fn distinct(classes: &[String]) -> Result<()> {
+    let Some(k) = (1..classes.len()).find(|&k| classes[..k].contains(&classes[k])) else {
+        return Ok(());
+    };
+    let value = format!("{:?} twice", classes[k]);
+    let rule = "each a class of its own";
+    Err(IqgmeError::argument("classes", value, rule))
 }
 
 /// An error unless each difference of two values of a column is a number: then so are deviations from the mean of any rows, as cross-validation takes
@@ -262,7 +248,7 @@ pub(crate) fn two_classes(
     classes: &[String],
     question: &'static str,
     instead: &'static str,
-) -> Result<(), IqgmeError> {
+) -> Result<()> {
     match classes.len() {
         0 => Err(IqgmeError::Unlabelled),
         2 => Ok(()),
@@ -275,7 +261,7 @@ pub(crate) fn two_classes(
 }
 
 /// An error that names the third class, if there is one: for models with no more than two.
-pub(crate) fn at_most_two(classes: &[String]) -> Result<(), IqgmeError> {
+pub(crate) fn at_most_two(classes: &[String]) -> Result<()> {
     let [first, second, label, ..] = classes else {
         return Ok(());
     };
@@ -286,7 +272,7 @@ pub(crate) fn at_most_two(classes: &[String]) -> Result<(), IqgmeError> {
     })
 }
 
-pub(crate) fn not_empty(table: &Table) -> Result<(), IqgmeError> {
+pub(crate) fn not_empty(table: &Table) -> Result<()> {
     if table.n_rows() == 0 {
         return Err(IqgmeError::NoRows);
     }
@@ -301,31 +287,32 @@ pub(crate) fn class_of_rows(
     table: &Table,
     labels: &Labels,
     classes: &[String],
-) -> Result<Vec<Option<usize>>, IqgmeError> {
+) -> Result<Vec<Option<usize>>> {
     if labels.n_rows() != table.n_rows() {
         return Err(IqgmeError::LabelCount {
             labels: labels.n_rows(),
             rows: table.n_rows(),
         });
     }
-    (0..table.n_rows())
-        .map(|row| match labels.name(row) {
-            None => Ok(None),
-            Some(name) => match classes.iter().position(|class| class == name) {
-                Some(class) => Ok(Some(class)),
-                None if classes.is_empty() => Err(IqgmeError::Unlabelled),
-                None => Err(IqgmeError::UnknownClass {
-                    row,
-                    label: name.to_owned(),
-                    classes: classes.to_vec(),
-                }),
+    let class = |row: usize| {
+        let Some(name) = labels.name(row) else {
+            return Ok(None);
+        };
+        let known = classes.iter().position(|class| class == name);
+        known.map(Some).ok_or_else(|| match classes {
+            [] => IqgmeError::Unlabelled,
+            _ => IqgmeError::UnknownClass {
+                row,
+                label: name.to_owned(),
+                classes: classes.to_vec(),
             },
         })
-        .collect()
+    };
+    (0..table.n_rows()).map(class).collect()
 }
 
 /// A number that is, but for chance, another one for other rows or labels.
-pub(crate) fn fingerprint(data: &IqgmeData) -> Result<u64, IqgmeError> {
+pub(crate) fn fingerprint(data: &IqgmeData) -> Result<u64> {
     let rows = &data.rows;
     let group = |group: &Group| (group.rows.end, &rows.patterns[group.pattern].observed);
     let groups: Vec<(usize, &Vec<usize>)> = rows.groups.iter().map(group).collect();

@@ -12,7 +12,7 @@ mod worker;
 use npb_infer::parallel;
 use npb_linalg::mixture::Block;
 
-use crate::IqgmeError;
+use crate::Result;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
 pub(crate) use atoms::{Atom, atoms};
@@ -29,7 +29,7 @@ pub(crate) fn e_step(
     mut factors: RowFactors<'_>,
     update: Update,
     iteration: u64,
-) -> Result<SufficientStats, IqgmeError> {
+) -> Result<SufficientStats> {
     let n_components = parameters.n_components();
     let per_chunk = rows.blocks.len().div_ceil(CHUNKS).max(1);
     let mut work = Vec::with_capacity(CHUNKS);
@@ -37,7 +37,7 @@ pub(crate) fn e_step(
         let n = blocks.iter().map(|block| block.rows.len()).sum();
         work.push((blocks, factors.take(n, n_components, rows.n_utilities)));
     }
-    let partial: Vec<Result<Totals, IqgmeError>> =
+    let partial: Vec<Result<Totals>> =
         parallel::map_with(work, Scratch::default, |scratch, (blocks, mut factors)| {
             let mut worker = Worker {
                 rows,
@@ -64,7 +64,7 @@ pub(crate) fn e_step(
 
 impl Worker<'_> {
     /// Updates the rows of a block: `q(x^m, z)`, then `q(t)`, and adds them to the sums.
-    fn block(&mut self, block: &Block, factors: &mut RowFactors<'_>) -> Result<(), IqgmeError> {
+    fn block(&mut self, block: &Block, factors: &mut RowFactors<'_>) -> Result<()> {
         let side = self.parameters.side(block.labelled);
         match (&side.complete, &side.incomplete) {
             (Some(side), _) if block.complete => self.complete_block(block, side, factors),

@@ -5,11 +5,10 @@
 //! "Quadratically gated mixture of experts for incomplete data classification", 2007. Equations in `docs/iqgme.md`.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table, clusters};
 use npb_infer::ranges::{moderate, up_to};
-use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, resume_vb, stream};
+use npb_infer::{Stop, Variational, VbLimits, VbOutcome, VbReport, VbRun, Watch, stream};
 use npb_linalg::condition::{Conditional, Gaussian, Scratch};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
@@ -19,16 +18,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::answers::{most_probable_of, with_first_class};
 use crate::bound::trace_product;
-use crate::config::{FeatureScale, MOST_COMPONENTS, MOST_RUNS};
+use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, fingerprint};
 use crate::ensemble::questions::{Describes, Fit, OneTable, Stored, Variant};
-use crate::ensemble::train::{Model, Watched};
+use crate::ensemble::train::{Model, Watched, planned};
 use crate::gibbs::state::DrawnComponent;
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
 use crate::state::{dot, expect};
 use crate::units::Units;
-use crate::{IqgmeConfig, IqgmeError, start};
+use crate::{IqgmeConfig, IqgmeError, Result, start};
 
 /// Keys of the random streams of starts and of cells drawn for the user.
 const START: u64 = 50;
@@ -76,7 +75,7 @@ impl Default for QgmeConfig {
 
 impl QgmeConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), IqgmeError> {
+    pub fn validate(&self) -> Result<()> {
         up_to("components", self.components, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
         moderate("covariance_rows", self.covariance_rows)?;
@@ -118,11 +117,7 @@ pub struct Trained {
 /// assert_eq!(model.predict(&table)?, ["low", "low", "low", "high", "high", "high"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fit_qgme(
-    table: &Table,
-    labels: &Labels,
-    config: &QgmeConfig,
-) -> Result<QgmeFit, IqgmeError> {
+pub fn fit_qgme(table: &Table, labels: &Labels, config: &QgmeConfig) -> Result<QgmeFit> {
     fit_qgme_watched(table, labels, config, &Watch::none())
 }
 
@@ -133,24 +128,17 @@ pub fn fit_qgme_watched(
     labels: &Labels,
     config: &QgmeConfig,
     watch: &Watch<'_>,
-) -> Result<QgmeFit, IqgmeError> {
+) -> Result<QgmeFit> {
     config.validate()?;
     let data = IqgmeData::new(table, labels, &IqgmeConfig::default())?;
     at_most_two(&data.classes)?;
-    let plan = (&[(FeatureScale::Standardised, ())][..], config.restarts);
+    let plan = planned(&[()], config.restarts, 1);
     let watched = Watched::<Finite>::new(watch, config, fingerprint(&data)?, plan, 0)?;
     let data = [data];
-    let ended = |_, outcome, em: Em<'_>| Ok((outcome, em.mixture));
-    let runs = watched.train(&data, plan, config, ended)?;
-    let height = |outcome: &VbOutcome| outcome.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
+    let runs = watched.train(&data, |_, outcome, em| Ok((outcome, em.mixture)))?;
+    let height = |run: &Run| run.0.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
     // Of equal runs the first.
-    let higher = |best: (VbOutcome, Mixture), run: (VbOutcome, Mixture)| {
-        if height(&run.0) > height(&best.0) {
-            run
-        } else {
-            best
-        }
-    };
+    let higher = |a: Run, b: Run| if height(&b) > height(&a) { b } else { a };
     let best = runs.into_iter().reduce(higher);
     let (VbOutcome { stop, trace }, mixture) = best.expect("at least one start, checked");
     let [data] = data;
@@ -167,6 +155,9 @@ pub fn fit_qgme_watched(
     Fit::new(stored, ())
 }
 
+/// How a run went, and where it ended.
+type Run = (VbOutcome, Mixture);
+
 impl OneTable for Finite {}
 
 impl Variant for Finite {
@@ -177,25 +168,18 @@ impl Variant for Finite {
     type Rows = ();
     type Derived = Predictor;
 
-    fn validate(config: &QgmeConfig) -> Result<(), IqgmeError> {
-        config.validate()
-    }
-
-    fn check(stored: &Stored<Self>) -> Result<(), String> {
+    fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         expect(stored.classes.len() <= 2, "number of classes")?;
         let (p, n_utilities) = (stored.n_features(), stored.n_utilities());
         stored.trained.mixture.check(p, n_utilities)
     }
 
-    fn derive(stored: &Stored<Self>) -> Result<Predictor, IqgmeError> {
+    fn derive(stored: &Stored<Self>) -> Result<Predictor> {
         stored.trained.mixture.predictor()
     }
 
-    fn probabilities(
-        fit: &QgmeFit,
-        task: usize,
-        table: &Table,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn probabilities(fit: &QgmeFit, task: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         let rows = fit.rows_of(task, table)?;
         let others = fit.derived.probabilities(&rows, Experts::AtMeans)?;
         Ok(with_first_class(others))
@@ -206,7 +190,7 @@ impl Variant for Finite {
 impl Describes for Finite {
     const GATE: Gate = Gate::AtMeans;
 
-    fn mixtures(fit: &QgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+    fn mixtures(fit: &QgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
         Ok(vec![(1.0, Cow::Borrowed(&fit.derived))])
     }
 
@@ -221,40 +205,30 @@ impl Model for Finite {
     type Init = ();
     type State = Mixture;
     type Vb<'d> = Em<'d>;
-    const FILE: &'static str = "npb-iqgme/em/run/2";
+    const FILE: &'static str = "npb-iqgme/em/run/3";
     const FOLD_ITERATIONS: u64 = 0;
 
     fn limits(config: &mut QgmeConfig) -> &mut VbLimits {
         &mut config.limits
     }
 
-    fn begin(
-        data: &IqgmeData,
+    fn begin<'d>(
+        data: &'d IqgmeData,
         config: QgmeConfig,
-        (): (),
-        restart: u64,
-    ) -> Result<Em<'_>, IqgmeError> {
-        Em::new(data, config, restart)
-    }
-
-    fn resume(
-        data: &IqgmeData,
-        config: QgmeConfig,
-        mixture: Mixture,
-        trace: Vec<VbReport>,
-    ) -> Result<Em<'_>, IqgmeError> {
-        Em::resume(data, config, mixture, trace)
-    }
-
-    fn run(
-        em: &mut Em<'_>,
-        watch: &mut dyn FnMut(&VbReport, &Mixture) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        em.run(watch)
-    }
-
-    fn state<'a>(em: &'a Em<'_>) -> &'a Mixture {
-        &em.mixture
+        ((), restart): ((), u64),
+        reached: Option<VbRun<Mixture>>,
+    ) -> Result<Em<'d>> {
+        let Some(VbRun { state, trace }) = reached else {
+            return Em::new(data, config, restart);
+        };
+        let rows = &data.rows;
+        state.check(rows.n_features, rows.n_utilities)?;
+        Ok(Em {
+            data,
+            config,
+            mixture: state,
+            iteration: trace.len() as u64,
+        })
     }
 }
 
@@ -263,7 +237,7 @@ pub struct Em<'d> {
     data: &'d IqgmeData,
     config: QgmeConfig,
     mixture: Mixture,
-    trace: Vec<VbReport>,
+    iteration: u64,
 }
 
 /// Sums of one component over rows `z = [x; t; 1]`: `sum rho <z z'>` over labelled rows, and over the others, whose utilities are of no use; lower triangles.
@@ -399,8 +373,45 @@ fn add_row(row: &[f64], sign: f64, given: &mut [Given<'_>], sums: &mut [Sums]) -
     total
 }
 
+impl Variational for Em<'_> {
+    type State = Mixture;
+    type Error = IqgmeError;
+
+    /// E-step and M-step; returns the objective before them.
+    fn step(&mut self) -> Result<f64> {
+        self.iteration += 1;
+        let rows = &self.data.rows;
+        let laws = self.laws()?;
+        let mut sums: Vec<Sums> = laws.iter().map(|_| Sums::zeros(rows.n_features)).collect();
+        let mut scratch = vec![Scratch::default(); laws.len()];
+        let mut objective = self.penalty()?;
+        for group in &rows.groups {
+            let pattern = &rows.patterns[group.pattern];
+            let missing = [&pattern.missing[..], &[rows.n_features]].concat();
+            let places = (pattern.observed.clone(), missing);
+            let failed = self.failed("missing features");
+            let given = |(h, (law, scratch))| {
+                let given = Given::new(law, &places, scratch);
+                given.map_err(|source| failed((h, source)))
+            };
+            let each = laws.iter().zip(&mut scratch).enumerate();
+            let mut given = each.map(given).collect::<Result<Vec<_>, _>>()?;
+            for position in group.rows.clone() {
+                let (row, sign) = (rows.row(position), rows.signs[position]);
+                objective += add_row(row, sign, &mut given, &mut sums);
+            }
+        }
+        self.maximise(&sums)?;
+        IqgmeError::finite_bound(self.iteration, objective)
+    }
+
+    fn state(&self) -> Mixture {
+        self.mixture.clone()
+    }
+}
+
 impl<'d> Em<'d> {
-    fn new(data: &'d IqgmeData, config: QgmeConfig, restart: u64) -> Result<Self, IqgmeError> {
+    fn new(data: &'d IqgmeData, config: QgmeConfig, restart: u64) -> Result<Self> {
         let points = start::completed(data)?;
         let mut rng = stream(config.seed, [restart, 0, START, 0]);
         let all: Vec<usize> = (0..points.len()).collect();
@@ -418,7 +429,7 @@ impl<'d> Em<'d> {
                 components: Vec::new(),
                 experts: Vec::new(),
             },
-            trace: Vec::new(),
+            iteration: 0,
         };
         let p = data.rows.n_features;
         let mut sums: Vec<Sums> = centres.iter().map(|_| Sums::zeros(p)).collect();
@@ -435,73 +446,15 @@ impl<'d> Em<'d> {
         Ok(em)
     }
 
-    /// A run that was stopped.
-    fn resume(
-        data: &'d IqgmeData,
-        config: QgmeConfig,
-        mixture: Mixture,
-        trace: Vec<VbReport>,
-    ) -> Result<Self, IqgmeError> {
-        let rows = &data.rows;
-        let checked = mixture.check(rows.n_features, rows.n_utilities);
-        checked.map_err(IqgmeError::saved)?;
-        Ok(Self {
-            data,
-            config,
-            mixture,
-            trace,
-        })
-    }
-
-    fn run(
-        &mut self,
-        mut watch: impl FnMut(&VbReport, &Mixture) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        let (limits, trace) = (self.config.limits, self.trace.clone());
-        let outcome = resume_vb(self, &limits, trace, Self::step, |report, em| {
-            watch(report, &em.mixture)
-        })?;
-        self.trace.clone_from(&outcome.trace);
-        Ok(outcome)
-    }
-
-    /// E-step and M-step; returns the objective before them.
-    fn step(&mut self) -> Result<f64, IqgmeError> {
-        let rows = &self.data.rows;
-        let laws = self.laws()?;
-        let mut sums: Vec<Sums> = laws.iter().map(|_| Sums::zeros(rows.n_features)).collect();
-        let mut scratch = vec![Scratch::default(); laws.len()];
-        let mut objective = self.penalty()?;
-        for group in &rows.groups {
-            let pattern = &rows.patterns[group.pattern];
-            let missing = [&pattern.missing[..], &[rows.n_features]].concat();
-            let places = (pattern.observed.clone(), missing);
-            let given = |(h, (law, scratch))| {
-                let given = Given::new(law, &places, scratch);
-                given.map_err(|source| self.failed("missing features", h, source))
-            };
-            let each = laws.iter().zip(&mut scratch).enumerate();
-            let mut given = each.map(given).collect::<Result<Vec<_>, _>>()?;
-            for position in group.rows.clone() {
-                let (row, sign) = (rows.row(position), rows.signs[position]);
-                objective += add_row(row, sign, &mut given, &mut sums);
-            }
-        }
-        self.maximise(&sums)?;
-        IqgmeError::finite_bound(self.trace.len() as u64 + 1, objective)
-    }
-
     fn failed(
         &self,
         block: &'static str,
-        component: usize,
-        source: NotPositiveDefinite,
-    ) -> IqgmeError {
-        IqgmeError::numerical(self.trace.len() as u64, block, component, source)
+    ) -> impl Fn((usize, NotPositiveDefinite)) -> IqgmeError + Copy + use<> {
+        IqgmeError::at(self.iteration, block)
     }
 
     /// Of each component the law of `[x; t]`, with precision `[Lambda + w_x w_x', -w_x; -w_x', 1]`, and the logarithm of the weight. Without labels `t` is of no use.
-    fn laws(&self) -> Result<Vec<(Gaussian, f64)>, IqgmeError> {
+    fn laws(&self) -> Result<Vec<(Gaussian, f64)>> {
         let none = vec![0.0; self.data.rows.n_features + 1];
         let law = |(h, component): (usize, &DrawnComponent)| {
             let (mean, precision) = (&component.mean, &component.precision);
@@ -516,7 +469,7 @@ impl<'d> Em<'d> {
                 _ => -w[i.min(j)],
             });
             let law = Gaussian::from_precision(&linear, joint.as_ref());
-            let law = law.map_err(|source| self.failed("precision", h, source))?;
+            let law = law.map_err(|source| self.failed("precision")((h, source)))?;
             Ok((law, self.mixture.weights[h].ln()))
         };
         let components = self.mixture.components.iter();
@@ -524,12 +477,12 @@ impl<'d> Em<'d> {
     }
 
     /// What the penalties add to the likelihood.
-    fn penalty(&self) -> Result<f64, IqgmeError> {
+    fn penalty(&self) -> Result<f64> {
         let rows = self.config.covariance_rows * self.data.rows.n_features as f64;
         let mut sum = 0.0;
         for (h, component) in self.mixture.components.iter().enumerate() {
             let factor = Cholesky::new(component.precision.as_ref())
-                .map_err(|source| self.failed("precision", h, source))?;
+                .map_err(|source| self.failed("precision")((h, source)))?;
             let trace = trace_product(&self.data.covariance, &component.precision);
             sum += 0.5 * rows * (factor.ln_det() - trace);
         }
@@ -539,17 +492,17 @@ impl<'d> Em<'d> {
         Ok(sum)
     }
 
-    fn maximise(&mut self, sums: &[Sums]) -> Result<(), IqgmeError> {
+    fn maximise(&mut self, sums: &[Sums]) -> Result<()> {
         let total: f64 = sums.iter().map(Sums::count).sum();
         let (mut components, mut experts) = (Vec::new(), Vec::new());
         for (h, sums) in sums.iter().enumerate() {
             self.mixture.weights[h] = sums.count() / total;
             let old = self.mixture.components.get(h);
             let component = self.component(sums, old);
-            components.push(component.map_err(|source| self.failed("covariance", h, source))?);
+            components.push(component.map_err(|source| self.failed("covariance")((h, source)))?);
             if self.data.n_labelled > 0 {
                 let expert = self.expert(&sums.labelled);
-                experts.push(expert.map_err(|source| self.failed("expert", h, source))?);
+                experts.push(expert.map_err(|source| self.failed("expert")((h, source)))?);
             }
         }
         self.mixture.components = components;
@@ -562,13 +515,9 @@ impl<'d> Em<'d> {
         let p = sums.nrows() - 2;
         let at = |j: usize| if j < p { j } else { p + 1 };
         let entry = |i: usize, j: usize| sums[(i.max(j), i.min(j))];
+        let ridge = self.config.expert_ridge;
         let design = Mat::from_fn(p + 1, p + 1, |i, j| {
-            let ridge = if i == j {
-                self.config.expert_ridge
-            } else {
-                0.0
-            };
-            entry(at(i), at(j)) + ridge
+            entry(at(i), at(j)) + if i == j { ridge } else { 0.0 }
         });
         let mut w: Vec<f64> = (0..=p).map(|j| entry(p, at(j))).collect();
         Cholesky::new(design.as_ref())?.solve(&mut w);
@@ -615,13 +564,13 @@ impl QgmeFit {
     }
 
     /// Probabilities of the components given the observed features, one vector for each row.
-    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         let rows = self.units().rows(table)?;
         self.derived.responsibilities(&rows, Gate::AtMeans)
     }
 
     /// The most probable component of each row.
-    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
+    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>> {
         Ok(most_probable_of(self.responsibilities(table)?))
     }
 }

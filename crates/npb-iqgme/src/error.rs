@@ -1,10 +1,14 @@
 //! What can go wrong.
 
+use npb_infer::ChainError;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::{FormatError, StorageError};
 use npb_infer::watch::CheckpointError;
 use npb_linalg::NotPositiveDefinite;
 use npb_linalg::lanes::ComponentNotPositiveDefinite;
+
+/// What may fail as this crate's work does.
+pub type Result<T, E = IqgmeError> = std::result::Result<T, E>;
 
 impl IqgmeError {
     /// What is wrong with a configuration, told of one that has it as its field `outer`.
@@ -15,46 +19,82 @@ impl IqgmeError {
         }
     }
 
+    /// A number asked for that is out of range.
+    pub(crate) fn argument(
+        argument: &'static str,
+        value: impl ToString,
+        rule: &'static str,
+    ) -> Self {
+        let value = value.to_string();
+        Self::Argument {
+            argument,
+            value,
+            rule,
+        }
+    }
+
     /// What is wrong with something that comes from a file.
     pub(crate) fn saved(what: impl Into<String>) -> Self {
         Self::Saved { what: what.into() }
     }
 
-    /// A matrix that is not positive definite.
-    pub(crate) fn numerical(
+    /// What makes an error of a matrix that is not positive definite.
+    pub(crate) fn at<E: Into<Failed>>(
         iteration: u64,
         block: &'static str,
-        component: usize,
-        source: NotPositiveDefinite,
-    ) -> Self {
-        Self::Numerical {
-            iteration,
-            block,
-            component,
-            source,
+    ) -> impl Fn(E) -> Self + Copy {
+        move |failed| {
+            let Failed(component, source) = failed.into();
+            Self::Numerical {
+                iteration,
+                block,
+                component,
+                source,
+            }
         }
     }
 
     /// A bound that is a number, or an error.
-    pub(crate) fn finite_bound(iteration: u64, value: f64) -> Result<f64, Self> {
+    pub(crate) fn finite_bound(iteration: u64, value: f64) -> Result<f64> {
         let finite = value.is_finite().then_some(value);
         finite.ok_or(Self::Bound { iteration, value })
     }
+}
 
-    /// The same, of the missing features of a pattern.
-    pub(crate) fn missing(iteration: u64) -> impl Fn(ComponentNotPositiveDefinite) -> Self {
-        move |e| Self::numerical(iteration, "missing features", e.component, e.source)
+/// The component whose matrix is not positive definite, the first where there is but one, and where the matrix fails.
+pub(crate) struct Failed(usize, NotPositiveDefinite);
+
+impl From<NotPositiveDefinite> for Failed {
+    fn from(source: NotPositiveDefinite) -> Self {
+        Self(0, source)
     }
 }
 
-/// The number of the layouts of saved fits and checkpoints, at the end of their names; the first had none.
-const LAYOUT: &str = "/2";
+impl From<(usize, NotPositiveDefinite)> for Failed {
+    fn from((component, source): (usize, NotPositiveDefinite)) -> Self {
+        Self(component, source)
+    }
+}
+
+impl From<ComponentNotPositiveDefinite> for Failed {
+    fn from(of: ComponentNotPositiveDefinite) -> Self {
+        Self(of.component, of.source)
+    }
+}
+
+/// Name and number of a layout of saved fits or checkpoints; the first layouts have no number at the end of their names.
+fn layout(model: &str) -> (&str, u64) {
+    let numbered = model.rsplit_once('/');
+    let numbered = numbered.and_then(|(name, number)| Some((name, number.parse().ok()?)));
+    numbered.unwrap_or((model, 1))
+}
 
 impl From<FormatError> for IqgmeError {
     fn from(error: FormatError) -> Self {
         match error {
             FormatError::OtherModel { expected, found }
-                if expected.strip_suffix(LAYOUT) == Some(&found) =>
+                if layout(&expected).0 == layout(&found).0
+                    && layout(&expected).1 > layout(&found).1 =>
             {
                 Self::OlderLayout { found, expected }
             }
@@ -258,6 +298,9 @@ pub enum IqgmeError {
     /// A checkpoint of another fit.
     #[error(transparent)]
     Checkpoint(CheckpointError),
+    /// A sweep of one of several chains failed.
+    #[error(transparent)]
+    Chain(#[from] ChainError<Self>),
     /// A fit or a checkpoint of an older layout.
     #[error(
         "holds a {found:?} of an older layout, this version reads {expected:?}: fit again, or load it with the version that wrote it"

@@ -6,11 +6,10 @@ mod training;
 mod widths;
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use npb_data::{Labels, Table};
-use npb_infer::{VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, stream};
+use npb_infer::{VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
@@ -36,7 +35,7 @@ use crate::rows::Rows;
 use crate::state::{check_experts, expect};
 use crate::units::Units;
 use crate::vb::IqgmeVb;
-use crate::{Expert, Init, IqgmeConfig, IqgmeError, IqgmeState};
+use crate::{Expert, Init, IqgmeConfig, IqgmeState, Result};
 use kept::TrainingRows;
 use npb_infer::ensemble::Calibration;
 
@@ -52,7 +51,7 @@ const PICK: u64 = 5;
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Classes without a labelled row are left out: see [`IqgmeFit::classes`].
 /// Errors: see [`IqgmeData::new`]. Members are trained in parallel on the caller's rayon pool; the result does not depend on the number of threads.
-pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
+pub fn fit(table: &Table, labels: &Labels, config: &IqgmeConfig) -> Result<IqgmeFit> {
     fit_watched(table, labels, config, &Watch::none())
 }
 
@@ -66,7 +65,7 @@ pub fn fit_watched(
     labels: &Labels,
     config: &IqgmeConfig,
     watch: &Watch<'_>,
-) -> Result<IqgmeFit, IqgmeError> {
+) -> Result<IqgmeFit> {
     let Made { data, members } = trained::<Single>(&[Task::only(table, labels)], config, watch)?;
     let n_components = members[0].state.components.len();
     let rows = TrainingRows::of_small(table, labels, &data[0], n_components);
@@ -83,7 +82,7 @@ pub fn fit_watched(
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.
-pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit, IqgmeError> {
+pub fn fit_unlabelled(table: &Table, config: &IqgmeConfig) -> Result<IqgmeFit> {
     let none: Vec<Option<&str>> = vec![None; table.n_rows()];
     fit(table, &Labels::from_strings(&none), config)
 }
@@ -136,11 +135,8 @@ impl Variant for Single {
     type Rows = Option<TrainingRows>;
     type Derived = Derived;
 
-    fn validate(config: &IqgmeConfig) -> Result<(), IqgmeError> {
-        config.validate()
-    }
-
-    fn check(stored: &Stored<Self>) -> Result<(), String> {
+    fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let members = &stored.trained.members;
         check_members(members, stored.classes.len())?;
         let own = |member: &&Member| member.scale == FeatureScale::Standardised;
@@ -151,10 +147,8 @@ impl Variant for Single {
                 && stored.units.len() == 2
         };
         expect(n_own > 0 && members[0].elbo_weight > 0.0, "best member")?;
-        expect(
-            members[n_own..].iter().all(in_place),
-            "scales of the members",
-        )?;
+        let in_place = members[n_own..].iter().all(in_place);
+        expect(in_place, "scales of the members")?;
         for member in members {
             let (state, experts) = (&member.state, &member.derived);
             let truncation = state.sticks.truncation();
@@ -166,14 +160,14 @@ impl Variant for Single {
         Ok(())
     }
 
-    fn check_rows(stored: &Stored<Self>, rows: &Self::Rows) -> Result<(), IqgmeError> {
+    fn check_rows(stored: &Stored<Self>, rows: &Self::Rows) -> Result<()> {
         let print = stored.trained.training;
         rows.as_ref().map_or(Ok(()), |rows| {
             rows.check(&stored.units[0], &stored.classes, print)
         })
     }
 
-    fn derive(stored: &Stored<Self>) -> Result<Derived, IqgmeError> {
+    fn derive(stored: &Stored<Self>) -> Result<Derived> {
         let members = &stored.trained.members;
         let has_part = |run: &Member| run.elbo_weight > 0.0 || run.stacking_weight > 0.0;
         let last = members.iter().rposition(has_part);
@@ -185,7 +179,7 @@ impl Variant for Single {
         })
     }
 
-    fn probabilities(fit: &IqgmeFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn probabilities(fit: &IqgmeFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         let rows = scales::rows(&fit.stored.units, table)?;
         member::class_probabilities(&fit.parts(&rows, Experts::Integrated, None))
     }
@@ -196,40 +190,23 @@ impl Model for Single {
     type Init = Init;
     type State = IqgmeState;
     type Vb<'d> = IqgmeVb<'d>;
-    const FILE: &'static str = "npb-iqgme/run/2";
+    const FILE: &'static str = "npb-iqgme/run/3";
     const FOLD_ITERATIONS: u64 = 15;
 
     fn limits(config: &mut IqgmeConfig) -> &mut VbLimits {
         &mut config.limits
     }
 
-    fn begin(
-        data: &IqgmeData,
+    fn begin<'d>(
+        data: &'d IqgmeData,
         config: IqgmeConfig,
-        start: Init,
-        restart: u64,
-    ) -> Result<IqgmeVb<'_>, IqgmeError> {
-        IqgmeVb::new(data, config, start, restart)
-    }
-
-    fn resume(
-        data: &IqgmeData,
-        config: IqgmeConfig,
-        state: IqgmeState,
-        trace: Vec<VbReport>,
-    ) -> Result<IqgmeVb<'_>, IqgmeError> {
-        IqgmeVb::resume(data, config, state, trace)
-    }
-
-    fn run(
-        vb: &mut IqgmeVb<'_>,
-        watch: &mut dyn FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        vb.run(watch)
-    }
-
-    fn state<'a>(vb: &'a IqgmeVb<'_>) -> &'a IqgmeState {
-        vb.state()
+        (start, restart): (Init, u64),
+        reached: Option<VbRun<IqgmeState>>,
+    ) -> Result<IqgmeVb<'d>> {
+        match reached {
+            None => IqgmeVb::new(data, config, start, restart),
+            Some(VbRun { state, trace }) => IqgmeVb::resume(data, config, state, &trace),
+        }
     }
 }
 
@@ -247,7 +224,7 @@ impl Ensemble for Single {
         tables: &[Task<'_>],
         config: &IqgmeConfig,
         scored: Option<bool>,
-    ) -> Result<Vec<IqgmeData>, IqgmeError> {
+    ) -> Result<Vec<IqgmeData>> {
         let Task { table, labels, .. } = tables[0];
         let own = IqgmeData::new(table, labels, config)?;
         let wanted = || scales::scores_wanted(tables, &own.units.active, config);
@@ -269,28 +246,16 @@ impl Ensemble for Single {
         }
     }
 
-    fn fingerprint(data: &IqgmeData) -> Result<u64, IqgmeError> {
-        fingerprint(data)
+    fn about(data: &IqgmeData) -> Result<(u64, usize, &[String])> {
+        Ok((fingerprint(data)?, data.n_observed(), &data.classes))
     }
 
-    fn n_observed(data: &IqgmeData) -> usize {
-        data.n_observed()
-    }
-
-    fn class_names(data: &IqgmeData) -> &[String] {
-        &data.classes
-    }
-
-    fn ended(
-        planned: Planned<Init>,
-        outcome: VbOutcome,
-        mut vb: IqgmeVb<'_>,
-    ) -> Result<Member, IqgmeError> {
+    fn ended(planned: Planned<Init>, outcome: VbOutcome, mut vb: IqgmeVb<'_>) -> Result<Member> {
         let experts = laplace::experts(&mut vb)?;
         Ok(Member::new(planned, outcome, vb.into_state(), experts))
     }
 
-    fn left_out(data: &[IqgmeData], tables: &[Table]) -> Result<Vec<Vec<Rows>>, IqgmeError> {
+    fn left_out(data: &[IqgmeData], tables: &[Table]) -> Result<Vec<Vec<Rows>>> {
         rows_left_out(data.iter().map(|data| &data.units), tables)
     }
 
@@ -299,7 +264,7 @@ impl Ensemble for Single {
         outcome: VbOutcome,
         vb: IqgmeVb<'_>,
         rows: &Vec<Vec<Rows>>,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    ) -> Result<Vec<f64>> {
         let member: Member = Member::new(planned, outcome, vb.into_state(), Vec::new());
         let rows = &rows[0][member.scale.index()];
         let others = predictor(&member)?.probabilities(rows, Experts::Integrated)?;
@@ -307,9 +272,9 @@ impl Ensemble for Single {
     }
 }
 
-fn predictor(member: &Member) -> Result<Predictor, IqgmeError> {
+fn predictor(member: &Member) -> Result<Predictor> {
     let state = &member.state;
-    Predictor::new(state, &state.experts).map_err(|failed| member.failed(failed))
+    Predictor::new(state, &state.experts).map_err(member.failed())
 }
 
 impl IqgmeFit {
@@ -347,7 +312,7 @@ impl IqgmeFit {
     }
 
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their stacking weights but not calibrated.
-    pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub fn predict_plug_in(&self, table: &Table) -> Result<Vec<f64>> {
         two_classes(self.classes(), "predict_plug_in", ALL_CLASSES)?;
         let rows = scales::rows(&self.stored.units, table)?;
         let as_it_is = Calibration::default();
@@ -357,12 +322,12 @@ impl IqgmeFit {
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
     /// entry more holds what is left for components without training rows, where the truncation has room for these.
-    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         self.derived.predictors[0].responsibilities(&self.units().rows(table)?, Gate::Marginal)
     }
 
     /// The most probable component of each row.
-    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
+    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>> {
         Ok(most_probable_of(self.responsibilities(table)?))
     }
 
@@ -409,11 +374,7 @@ impl IqgmeFit {
     }
 
     /// Posterior of the number of components whose weight exceeds `threshold`, by `draws` draws of the weights: entry `k` is the probability of `k`.
-    pub fn dominant_components(
-        &self,
-        threshold: f64,
-        draws: usize,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    pub fn dominant_components(&self, threshold: f64, draws: usize) -> Result<Vec<f64>> {
         check_inside("threshold", threshold)?;
         check_draws(draws, 1)?;
         let sticks = &self.state().sticks;
@@ -441,7 +402,7 @@ impl Draws for Single {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
         check_inside("level", level)?;
         check_draws(draws, 2)?;
         let rows = scales::rows(&fit.stored.units, table)?;
@@ -459,13 +420,13 @@ impl Draws for Single {
 impl Describes for Single {
     const GATE: Gate = Gate::Marginal;
 
-    fn mixtures(fit: &IqgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+    fn mixtures(fit: &IqgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
         let runs = fit.members().iter().zip(&fit.derived.predictors);
         let each = runs.map(|(run, predictor)| (run.elbo_weight, Cow::Borrowed(predictor)));
         Ok(each.filter(|(weight, _)| *weight > 0.0).collect())
     }
 
-    fn completing(fit: &IqgmeFit, task: usize) -> Result<Completing<'_>, IqgmeError> {
+    fn completing(fit: &IqgmeFit, task: usize) -> Result<Completing<'_>> {
         match fit.posterior_of_few() {
             Some(draws) => Ok(by_draws(draws)),
             None => Ok((Self::GATE, 0.0, Self::mixtures(fit, task)?)),
@@ -482,7 +443,7 @@ impl Describes for Single {
         _: usize,
         draw: usize,
         draws: usize,
-    ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
+    ) -> Result<(Gate, Cow<'_, Predictor>)> {
         if let Some(all) = fit.posterior(FeatureScale::Standardised) {
             let one = &all[taking_turns(draw, draws, all.len())];
             return Ok((Gate::AtMeans, Cow::Borrowed(one)));

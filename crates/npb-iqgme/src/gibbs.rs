@@ -14,26 +14,18 @@ mod sticks;
 #[cfg(test)]
 mod tests;
 
-use npb_linalg::mixture::Pattern;
-use std::ops::ControlFlow;
-
-use npb_infer::parallel;
-use npb_infer::{
-    Sweep, SweepOutcome, SweepReport, Trace, Xoshiro256PlusPlus, resume_sweeps, stream,
-};
-use npb_linalg::NotPositiveDefinite;
+use npb_infer::{Xoshiro256PlusPlus, parallel, stream};
+use npb_priors::dist::multinomial_probit;
 use rand::RngExt;
 use rand_distr::Exp1;
 
 use crate::data::IqgmeData;
 use crate::prior::Prior;
 use crate::stats::SufficientStats;
-use crate::vb::prior_failed;
-use crate::{IqgmeError, start};
+use crate::{IqgmeError, Result, start};
 use config::{GibbsConfig, GibbsMove};
-use npb_priors::dist::multinomial_probit;
 use rows::{Drawn, Laws};
-use state::{GibbsParameters, GibbsState, n_missing};
+use state::{DrawnComponent, GibbsParameters, GibbsState, n_missing};
 
 /// Third words of the keys of random streams: of the components that a kept draw adds, of cells drawn for the user, and the first of those of the moves, which take the next one each time.
 const KEPT: u64 = 32;
@@ -52,13 +44,12 @@ const SCALARS: [&str; 4] = [
     "ln likelihood",
 ];
 
-/// One chain of the Gibbs sampler. Drive it with [`sweep`](Self::sweep), [`apply`](Self::apply) or [`run`](Self::run).
+/// One chain of the Gibbs sampler. Drive it with [`sweep`](Self::sweep) or [`apply`](Self::apply).
 ///
 /// Cost of a sweep: `P^2` for each row and component that its slice admits, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(P)` for each
 /// row. Results are the same bits for any number of threads.
 ///
 /// ```
-/// use std::ops::ControlFlow::Continue;
 /// use npb_iqgme::npb_data::{Labels, Table};
 /// use npb_iqgme::{GibbsConfig, IqgmeData, IqgmeSampler};
 ///
@@ -91,7 +82,6 @@ pub struct IqgmeSampler<'d> {
     sweep: u64,
     /// How often this sweep has asked for streams.
     uses: u64,
-    trace: Trace,
 }
 
 impl<'d> IqgmeSampler<'d> {
@@ -99,7 +89,7 @@ impl<'d> IqgmeSampler<'d> {
     ///
     /// # Errors
     /// A configuration out of range; numerical trouble.
-    pub fn new(data: &'d IqgmeData, config: GibbsConfig, chain: u64) -> Result<Self, IqgmeError> {
+    pub fn new(data: &'d IqgmeData, config: GibbsConfig, chain: u64) -> Result<Self> {
         config.validate()?;
         let starts = &config.model.starts;
         let from = starts[chain as usize % starts.len()];
@@ -113,12 +103,10 @@ impl<'d> IqgmeSampler<'d> {
         config: GibbsConfig,
         chain: u64,
         (n_components, responsibilities): (usize, Vec<f64>),
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let largest = |row: &[f64]| crate::answers::most_probable(row) as u32;
-        let labels: Vec<u32> = responsibilities
-            .chunks_exact(n_components)
-            .map(largest)
-            .collect();
+        let by_row = responsibilities.chunks_exact(n_components);
+        let labels: Vec<u32> = by_row.map(largest).collect();
         let n_coefficients = data.rows.n_utilities * (data.rows.n_features + 1);
         let parameters = GibbsParameters {
             expert_means: vec![0.0; n_coefficients],
@@ -134,30 +122,18 @@ impl<'d> IqgmeSampler<'d> {
         Ok(sampler)
     }
 
-    /// Goes on from a state and the trace of the sweeps of [`run`](Self::run) that led to it, in the same bits as if it had never stopped.
+    /// Goes on from a state, in the same bits as if it had never stopped.
     ///
     /// # Errors
-    /// A configuration out of range; a state of other data or another configuration; a trace of more sweeps than led to the state.
+    /// A configuration out of range; a state of other data or another configuration.
     pub fn resume(
         data: &'d IqgmeData,
         config: GibbsConfig,
         chain: u64,
         state: GibbsState,
-        trace: Trace,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         config.validate()?;
-        let saved = |what: String| IqgmeError::Saved { what };
-        state.check(data).map_err(saved)?;
-        if trace.names() != SCALARS {
-            return Err(saved("the trace holds other scalars".to_owned()));
-        }
-        // Sweeps made by hand are not in a trace.
-        if trace.n_sweeps() as u64 > state.sweep {
-            let (traced, made) = (trace.n_sweeps(), state.sweep);
-            return Err(saved(format!(
-                "the trace is of {traced} sweeps, the state is that after sweep {made}: give the trace that belongs to the state"
-            )));
-        }
+        state.check(data)?;
         let mut sampler = Self::with(data, config, chain, state.parameters)?;
         let order = &data.rows.order;
         sampler.labels = order.iter().map(|&row| state.labels[row]).collect();
@@ -172,7 +148,6 @@ impl<'d> IqgmeSampler<'d> {
             }
         }
         (sampler.sweep, sampler.uses) = (state.sweep, RESUMED);
-        sampler.trace = trace;
         Ok(sampler)
     }
 
@@ -181,9 +156,9 @@ impl<'d> IqgmeSampler<'d> {
         config: GibbsConfig,
         chain: u64,
         parameters: GibbsParameters,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let prior = Prior::new(&config.model, &data.covariance, data.rows.n_utilities)
-            .map_err(prior_failed)?;
+            .map_err(IqgmeError::at(0, "prior"))?;
         Ok(Self {
             data,
             config,
@@ -197,12 +172,11 @@ impl<'d> IqgmeSampler<'d> {
             ln_likelihood: f64::NAN,
             sweep: 0,
             uses: 0,
-            trace: Trace::new(SCALARS),
         })
     }
 
     /// Parameters given the labels of the start, in so many components; experts that know nothing yet would let the gate explain the class labels.
-    fn start(&mut self, n_components: usize) -> Result<(), IqgmeError> {
+    fn start(&mut self, n_components: usize) -> Result<()> {
         let rng = &mut self.rng();
         self.push_prior_components(n_components, rng);
         self.concentration();
@@ -234,7 +208,8 @@ impl<'d> IqgmeSampler<'d> {
         }
     }
 
-    /// Names of the scalars of a trace.
+    /// Names of the scalars that are traced: concentration, number of components with rows, share of rows of the largest one, and log-likelihood of observed features and
+    /// class labels given the components of the rows (with more than two classes: of the utilities).
     pub fn scalar_names() -> Vec<String> {
         SCALARS.map(str::to_owned).to_vec()
     }
@@ -280,12 +255,6 @@ impl<'d> IqgmeSampler<'d> {
         missing_at(self.data, position)
     }
 
-    /// Scalars of the sweeps made by [`run`](Self::run): concentration, number of components with rows, share of rows of the largest one, and log-likelihood
-    /// of observed features and class labels given the components of the rows (with more than two classes: of the utilities).
-    pub fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
     /// Sweeps made so far.
     pub fn sweeps(&self) -> u64 {
         self.sweep
@@ -295,7 +264,7 @@ impl<'d> IqgmeSampler<'d> {
     ///
     /// # Errors
     /// Numerical trouble, with sweep and component.
-    pub fn sweep(&mut self) -> Result<(), IqgmeError> {
+    pub fn sweep(&mut self) -> Result<()> {
         self.sweep += 1;
         self.uses = 0;
         for n in 0..self.config.moves.len() {
@@ -304,39 +273,23 @@ impl<'d> IqgmeSampler<'d> {
         Ok(())
     }
 
-    /// Makes all remaining sweeps of `config.sweeps`, unless `watch` breaks.
-    ///
-    /// # Errors
-    /// As [`sweep`](Self::sweep).
-    pub fn run(
-        &mut self,
-        watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
-    ) -> Result<SweepOutcome, IqgmeError> {
-        let plan = self.config.sweeps;
-        let trace = self.trace.clone();
-        let outcome = resume_sweeps(self, &plan, trace, Self::traced_sweep, watch)?;
-        self.trace = outcome.trace.clone();
-        Ok(outcome)
-    }
-
-    fn traced_sweep(&mut self, _: Sweep, scalars: &mut [f64]) -> Result<(), IqgmeError> {
-        self.sweep()?;
+    /// What is traced of the last sweep, by [`scalar_names`](Self::scalar_names).
+    pub fn scalars(&self) -> [f64; 4] {
         let counts = self.counts();
         let largest = counts.iter().max().copied().unwrap_or(0);
-        scalars.copy_from_slice(&[
+        [
             self.parameters.concentration,
             counts.iter().filter(|count| **count > 0).count() as f64,
             largest as f64 / self.labels.len() as f64,
             self.ln_likelihood,
-        ]);
-        Ok(())
+        ]
     }
 
     /// Makes one move.
     ///
     /// # Errors
     /// Numerical trouble, with sweep and component.
-    pub fn apply(&mut self, step: GibbsMove) -> Result<(), IqgmeError> {
+    pub fn apply(&mut self, step: GibbsMove) -> Result<()> {
         match step {
             GibbsMove::Rows => self.rows()?,
             GibbsMove::SplitMerge => self.split_merge()?,
@@ -372,17 +325,8 @@ impl<'d> IqgmeSampler<'d> {
         counts
     }
 
-    fn failed(
-        &self,
-        block: &'static str,
-        component: usize,
-    ) -> impl Fn(NotPositiveDefinite) -> IqgmeError + use<> {
-        let iteration = self.sweep;
-        move |source| IqgmeError::numerical(iteration, block, component, source)
-    }
-
     /// Equations: `docs/iqgme-updates.md#slices-and-labels`.
-    fn rows(&mut self) -> Result<(), IqgmeError> {
+    fn rows(&mut self) -> Result<()> {
         let rows = &self.data.rows;
         let (weights, streams) = (self.parameters.weights().0, self.streams());
         let slices = rows::slices(rows, &self.labels, &weights, streams);
@@ -406,23 +350,20 @@ impl<'d> IqgmeSampler<'d> {
         let n = self.parameters.components.len();
         let kept = self.stats.take();
         kept.unwrap_or_else(|| {
-            parameters::stats(
-                &self.data.rows,
-                &self.labels,
-                &self.values,
-                &self.utilities,
-                n,
-            )
+            let drawn = [&self.values[..], &self.utilities];
+            parameters::stats(&self.data.rows, &self.labels, drawn, n)
         })
     }
 
     /// Equations: `docs/iqgme-updates.md#conjugate-moves`.
-    fn components(&mut self) -> Result<(), IqgmeError> {
+    fn components(&mut self) -> Result<()> {
         let (stats, streams) = (self.refresh(), self.streams());
+        let failed = IqgmeError::at(self.sweep, "covariance");
         let draw = |h: usize| {
-            let law = self.prior.component.given(&stats, h);
-            let rng = &mut streams(h as u64);
-            parameters::draw_component(&law, rng, self.failed("covariance", h))
+            let expected = self.prior.component.given(&stats, h).expected();
+            let expected = expected.map_err(|source| failed((h, source)))?;
+            let (mean, precision) = expected.law.sample(&mut streams(h as u64));
+            Ok::<_, IqgmeError>(DrawnComponent { mean, precision })
         };
         let n = self.parameters.components.len();
         self.parameters.components = parallel::try_map(0..n, draw)?;
@@ -431,17 +372,18 @@ impl<'d> IqgmeSampler<'d> {
     }
 
     /// Equations: `docs/iqgme-updates.md#conjugate-moves`.
-    fn experts(&mut self) -> Result<(), IqgmeError> {
+    fn experts(&mut self) -> Result<()> {
         let n_utilities = self.data.rows.n_utilities;
         if n_utilities == 0 {
             return Ok(());
         }
         let (stats, streams) = (self.refresh(), self.streams());
+        let failed = IqgmeError::at(self.sweep, "expert precision");
         let draw = |i: usize| {
             let (h, k) = (i / n_utilities, i % n_utilities);
             let rng = &mut streams(i as u64);
-            parameters::draw_expert(&stats, [h, k], &self.parameters, rng)
-                .map_err(self.failed("expert precision", h))
+            let drawn = parameters::draw_expert(&stats, [h, k], &self.parameters, rng);
+            drawn.map_err(|source| failed((h, source)))
         };
         let n = self.parameters.components.len();
         self.parameters.experts = parallel::try_map(0..n * n_utilities, draw)?;
@@ -449,7 +391,7 @@ impl<'d> IqgmeSampler<'d> {
         Ok(())
     }
 
-    fn expert_prior(&mut self) -> Result<(), IqgmeError> {
+    fn expert_prior(&mut self) -> Result<()> {
         let n_utilities = self.data.rows.n_utilities;
         if n_utilities == 0 {
             return Ok(());
@@ -461,15 +403,9 @@ impl<'d> IqgmeSampler<'d> {
         let rng = &mut self.rng();
         parameters::draw_expert_prior(&mut self.parameters, &free, &self.prior, rng)?;
         let width = self.data.rows.n_features + 1;
-        for i in 0..self.parameters.experts.len() {
-            if !free[i / n_utilities] {
-                let first = i % n_utilities * width;
-                self.parameters.experts[i] = parameters::draw_prior_expert(
-                    &self.parameters.expert_means[first..][..width],
-                    &self.parameters.expert_precisions[first..][..width],
-                    rng,
-                );
-            }
+        for i in (0..self.parameters.experts.len()).filter(|i| !free[i / n_utilities]) {
+            let law = self.parameters.expert_law(i % n_utilities, width);
+            self.parameters.experts[i] = parameters::draw_prior_expert(law, rng);
         }
         Ok(())
     }
@@ -491,15 +427,11 @@ impl<'d> IqgmeSampler<'d> {
     fn push_prior_component(&self, parameters: &mut GibbsParameters, rng: &mut Xoshiro256PlusPlus) {
         let width = self.data.rows.n_features + 1;
         let (mean, precision) = self.prior.expected.law.sample(rng);
-        let component = state::DrawnComponent { mean, precision };
-        parameters.components.push(component);
+        parameters
+            .components
+            .push(DrawnComponent { mean, precision });
         for k in 0..self.data.rows.n_utilities {
-            let first = k * width;
-            let w = parameters::draw_prior_expert(
-                &parameters.expert_means[first..][..width],
-                &parameters.expert_precisions[first..][..width],
-                rng,
-            );
+            let w = parameters::draw_prior_expert(parameters.expert_law(k, width), rng);
             parameters.experts.push(w);
         }
     }
@@ -516,11 +448,7 @@ fn positions(data: &IqgmeData) -> Vec<usize> {
 
 /// Features that are missing in the row at a sorted position.
 fn missing_at(data: &IqgmeData, position: usize) -> &[usize] {
-    &pattern_at(data, position).missing
-}
-
-fn pattern_at(data: &IqgmeData, position: usize) -> &Pattern {
     let rows = &data.rows;
     let group = rows.groups.partition_point(|g| g.rows.end <= position);
-    &rows.patterns[rows.groups[group].pattern]
+    &rows.patterns[rows.groups[group].pattern].missing
 }

@@ -8,10 +8,10 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::inverse_mills;
 
-use crate::IqgmeError;
 use crate::predict::{Completed, Predictor};
 use crate::state::{Expert, dot};
 use crate::vb::{IqgmeVb, VbUpdate};
+use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit;
 
 /// Rows with less responsibility than this have no say in an expert.
@@ -29,7 +29,7 @@ struct Part {
 }
 
 /// The experts of a run that has ended, with the means that it has found and covariances that count its utilities as unknown.
-pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
+pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>> {
     if vb.state().experts.is_empty() {
         return Ok(Vec::new());
     }
@@ -37,14 +37,7 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
     vb.apply(VbUpdate::Labels)?;
     let vb = &*vb;
     let state = vb.state();
-    let failed = |component, source| {
-        IqgmeError::numerical(
-            vb.trace().len() as u64,
-            "covariance of the expert",
-            component,
-            source,
-        )
-    };
+    let failed = IqgmeError::at(vb.iteration(), "covariance of the expert");
     let n_utilities = state.n_utilities();
     let by_component = parts(vb, failed)?;
     let prior = &state.expert_prior;
@@ -65,7 +58,7 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
                 }
             }
         }
-        let factor = Cholesky::new(precision.as_ref()).map_err(|source| failed(h, source))?;
+        let factor = Cholesky::new(precision.as_ref()).map_err(|source| failed((h, source)))?;
         Ok(Expert {
             covariance: factor.inverse(),
             ..expert.clone()
@@ -77,11 +70,11 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>, IqgmeError> {
 /// For each component what its labelled rows say, in the order of the table.
 fn parts(
     vb: &IqgmeVb<'_>,
-    failed: impl Fn(usize, npb_linalg::NotPositiveDefinite) -> IqgmeError,
-) -> Result<Vec<Vec<Part>>, IqgmeError> {
+    failed: impl Fn((usize, npb_linalg::NotPositiveDefinite)) -> IqgmeError,
+) -> Result<Vec<Vec<Part>>> {
     let (state, rows) = (vb.state(), &vb.data().rows);
     let (n_components, n_utilities) = (state.components.len(), state.n_utilities());
-    let gate = Predictor::new(state, &state.experts).map_err(|(h, source)| failed(h, source))?;
+    let gate = Predictor::new(state, &state.experts).map_err(failed)?;
     let responsibilities = vb.responsibilities();
     let mut classes = vec![None; rows.len()];
     for (&row, class) in rows.order.iter().zip(&rows.classes) {
@@ -155,14 +148,13 @@ fn curvatures(class: usize, scores: &[f64], variance: f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
     use npb_data::{Labels, Table};
     use npb_infer::stream;
     use npb_priors::special::ln_phi;
     use rand::RngExt;
 
     use super::*;
+    use crate::vb::tests::converge;
     use crate::{Init, IqgmeConfig, IqgmeData};
 
     /// One component, one feature: the posterior of slope and intercept by summing over a grid, its prior at the means that the run has found. The variational factor is too sure
@@ -186,7 +178,7 @@ mod tests {
         };
         let data = IqgmeData::new(&table, &labels, &config).unwrap();
         let mut vb = IqgmeVb::new(&data, config, Init::KMeans(1), 0).unwrap();
-        vb.run(|_, _| ControlFlow::Continue(())).unwrap();
+        converge(&mut vb, &IqgmeConfig::default().limits);
         let spread = experts(&mut vb).unwrap();
         let (state, signs) = (vb.state(), &data.rows.signs);
         let (plain, prior) = (&state.experts[0], &state.expert_prior);

@@ -84,7 +84,7 @@ pub use data::{IqgmeData, Task};
 pub use em::{QgmeConfig, QgmeFit, fit_qgme, fit_qgme_watched};
 pub use ensemble::member::Member;
 pub use ensemble::questions::Fit;
-pub use error::IqgmeError;
+pub use error::{IqgmeError, Result};
 pub use factor::{
     ClusterRows, FactorBound, FactorComponent, FactorConfig, FactorData, FactorFit, FactorInit,
     FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,

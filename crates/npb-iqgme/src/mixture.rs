@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::gibbs::state::{DrawnComponent, check_drawn};
 use crate::predict::Predictor;
-use crate::{Expert, IqgmeError};
+use crate::state::expect;
+use crate::{Expert, Result};
 
 /// Weights, components and experts, in the standardised units of a fit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,17 +21,15 @@ pub struct Mixture {
 
 impl Mixture {
     /// Checks sizes and ranges: `p` features, so many utilities.
-    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<(), String> {
+    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<()> {
         let n = self.components.len();
         let sum: f64 = self.weights.iter().sum();
         let weights = self.weights.len() == n && self.weights.iter().all(|w| *w >= 0.0);
-        if !weights || (sum - 1.0).abs() > 1e-6 {
-            return Err("weights: impossible value or size".to_owned());
-        }
+        expect(weights && (sum - 1.0).abs() <= 1e-6, "weights")?;
         check_drawn(&self.components, &self.experts, p, n_utilities)
     }
 
-    pub(crate) fn predictor(&self) -> Result<Predictor, IqgmeError> {
+    pub(crate) fn predictor(&self) -> Result<Predictor> {
         let p = self.components[0].mean.len();
         let means = Mat::from_fn(p, self.components.len(), |j, h| self.components[h].mean[j]);
         let precisions = self.components.iter().map(|c| c.precision.clone());

@@ -14,9 +14,9 @@ use npb_priors::dist::{Gamma, NormalWishart, Wishart, pick};
 use npb_priors::special::{ln_gamma, normal_cdf, student_t_two_sided};
 use rand::{Rng, RngExt};
 
-use crate::IqgmeError;
 use crate::rows::Rows;
-use crate::state::{Component, Expected, Expert, IqgmeState};
+use crate::state::{Component, Expert, IqgmeState};
+use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit;
 
 /// How the components weigh a row.
@@ -71,7 +71,7 @@ fn ln_peak(dof: f64, scale: f64, observed: usize) -> f64 {
 }
 
 fn drawn(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::numerical(0, "posterior draw", 0, source)
+    IqgmeError::at(0, "posterior draw")(source)
 }
 
 /// A missing cell under one component: a Student-t, or a normal.
@@ -227,15 +227,9 @@ impl Predictor {
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
         let p = components[0].mean.len() as f64;
         let n_components = components.len();
-        let expected: Vec<Expected> = components
-            .iter()
-            .enumerate()
-            .map(|(h, c)| c.expected().map_err(|e| (h, e)))
-            .collect::<Result<_, _>>()?;
-        let student_scale: Vec<f64> = components
-            .iter()
-            .map(|c| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof))
-            .collect();
+        let expected = Component::all_expected(components)?;
+        let scale = |c: &Component| c.strength * (c.dof - p + 1.0) / ((c.strength + 1.0) * c.dof);
+        let student_scale: Vec<f64> = components.iter().map(scale).collect();
         let dof: Vec<f64> = components.iter().map(|c| c.dof - p + 1.0).collect();
         let ln_peaks = |observed: usize| {
             let each = dof.iter().zip(&student_scale);
@@ -243,11 +237,8 @@ impl Predictor {
                 .collect()
         };
         let means = Mat::from_fn(p as usize, n_components, |j, h| components[h].mean[j]);
-        let ln_det = expected
-            .iter()
-            .zip(components)
-            .map(|(e, c)| e.ln_det_scale + p * c.dof.ln())
-            .collect();
+        let each = expected.iter().zip(components);
+        let ln_det = each.map(|(e, c)| e.ln_det_scale + p * c.dof.ln()).collect();
         let precisions = expected.into_iter().map(|e| e.precision).collect();
         Ok(Self {
             ln_peaks: (0..=p as usize).map(ln_peaks).collect(),
@@ -264,11 +255,11 @@ impl Predictor {
         means: Mat<f64>,
         precisions: Vec<Mat<f64>>,
         experts: Vec<Expert>,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let ln_det = precisions
             .iter()
             .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
-            .collect::<Result<_, IqgmeError>>()?;
+            .collect::<Result<_>>()?;
         let ln_weights = weights.iter().map(|w| w.ln()).collect();
         Self::normal(means, precisions, ln_det, experts, ln_weights)
             .map_err(|(_, source)| drawn(source))
@@ -323,7 +314,7 @@ impl Predictor {
         state: &IqgmeState,
         experts: &[Expert],
         rng: &mut impl Rng,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let mut weights = vec![0.0; state.sticks.truncation()];
         state.sticks.sample_weights(&mut weights, rng);
         let weights = pooled(weights, state.components.len());
@@ -339,7 +330,7 @@ impl Predictor {
         weights: &[f64],
         shared: bool,
         rng: &mut impl Rng,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let mut means = self.means.clone();
         let mut precisions: Vec<Mat<f64>> = Vec::with_capacity(components.len());
         for (h, component) in components.iter().enumerate() {
@@ -384,8 +375,8 @@ impl Predictor {
         gate: Gate,
         complete: impl Fn(&mut Complete) -> Vec<T> + Sync,
         read: impl Fn(&mut Seen<'_, '_>) -> T + Sync,
-    ) -> Result<Vec<T>, IqgmeError> {
-        let parts: Vec<Result<Vec<T>, IqgmeError>> = parallel::map_with(
+    ) -> Result<Vec<T>> {
+        let parts: Vec<Result<Vec<T>>> = parallel::map_with(
             &rows.blocks,
             <(Scratch, LaneScratch)>::default,
             |(scratch, lane_scratch), block| {
@@ -397,7 +388,7 @@ impl Predictor {
                 }
             },
         );
-        let parts: Vec<Vec<T>> = parts.into_iter().collect::<Result<_, IqgmeError>>()?;
+        let parts: Vec<Vec<T>> = parts.into_iter().collect::<Result<_>>()?;
         let mut by_row: Vec<Option<T>> = std::iter::repeat_with(|| None).take(rows.len()).collect();
         for (value, &row) in parts.into_iter().flatten().zip(&rows.order) {
             by_row[row] = Some(value);
@@ -457,17 +448,14 @@ impl Predictor {
         scratch: &mut Scratch,
         lane_scratch: &mut LaneScratch,
         read: impl Fn(&mut Seen<'_, '_>) -> T,
-    ) -> Result<Vec<T>, IqgmeError> {
-        scratch
-            .deviations
-            .load(rows, block, &self.means, &self.quadratics, None);
+    ) -> Result<Vec<T>> {
+        let (deviations, quadratics) = (&mut scratch.deviations, &self.quadratics);
+        deviations.load(rows, block, &self.means, quadratics, None);
         let mut out = Vec::with_capacity(block.rows.len());
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
-            let mut given = self
-                .quadratics
-                .condition(pattern, lane_scratch)
-                .map_err(IqgmeError::missing(0))?;
+            let given = quadratics.condition(pattern, lane_scratch);
+            let mut given = given.map_err(IqgmeError::at(0, "missing features"))?;
             for position in group.rows.clone() {
                 let i = position - block.rows.start;
                 let ln_density = self.gate(scratch, &mut given, i, pattern, gate);
@@ -539,21 +527,15 @@ impl Predictor {
         let stacked = complete.columns.stacked();
         let (n, n_rows, n_utilities) = (stacked.len, complete.columns.n_rows(), self.n_utilities);
         let mut sums = vec![0.0; n * n_utilities];
-        let uncertain = if experts == Experts::Integrated {
-            1.0
-        } else {
-            0.0
-        };
+        let uncertain = f64::from(u8::from(experts == Experts::Integrated));
         for (h, forms) in self.scores.chunks_exact(n_utilities).enumerate() {
             let weights = complete.weights.part(h, n);
             if weights.iter().all(|weight| *weight <= LEAST_WEIGHT) {
                 continue;
             }
             for (k, form) in forms.iter().enumerate() {
-                let (score, spread) = (
-                    complete.score.part_mut(k, n),
-                    complete.spread.part_mut(k, n),
-                );
+                let score = complete.score.part_mut(k, n);
+                let spread = complete.spread.part_mut(k, n);
                 complete.columns.apply(form, [&mut *spread, &mut *score]);
                 stacked.map(spread, |spread| 1.0 + uncertain * spread);
             }
@@ -631,7 +613,7 @@ impl Predictor {
         &self,
         rows: &Rows,
         takes_part: impl Fn(usize, usize) -> bool + Sync,
-    ) -> Result<Vec<Vec<Completed>>, IqgmeError> {
+    ) -> Result<Vec<Vec<Completed>>> {
         let components = |row: usize| {
             let takes_part = &takes_part;
             (0..self.n_components()).filter(move |&h| takes_part(row, h))
@@ -678,19 +660,12 @@ impl Predictor {
     }
 
     /// Probabilities of all classes but the first, for every row, components weighed by [`Gate::AtMeans`].
-    pub(crate) fn probabilities(
-        &self,
-        rows: &Rows,
-        experts: Experts,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub(crate) fn probabilities(&self, rows: &Rows, experts: Experts) -> Result<Vec<Vec<f64>>> {
         let n_utilities = self.n_utilities;
         let clamped = |of_row: &[f64]| of_row.iter().map(|p| p.clamp(0.0, 1.0)).collect();
         let complete = |block: &mut Complete| {
-            let probabilities = self.block_probabilities(block, experts);
-            probabilities
-                .chunks_exact(n_utilities)
-                .map(clamped)
-                .collect()
+            let all = self.block_probabilities(block, experts);
+            all.chunks_exact(n_utilities).map(clamped).collect()
         };
         self.map_rows(rows, Gate::AtMeans, complete, |row| {
             let mut sums = vec![0.0; n_utilities];
@@ -708,40 +683,29 @@ impl Predictor {
     }
 
     /// Probabilities of the components given the observed features, for every row.
-    pub(crate) fn responsibilities(
-        &self,
-        rows: &Rows,
-        gate: Gate,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub(crate) fn responsibilities(&self, rows: &Rows, gate: Gate) -> Result<Vec<Vec<f64>>> {
         let complete = |block: &mut Complete| {
-            let of_row = |i: usize| {
-                (0..self.n_components())
-                    .map(|h| block.weights(h)[i])
-                    .collect()
-            };
+            let all = 0..self.n_components();
+            let of_row = |i: usize| all.clone().map(|h| block.weights(h)[i]).collect();
             (0..block.columns.n_rows()).map(of_row).collect()
         };
         self.map_rows(rows, gate, complete, |row| row.weights.to_vec())
     }
 
     /// Log predictive density of the observed features, for every row, in standardised units.
-    pub(crate) fn ln_density(&self, rows: &Rows, gate: Gate) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn ln_density(&self, rows: &Rows, gate: Gate) -> Result<Vec<f64>> {
         let complete = |block: &mut Complete| block.ln_densities();
         self.map_rows(rows, gate, complete, |row| row.ln_density)
     }
 
     /// The missing cells of every row: for each missing feature (ascending) its distribution, component by component.
-    pub(crate) fn missing_cells(
-        &self,
-        rows: &Rows,
-        gate: Gate,
-    ) -> Result<Vec<Vec<Vec<CellTerm>>>, IqgmeError> {
+    pub(crate) fn missing_cells(&self, rows: &Rows, gate: Gate) -> Result<Vec<Vec<Vec<CellTerm>>>> {
         self.map_rows(rows, gate, nothing, |row| {
             let missing = &row.pattern.missing;
             let m = missing.len();
-            let spread: Vec<f64> = (0..self.n_components())
-                .map(|h| self.spread(h, row, gate))
-                .collect();
+            let all = 0..self.n_components();
+            let spread = all.clone().map(|h| self.spread(h, row, gate));
+            let spread: Vec<f64> = spread.collect();
             let covariance = row.given.covariance();
             let lanes = covariance.len() / (m * m);
             let term = |k: usize, h: usize| CellTerm {
@@ -750,9 +714,8 @@ impl Predictor {
                 sd: (spread[h] * covariance[(k * m + k) * lanes + h]).sqrt(),
                 dof: self.dof[h] + row.pattern.observed.len() as f64,
             };
-            (0..m)
-                .map(|k| (0..self.n_components()).map(|h| term(k, h)).collect())
-                .collect()
+            let of_cell = |k: usize| all.clone().map(|h| term(k, h)).collect();
+            (0..m).map(of_cell).collect()
         })
     }
 
@@ -763,7 +726,7 @@ impl Predictor {
         rows: &Rows,
         gate: Gate,
         rng: impl Fn(usize) -> R + Sync,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let nothing = |block: &mut Complete| nothing(block).into_iter().map(Ok).collect();
         let draws = self.map_rows(rows, gate, nothing, |row| {
             let missing = &row.pattern.missing;
@@ -784,14 +747,10 @@ impl Predictor {
             let lanes = covariance.len() / (m * m);
             let block = Mat::from_fn(m, m, |k, l| scale * covariance[(k * m + l) * lanes + h]);
             let mut draw = vec![0.0; m];
-            Cholesky::new(block.as_ref())
-                .map_err(drawn)?
-                .sample_moment(&mut draw, &mut rng);
-            Ok((0..m)
-                .map(|k| {
-                    self.means[(missing[k], h)] + row.deviations.shift(k, h) + stretch * draw[k]
-                })
-                .collect())
+            let factor = Cholesky::new(block.as_ref()).map_err(drawn)?;
+            factor.sample_moment(&mut draw, &mut rng);
+            let mean = |k: usize| self.means[(missing[k], h)] + row.deviations.shift(k, h);
+            Ok((0..m).map(|k| mean(k) + stretch * draw[k]).collect())
         })?;
         draws.into_iter().collect()
     }

@@ -3,7 +3,7 @@
 use crate::e_step::{EStepParameters, RowFactors, Update, e_step, expected_utilities};
 use crate::responsibilities::Responsibilities;
 use crate::stats::SufficientStats;
-use crate::{IqgmeData, IqgmeError};
+use crate::{IqgmeData, Result};
 
 /// `q(t)` and `q(z)` of the rows of a task, and what they sum to.
 #[derive(Clone, Debug)]
@@ -23,13 +23,10 @@ impl RowState {
         responsibilities: Responsibilities,
         n_components: usize,
     ) -> Self {
+        let rows = &task.rows;
         Self {
-            stats: SufficientStats::zeros(
-                task.rows.n_features,
-                n_components,
-                task.rows.n_utilities,
-            ),
-            soft: expected_utilities(&locations, &task.rows),
+            stats: SufficientStats::zeros(rows.n_features, n_components, rows.n_utilities),
+            soft: expected_utilities(&locations, rows),
             locations,
             responsibilities,
         }
@@ -51,15 +48,14 @@ impl RowState {
         parameters: &EStepParameters,
         update: Update,
         iteration: u64,
-    ) -> Result<(), IqgmeError> {
+    ) -> Result<()> {
         let rows = &task.rows;
         let factors = RowFactors {
             locations: &mut self.locations,
             soft: &mut self.soft,
-            responsibilities: if update.responsibilities {
-                self.responsibilities.overwritten(rows.len())
-            } else {
-                self.responsibilities.in_order(rows)
+            responsibilities: match update.responsibilities {
+                true => self.responsibilities.overwritten(rows.len()),
+                false => self.responsibilities.in_order(rows),
             },
         };
         self.stats = e_step(rows, parameters, factors, update, iteration)?;

@@ -28,6 +28,7 @@ impl Deref for Rows {
 
 impl Rows {
     /// `signs` by table row: +1, -1 or 0 (unlabelled). The table is already standardised.
+    #[cfg(test)]
     pub(crate) fn new(table: &Table, signs: &[f64]) -> Self {
         let class = |sign: &f64| (*sign != 0.0).then_some(usize::from(*sign > 0.0));
         let classes: Vec<Option<usize>> = signs.iter().map(class).collect();

@@ -1,15 +1,14 @@
 //! Where a run starts: hard responsibilities from k-means on completed rows.
 
-use std::ops::ControlFlow;
-
 use npb_data::clusters::{by_size, k_means, nearest};
-use npb_infer::{VbLimits, stream};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{VbLimits, Watch, maximise, stream};
 use npb_linalg::mixture::complete;
 
-use crate::IqgmeError;
 use crate::config::{Init, IqgmeConfig};
 use crate::data::IqgmeData;
 use crate::vb::IqgmeVb;
+use crate::{IqgmeError, Result};
 
 /// A start need not converge.
 const MIXTURE_ITERATIONS: u64 = 100;
@@ -24,7 +23,7 @@ impl<'d> IqgmeVb<'d> {
         config: IqgmeConfig,
         start: Init,
         restart: u64,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         config.validate()?;
         let first = responsibilities(data, &config, start, restart)?;
         Self::from_responsibilities(data, config, first)
@@ -37,7 +36,7 @@ pub(crate) fn responsibilities(
     config: &IqgmeConfig,
     start: Init,
     restart: u64,
-) -> Result<(usize, Vec<f64>), IqgmeError> {
+) -> Result<(usize, Vec<f64>)> {
     let points = completed(data)?;
     let mut rng = stream(config.seed, [restart, 0, START, 0]);
     let n = data.rows.len();
@@ -52,10 +51,8 @@ pub(crate) fn responsibilities(
     let clusters = within_classes(&points, &data.rows.classes, n_classes, |members| {
         k_means(&points, members, each, &mut rng)
     });
-    let ranks: Vec<usize> = by_size(&clusters)
-        .into_iter()
-        .map(|rank| rank % config.truncation)
-        .collect();
+    let ranks = by_size(&clusters).into_iter();
+    let ranks: Vec<usize> = ranks.map(|rank| rank % config.truncation).collect();
     let n_components = ranks.iter().max().map_or(1, |m| m + 1);
     let mut responsibilities = vec![0.0; n * n_components];
     for (i, rank) in ranks.into_iter().enumerate() {
@@ -70,21 +67,25 @@ fn mixture(
     config: &IqgmeConfig,
     clusters: usize,
     restart: u64,
-) -> Result<(usize, Vec<f64>), IqgmeError> {
+) -> Result<(usize, Vec<f64>)> {
     let features = IqgmeData {
         rows: data.rows.without_labels(),
         n_labelled: 0,
         ..data.clone()
     };
-    let config = IqgmeConfig {
-        limits: VbLimits {
-            max_iterations: MIXTURE_ITERATIONS,
-            tolerance: 1e-5,
-        },
-        ..config.clone()
+    let limits = VbLimits {
+        max_iterations: MIXTURE_ITERATIONS,
+        tolerance: 1e-5,
     };
-    let mut vb = IqgmeVb::new(&features, config, Init::KMeans(clusters), restart)?;
-    vb.run(|_, _| ControlFlow::Continue(()))?;
+    let begin = |_| IqgmeVb::new(&features, config.clone(), Init::KMeans(clusters), restart);
+    let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let (vb, _) = maximise(
+        &limits,
+        "elbo",
+        &mut watch.part("start", 1.0),
+        (&memory, 0),
+        begin,
+    )?;
     Ok(vb.into_responsibilities())
 }
 
@@ -119,7 +120,6 @@ pub(crate) fn within_classes(
 }
 
 /// Rows with their missing features at the conditional mean under one Gaussian for all rows.
-pub(crate) fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>, IqgmeError> {
-    let failed = |source| IqgmeError::numerical(0, "shared covariance", 0, source);
-    complete(&data.rows, &data.covariance).map_err(failed)
+pub(crate) fn completed(data: &IqgmeData) -> Result<Vec<Vec<f64>>> {
+    complete(&data.rows, &data.covariance).map_err(IqgmeError::at(0, "shared covariance"))
 }

@@ -6,8 +6,10 @@ use npb_priors::ParameterError;
 use npb_priors::dist::{Gamma, NormalGamma, NormalWishart, Wishart};
 use npb_priors::dp::StickFactor;
 
-use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
+
+use crate::stats::SufficientStats;
+use crate::{IqgmeError, Result};
 
 /// `q(mu_h, Lambda_h)`: `mu | Lambda ~ N(mean, (strength Lambda)^-1)`, `Lambda ~ W(scale_inverse^-1, dof)`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -72,10 +74,8 @@ impl ExpertPrior {
             let of_utility = experts.iter().skip(k).step_by(n_utilities);
             let free: Vec<&Expert> = of_utility.filter(|e| !e.at_prior).collect();
             let sum: f64 = free.iter().map(|e| e.mean[p]).sum();
-            let squares: f64 = free
-                .iter()
-                .map(|e| e.mean[p] * e.mean[p] + e.covariance[(p, p)])
-                .sum();
+            let square = |e: &&Expert| e.mean[p] * e.mean[p] + e.covariance[(p, p)];
+            let squares: f64 = free.iter().map(square).sum();
             let mean = sum / prior.strength;
             prior.mean[i] = mean;
             prior.rate[i] += 0.5 * (squares - prior.strength * mean * mean);
@@ -83,8 +83,11 @@ impl ExpertPrior {
         prior
     }
 
-    /// As [`given`](Self::given); the experts at the prior follow it.
+    /// As [`given`](Self::given); the experts at the prior follow it. Itself where there are none.
     pub(crate) fn fitted(&self, experts: &mut [Expert], n_utilities: usize) -> Self {
+        if experts.is_empty() {
+            return self.clone();
+        }
         let prior = self.given(experts, n_utilities);
         let at_prior = experts.iter_mut().enumerate().filter(|(_, e)| e.at_prior);
         at_prior.for_each(|(i, e)| *e = Expert::at_prior(&prior, i % n_utilities, n_utilities));
@@ -121,23 +124,13 @@ impl IqgmeState {
     }
 
     /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier).
-    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<(), String> {
-        let lanes = self.components.len();
-        expect(
-            lanes >= 1 && lanes <= self.sticks.truncation(),
-            "number of components",
-        )?;
-        expect(
-            self.experts.len() == lanes * n_utilities,
-            "number of experts",
-        )?;
-        check_atoms(
-            &self.components,
-            &self.experts,
-            &self.expert_prior,
-            p,
-            n_utilities,
-        )?;
+    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<()> {
+        let n = self.components.len();
+        let possible = 1..=self.sticks.truncation();
+        expect(possible.contains(&n), "number of components")?;
+        expect(self.experts.len() == n * n_utilities, "number of experts")?;
+        let prior = &self.expert_prior;
+        check_atoms(&self.components, &self.experts, prior, p, n_utilities)?;
         expect(finite(&self.utility_means), "utility means")
     }
 }
@@ -149,64 +142,55 @@ pub(crate) fn check_atoms(
     prior: &ExpertPrior,
     p: usize,
     n_utilities: usize,
-) -> Result<(), String> {
+) -> Result<()> {
     for component in components {
-        expect(
-            component.mean.len() == p && finite(&component.mean),
-            "component mean",
-        )?;
-        expect(
-            component.strength.is_finite() && component.strength > 0.0,
-            "component strength",
-        )?;
-        expect(
-            component.dof.is_finite() && component.dof > p as f64 + 1.0,
-            "component dof",
-        )?;
+        let Component { mean, dof, .. } = component;
+        expect(mean.len() == p && finite(mean), "component mean")?;
+        expect(positive(component.strength), "component strength")?;
+        let proper = dof.is_finite() && *dof > p as f64 + 1.0;
+        expect(proper, "component dof")?;
         square(&component.scale_inverse, p, "component scale")?;
     }
     check_experts(experts, p)?;
     let mut of_component = experts.chunks(n_utilities.max(1));
     let alike = |experts: &[Expert]| experts.iter().all(|e| e.at_prior == experts[0].at_prior);
     expect(of_component.all(alike), "experts at the prior")?;
-    expect(
-        prior.mean.len() == n_utilities.max(1) * (p + 1) && finite(&prior.mean),
-        "expert prior mean",
-    )?;
-    expect(prior.rate.len() == prior.mean.len(), "expert prior rate")?;
-    let positive = |x: f64| x.is_finite() && x > 0.0;
-    expect(prior.rate.iter().all(|&r| positive(r)), "expert prior rate")?;
+    let size = n_utilities.max(1) * (p + 1);
+    let means = prior.mean.len() == size && finite(&prior.mean);
+    expect(means, "expert prior mean")?;
+    let rates = prior.rate.len() == size && prior.rate.iter().all(|&r| positive(r));
+    expect(rates, "expert prior rate")?;
     expect(positive(prior.shape) && positive(prior.strength), "prior")
 }
 
 /// Checks experts that come from a file: `p` features.
-pub(crate) fn check_experts(experts: &[Expert], p: usize) -> Result<(), String> {
-    for expert in experts {
-        expect(
-            expert.mean.len() == p + 1 && finite(&expert.mean),
-            "expert mean",
-        )?;
-        square(&expert.covariance, p + 1, "expert covariance")?;
-    }
-    Ok(())
+pub(crate) fn check_experts(experts: &[Expert], p: usize) -> Result<()> {
+    experts.iter().try_for_each(|expert| {
+        let fits = expert.mean.len() == p + 1 && finite(&expert.mean);
+        expect(fits, "expert mean")?;
+        square(&expert.covariance, p + 1, "expert covariance")
+    })
 }
 
 /// What is wrong with something that comes from a file, unless it holds.
-pub(crate) fn expect(holds: bool, what: &str) -> Result<(), String> {
-    if holds {
-        Ok(())
-    } else {
-        Err(format!("{what}: impossible value or size"))
-    }
+pub(crate) fn expect(holds: bool, what: &str) -> Result<()> {
+    let wrong = || IqgmeError::saved(format!("{what}: impossible value or size"));
+    holds.then_some(()).ok_or_else(wrong)
+}
+
+pub(crate) fn positive(x: f64) -> bool {
+    x.is_finite() && x > 0.0
 }
 
 pub(crate) fn finite(values: &[f64]) -> bool {
     values.iter().all(|v| v.is_finite())
 }
 
-pub(crate) fn square(matrix: &Mat<f64>, n: usize, what: &str) -> Result<(), String> {
-    let shape = matrix.nrows() == n && matrix.ncols() == n;
-    expect(shape && Cholesky::new(matrix.as_ref()).is_ok(), what)
+pub(crate) fn square(matrix: &Mat<f64>, n: usize, what: &str) -> Result<()> {
+    expect(
+        matrix.shape() == (n, n) && Cholesky::new(matrix.as_ref()).is_ok(),
+        what,
+    )
 }
 
 /// What an iteration needs of a component, computed once after its update.
@@ -241,6 +225,26 @@ impl Component {
             mean,
             scale_inverse,
         }
+    }
+
+    /// The posteriors of all components with this prior, and what an iteration needs of them. On failure: the component.
+    pub(crate) fn all_given(
+        &self,
+        stats: &SufficientStats,
+    ) -> Result<(Vec<Self>, Vec<Expected>), (usize, NotPositiveDefinite)> {
+        let each = (0..stats.labelled.weight.len()).map(|h| self.given(stats, h));
+        let components: Vec<Self> = each.collect();
+        let expected = Self::all_expected(&components)?;
+        Ok((components, expected))
+    }
+
+    /// What an iteration needs of components. On failure: the component.
+    pub(crate) fn all_expected(
+        components: &[Self],
+    ) -> Result<Vec<Expected>, (usize, NotPositiveDefinite)> {
+        let each = components.iter().enumerate();
+        each.map(|(h, component)| component.expected().map_err(|source| (h, source)))
+            .collect()
     }
 
     pub(crate) fn expected(&self) -> Result<Expected, NotPositiveDefinite> {
@@ -293,12 +297,9 @@ impl Expert {
         let (first, column) = (k * (p + 1), h * stats.n_utilities() + k);
         let precision = stats.labelled_second(h, |j| prior.precision(first + j));
         let factor = Cholesky::new(precision.as_ref())?;
-        let mut mean: Vec<f64> = (0..=p)
-            .map(|j| {
-                let prior_part = prior.precision(first + j) * prior.mean[first + j];
-                stats.soft[(j, column)] + prior_part
-            })
-            .collect();
+        let of_prior = |j: usize| prior.precision(first + j) * prior.mean[first + j];
+        let linear = (0..=p).map(|j| stats.soft[(j, column)] + of_prior(j));
+        let mut mean: Vec<f64> = linear.collect();
         factor.solve(&mut mean);
         Ok(Self {
             at_prior: false,

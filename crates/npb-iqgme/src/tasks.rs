@@ -9,7 +9,6 @@ mod bound;
 mod config;
 mod data;
 mod fit;
-mod local;
 mod new_task;
 mod rows;
 mod run;

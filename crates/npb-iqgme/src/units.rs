@@ -9,7 +9,7 @@ use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
-use crate::IqgmeError;
+use crate::Result;
 use crate::answers::{ClassifierSummary, Imputation, MissingCell, check_draws, mixture_moments};
 use crate::config::FeatureScale;
 use crate::normal_scores::NormalScores;
@@ -36,7 +36,7 @@ pub trait UnitsByScale {
     fn own(&self) -> &Units;
 
     /// Checks what comes from a file.
-    fn check(&self) -> Result<(), String>;
+    fn check(&self) -> Result<()>;
 }
 
 impl UnitsByScale for Units {
@@ -44,7 +44,7 @@ impl UnitsByScale for Units {
         self
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<()> {
         self.check_columns()
     }
 }
@@ -55,37 +55,31 @@ impl UnitsByScale for Vec<Units> {
         &self[0]
     }
 
-    fn check(&self) -> Result<(), String> {
-        let Some((own, scores)) = self.split_first() else {
-            return Err("units: none".to_owned());
+    fn check(&self) -> Result<()> {
+        let (Some(own), 1..=2) = (self.first(), self.len()) else {
+            return expect(false, "scales of the columns");
         };
-        own.check()?;
         let n = own.column_names().len();
-        let same = |other: &Units| other.active == own.active && other.scores.is_some();
-        expect(
-            own.scores.is_none() && scores.len() <= 1 && scores.iter().all(same),
-            "scales of the columns",
-        )?;
-        scores.iter().try_for_each(|scores| {
-            scores.check()?;
-            expect(
-                scores.column_names().len() == n,
-                "normal scores of the columns",
-            )
+        self.iter().enumerate().try_for_each(|(k, units)| {
+            let same = units.active == own.active && units.scores.is_some() == (k == 1);
+            expect(same, "scales of the columns")?;
+            units.check()?;
+            let all = units.column_names().len() == n;
+            expect(all, "normal scores of the columns")
         })
     }
 }
 
 impl Units {
     /// Of training rows; columns that are constant or have no observed value are left out.
-    pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self, IqgmeError> {
+    pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self> {
         let scores = (scale == FeatureScale::NormalScores).then(|| NormalScores::fit(table));
         let standardiser = Standardiser::fit(&*on_scores(scores.as_ref(), table)?);
-        let left_out = [
+        let (constant, empty) = (
             standardiser.constant_columns(),
             standardiser.empty_columns(),
-        ];
-        let varies = |j: &usize| !left_out.iter().any(|columns| columns.contains(j));
+        );
+        let varies = |j: &usize| !constant.contains(j) && !empty.contains(j);
         let once = |&j: &usize| table.observed_in_column(j).count() == 1;
         Ok(Self {
             active: (0..table.n_cols()).filter(varies).collect(),
@@ -96,7 +90,7 @@ impl Units {
     }
 
     /// Those of a table whose columns are in the model's units as they are.
-    pub(crate) fn given(table: &Table) -> Result<Self, IqgmeError> {
+    pub(crate) fn given(table: &Table) -> Result<Self> {
         let p = table.n_cols();
         // Two rows with means zero and standard deviations one.
         let unit = Table::complete(2, p, [vec![-1.0; p], vec![1.0; p]].concat())?;
@@ -110,18 +104,16 @@ impl Units {
     }
 
     /// The columns of the model of a table with the columns of training, standardised.
-    pub(crate) fn apply(&self, table: &Table) -> Result<Table, IqgmeError> {
+    pub(crate) fn apply(&self, table: &Table) -> Result<Table> {
         table.check_columns(self.column_names())?;
         let scored = on_scores(self.scores.as_ref(), table)?;
-        Ok(self
-            .standardiser
-            .apply(&scored)?
-            .select_columns(&self.active)?)
+        let standardised = self.standardiser.apply(&scored)?;
+        Ok(standardised.select_columns(&self.active)?)
     }
 
     /// As [`apply`](Self::apply), of rows that cross-validation has left out: a value too far from the others for a number is as far as can be. The user's table is
     /// not to blame, and the error would name a row of a part of it.
-    pub(crate) fn apply_left_out(&self, table: &Table) -> Result<Table, IqgmeError> {
+    pub(crate) fn apply_left_out(&self, table: &Table) -> Result<Table> {
         table.check_columns(self.column_names())?;
         let (mean, sd) = (self.standardiser.mean(), self.standardiser.sd());
         let bounded = |_, j: usize, x: f64| ((x - mean[j]) / sd[j]).clamp(f64::MIN, f64::MAX);
@@ -136,32 +128,29 @@ impl Units {
 
     /// Columns left out of the model, ascending.
     pub(crate) fn ignored_columns(&self) -> Vec<usize> {
-        (0..self.column_names().len())
-            .filter(|j| self.active.binary_search(j).is_err())
+        let all = 0..self.column_names().len();
+        all.filter(|j| self.active.binary_search(j).is_err())
             .collect()
     }
 
     /// Checks what comes from a file.
-    pub(crate) fn check_columns(&self) -> Result<(), String> {
+    pub(crate) fn check_columns(&self) -> Result<()> {
         let n_columns = self.column_names().len();
         let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
-        if !ascending || self.active.last().is_some_and(|&j| j >= n_columns) {
-            return Err("columns of the model: not ascending or not in the table".to_owned());
-        }
+        let inside = self.active.last().is_none_or(|&j| j < n_columns);
+        expect(ascending && inside, "columns of the model")?;
         let valid = |scores: &NormalScores| scores.is_valid(n_columns);
-        if !self.scores.as_ref().is_none_or(valid) {
-            return Err("normal scores of the columns".to_owned());
-        }
-        Ok(())
+        let valid = self.scores.as_ref().is_none_or(valid);
+        expect(valid, "normal scores of the columns")
     }
 
     /// The rows of a table with the columns of training, standardised.
-    pub(crate) fn rows(&self, table: &Table) -> Result<Rows, IqgmeError> {
+    pub(crate) fn rows(&self, table: &Table) -> Result<Rows> {
         Ok(unlabelled(&self.apply(table)?))
     }
 
     /// As [`rows`](Self::rows), of rows that cross-validation has left out.
-    pub(crate) fn rows_left_out(&self, table: &Table) -> Result<Rows, IqgmeError> {
+    pub(crate) fn rows_left_out(&self, table: &Table) -> Result<Rows> {
         Ok(unlabelled(&self.apply_left_out(table)?))
     }
 
@@ -194,10 +183,7 @@ impl Units {
     ) -> (Option<ClassifierSummary>, Vec<ClassifierSummary>) {
         match experts {
             [expert] => (Some(self.classifier(expert)), Vec::new()),
-            _ => {
-                let each = experts.iter().map(|expert| self.classifier(expert));
-                (None, each.collect())
-            }
+            _ => (None, experts.iter().map(|e| self.classifier(e)).collect()),
         }
     }
 
@@ -278,11 +264,7 @@ impl Units {
     }
 
     /// Means and standard deviations in the place of missing cells; constant columns are completed by their constants.
-    pub(crate) fn impute(
-        &self,
-        table: &Table,
-        cells: Vec<Vec<MissingCell>>,
-    ) -> Result<Imputation, IqgmeError> {
+    pub(crate) fn impute(&self, table: &Table, cells: Vec<Vec<MissingCell>>) -> Result<Imputation> {
         let mut mean = Filling::new(table);
         let mut sd = Filling::new(&table.map(|_, _, _| 0.0)?);
         self.fill_constants(table, &mut mean, &mut sd);
@@ -304,10 +286,8 @@ impl Units {
         table: &'a Table,
     ) -> impl Iterator<Item = (usize, usize)> + 'a {
         let columns = self.standardiser.constant_columns().iter().copied();
-        let rows = move |j| (0..table.n_rows()).map(move |row| (row, j));
-        columns
-            .flat_map(rows)
-            .filter(|&(row, j)| !table.is_observed(row, j))
+        let cells = columns.flat_map(move |j| (0..table.n_rows()).map(move |row| (row, j)));
+        cells.filter(|&(row, j)| !table.is_observed(row, j))
     }
 
     /// Completed tables. `draw(n)`: the missing cells of the n-th, by row, one value for each missing feature of the model, standardised; `rng(n)`: for
@@ -317,8 +297,8 @@ impl Units {
         table: &Table,
         draws: usize,
         rng: impl Fn(usize) -> R + Sync,
-        draw: impl Fn(usize) -> Result<Vec<Vec<f64>>, IqgmeError> + Sync,
-    ) -> Result<Vec<Table>, IqgmeError> {
+        draw: impl Fn(usize) -> Result<Vec<Vec<f64>>> + Sync,
+    ) -> Result<Vec<Table>> {
         check_draws(draws, 1)?;
         let completed = |n: usize| {
             let mut filled = Filling::new(table);
@@ -355,10 +335,7 @@ impl Units {
     }
 }
 
-fn on_scores<'t>(
-    scores: Option<&NormalScores>,
-    table: &'t Table,
-) -> Result<Cow<'t, Table>, IqgmeError> {
+fn on_scores<'t>(scores: Option<&NormalScores>, table: &'t Table) -> Result<Cow<'t, Table>> {
     Ok(match scores {
         None => Cow::Borrowed(table),
         Some(scores) => Cow::Owned(scores.apply(table)?),
@@ -366,7 +343,7 @@ fn on_scores<'t>(
 }
 
 fn unlabelled(standardised: &Table) -> Rows {
-    Rows::new(standardised, &vec![0.0; standardised.n_rows()])
+    Rows::with_classes(standardised, &vec![None; standardised.n_rows()], 0)
 }
 
 /// A table being completed.
@@ -388,7 +365,7 @@ impl Filling {
         self.observed.set(row, column, true);
     }
 
-    pub(crate) fn table(self, like: &Table) -> Result<Table, IqgmeError> {
+    pub(crate) fn table(self, like: &Table) -> Result<Table> {
         let table = Table::from_parts(self.values, self.observed)?;
         Ok(table.with_column_names(like.column_names().to_vec())?)
     }

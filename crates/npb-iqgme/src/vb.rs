@@ -4,10 +4,7 @@ pub(crate) mod left_out;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::ops::ControlFlow;
-
-use npb_infer::{VbOutcome, VbReport, resume_vb};
-use npb_linalg::NotPositiveDefinite;
+use npb_infer::{Variational, VbReport};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::StickFactor;
 
@@ -17,11 +14,11 @@ use crate::e_step::{EStepParameters, RowFamily, Update};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::row_state::RowState;
-use crate::state::{Expected, Expert, IqgmeState, dot, expect};
+use crate::state::{Component, Expected, Expert, IqgmeState, dot, expect};
 use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
-use crate::{IqgmeConfig, IqgmeError};
+use crate::{IqgmeConfig, IqgmeError, Result};
 
 /// Iterations with the responsibilities of the start held fixed.
 pub(crate) const START_ITERATIONS: usize = 10;
@@ -60,32 +57,32 @@ impl VbUpdate {
     ];
 }
 
-/// One run of variational Bayes. Drive it with [`step`](Self::step) or [`run`](Self::run).
+/// One run of variational Bayes. Drive it with [`step`](Self::step), or have [`maximise`](npb_infer::maximise()) do it.
 ///
 /// Cost of an iteration: `N P^2` for each row, `N min(|o|, |m|)^3` for each missing pattern, `N P^3` once; memory `O(N + P)` for each row.
 ///
 /// A checkpoint is the state and the trace; a run continued from it ends in the same bits ([`crate::fit_watched`] does all this for a whole fit):
 ///
 /// ```
-/// use std::ops::ControlFlow::{Break, Continue};
 /// use npb_iqgme::npb_data::{Labels, Table};
-/// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeVb, Init};
+/// use npb_iqgme::npb_infer::{VbReport, Watch, maximise, watch::Checkpoint};
+/// use npb_iqgme::{IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Init};
 ///
 /// let table = Table::complete(6, 1, vec![-2.0, -1.5, -1.0, 1.0, 1.4, 2.2])?;
 /// let labels = Labels::from_strings(&["a", "a", "b", "a", "b", "b"].map(Some));
 /// let config = IqgmeConfig::default();
 /// let data = IqgmeData::new(&table, &labels, &config)?;
 ///
-/// let mut trace = Vec::new();
 /// let mut run = IqgmeVb::new(&data, config.clone(), Init::PerClass(1), 0)?;
-/// run.run(|report, _state| {
-///     // `npb_infer::checkpoint::Checkpointer` would write state and trace here, every so many iterations or seconds.
-///     trace.push(*report);
-///     if report.iteration == 5 { Break(()) } else { Continue(()) }
-/// })?;
+/// let first = VbReport::after(None, run.step()?);
 ///
-/// let mut again = IqgmeVb::resume(&data, config, run.state().clone(), trace)?;
-/// let outcome = again.run(|_, _| Continue(()))?;
+/// let mut again = IqgmeVb::resume(&data, config.clone(), run.state().clone(), &[first])?;
+/// assert_eq!(again.step()?, run.step()?);
+///
+/// // To the end, neither watched nor kept.
+/// let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+/// let begin = |_| Ok::<_, IqgmeError>(run);
+/// let (run, outcome) = maximise(&config.limits, "elbo", &mut watch.part("run", 1.0), (&memory, 0), begin)?;
 /// assert!(outcome.trace.windows(2).all(|w| w[1].elbo >= w[0].elbo - 1e-9));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -99,8 +96,19 @@ pub struct IqgmeVb<'d> {
     iteration: u64,
     /// The factor of labelled rows with holes; tests try both.
     family: RowFamily,
-    /// What a run has behind it.
-    trace: Vec<VbReport>,
+}
+
+impl Variational for IqgmeVb<'_> {
+    type State = IqgmeState;
+    type Error = IqgmeError;
+
+    fn step(&mut self) -> Result<f64> {
+        IqgmeVb::step(self)
+    }
+
+    fn state(&self) -> IqgmeState {
+        self.state.clone()
+    }
 }
 
 impl<'d> IqgmeVb<'d> {
@@ -109,10 +117,11 @@ impl<'d> IqgmeVb<'d> {
         data: &'d IqgmeData,
         config: IqgmeConfig,
         (n_components, responsibilities): (usize, Vec<f64>),
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         config.validate()?;
         let n_utilities = data.rows.n_utilities;
-        let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
+        let prior = Prior::new(&config, &data.covariance, n_utilities);
+        let prior = prior.map_err(IqgmeError::at(0, "prior"))?;
         let state = prior_state(data, &config, &prior, n_components);
         let responsibilities =
             Responsibilities::from_positions(&data.rows, n_components, &responsibilities);
@@ -125,7 +134,6 @@ impl<'d> IqgmeVb<'d> {
             rows: RowState::begin(data, responsibilities, n_components),
             iteration: 0,
             family: RowFamily::MeanField,
-            trace: Vec::new(),
         };
         vb.start()?;
         Ok(vb)
@@ -136,21 +144,19 @@ impl<'d> IqgmeVb<'d> {
         data: &'d IqgmeData,
         config: IqgmeConfig,
         state: IqgmeState,
-        trace: Vec<VbReport>,
-    ) -> Result<Self, IqgmeError> {
+        trace: &[VbReport],
+    ) -> Result<Self> {
         config.validate()?;
         let n_utilities = data.rows.n_utilities;
-        state
-            .check(data.rows.n_features, n_utilities)
-            .map_err(|what| IqgmeError::Saved { what })?;
+        state.check(data.rows.n_features, n_utilities)?;
         if state.utility_means.len() != data.rows.len() * n_utilities
             || state.sticks.truncation() != config.truncation
         {
-            return Err(IqgmeError::Saved {
-                what: "the state is of other data or another truncation".to_owned(),
-            });
+            let what = "the state is of other data or another truncation";
+            return Err(IqgmeError::saved(what));
         }
-        let prior = Prior::new(&config, &data.covariance, n_utilities).map_err(prior_failed)?;
+        let prior = Prior::new(&config, &data.covariance, n_utilities);
+        let prior = prior.map_err(IqgmeError::at(0, "prior"))?;
         let n_components = state.components.len();
         let locations = data.utilities_by_position(&state.utility_means);
         let responsibilities = Responsibilities::zeros(data.rows.len(), n_components);
@@ -163,17 +169,17 @@ impl<'d> IqgmeVb<'d> {
             state,
             iteration: trace.len() as u64,
             family: RowFamily::MeanField,
-            trace,
         };
-        vb.expected = vb.expected_of(&vb.state)?;
+        let expected = Component::all_expected(&vb.state.components);
+        vb.expected = expected.map_err(IqgmeError::at(vb.iteration, "covariance"))?;
         Ok(vb)
     }
 
     /// First statistics: every component has the shared covariance, the mean of all rows, and no expert. Then the parameters are fitted to the
     /// responsibilities of the start before these may move: experts that know nothing yet would let the gate explain the labels instead.
-    fn start(&mut self) -> Result<(), IqgmeError> {
+    fn start(&mut self) -> Result<()> {
         let pooled = self.prior.pooled(&self.data.covariance).expected();
-        let expected = self.numerical("shared covariance", 0, pooled)?;
+        let expected = pooled.map_err(IqgmeError::at(0, "shared covariance"))?;
         self.expected = vec![expected; self.state.components.len()];
         let experts = std::mem::take(&mut self.state.experts);
         self.e_step(false, false)?;
@@ -187,28 +193,12 @@ impl<'d> IqgmeVb<'d> {
     }
 
     /// One iteration: the rows, then sticks, components, experts, their prior and the concentration. Returns the bound.
-    pub fn step(&mut self) -> Result<f64, IqgmeError> {
+    pub fn step(&mut self) -> Result<f64> {
         self.iteration += 1;
         self.apply(VbUpdate::Rows)?;
         let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         self.update_parameters()?;
         Ok(bound)
-    }
-
-    /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
-    ///
-    /// A run that was made by [`resume`](Self::resume) goes on where its trace ends.
-    pub fn run(
-        &mut self,
-        mut watch: impl FnMut(&VbReport, &IqgmeState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.limits;
-        let trace = std::mem::take(&mut self.trace);
-        let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
-            watch(report, &vb.state)
-        })?;
-        self.trace.clone_from(&outcome.trace);
-        Ok(outcome)
     }
 
     /// `B_0^-1` of the Wishart prior, in standardised units.
@@ -222,27 +212,26 @@ impl<'d> IqgmeVb<'d> {
     }
 
     /// The evidence lower bound of the current posterior, in parts. Costs no E-step over the rows. Equations: `docs/iqgme.md#bound`.
-    pub fn bound(&self) -> Result<Bound, IqgmeError> {
-        let bound = Bound::new(&self.state, &self.expected, &self.rows.stats, &self.prior);
-        self.numerical("expert covariance", 0, bound)
+    pub fn bound(&self) -> Result<Bound> {
+        self.bound_with(&self.state, &self.expected)
     }
 
     /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
     /// components and columns as this run's.
-    pub fn bound_at(&self, state: &IqgmeState) -> Result<Bound, IqgmeError> {
+    pub fn bound_at(&self, state: &IqgmeState) -> Result<Bound> {
         let rows = &self.data.rows;
         let own = state.components.len() == self.state.components.len()
             && state.sticks.truncation() == self.state.sticks.truncation();
-        state
-            .check(rows.n_features, rows.n_utilities)
-            .and_then(|()| expect(own, "number of components"))
-            .map_err(|what| IqgmeError::Saved { what })?;
-        let expected = self.expected_of(state)?;
-        self.numerical(
-            "expert covariance",
-            0,
-            Bound::new(state, &expected, &self.rows.stats, &self.prior),
-        )
+        state.check(rows.n_features, rows.n_utilities)?;
+        expect(own, "number of components")?;
+        let expected = Component::all_expected(&state.components);
+        let expected = expected.map_err(IqgmeError::at(self.iteration, "covariance"))?;
+        self.bound_with(state, &expected)
+    }
+
+    fn bound_with(&self, state: &IqgmeState, expected: &[Expected]) -> Result<Bound> {
+        let bound = Bound::new(state, expected, &self.rows.stats, &self.prior);
+        bound.map_err(IqgmeError::at(self.iteration, "expert covariance"))
     }
 
     /// Responsibilities by row of the training table, row-major, one column for each component of the state.
@@ -262,8 +251,8 @@ impl<'d> IqgmeVb<'d> {
         self.data
     }
 
-    pub(crate) fn trace(&self) -> &[VbReport] {
-        &self.trace
+    pub(crate) fn iteration(&self) -> u64 {
+        self.iteration
     }
 
     /// The posterior, when the run is over.
@@ -272,36 +261,33 @@ impl<'d> IqgmeVb<'d> {
     }
 
     /// Updates the factors of the rows that are named. Equations: `docs/iqgme.md#rows`.
-    fn e_step(&mut self, responsibilities: bool, utility_means: bool) -> Result<(), IqgmeError> {
+    fn e_step(&mut self, responsibilities: bool, utility_means: bool) -> Result<()> {
         let parameters = self.e_step_parameters()?;
         let update = Update {
             responsibilities,
             utility_means,
             family: self.family,
         };
+        let iteration = self.iteration;
         self.rows
-            .e_step(self.data, &parameters, update, self.iteration)?;
+            .e_step(self.data, &parameters, update, iteration)?;
         self.state.utility_means = self.data.utilities_by_row(&self.rows.locations);
         Ok(())
     }
 
     /// The posterior of the parameters as an E-step over the rows wants it.
-    fn e_step_parameters(&self) -> Result<EStepParameters, IqgmeError> {
-        EStepParameters::new(&self.state, &self.expected, &self.data.rows).map_err(
-            |(component, source)| {
-                IqgmeError::numerical(self.iteration, "precision", component, source)
-            },
-        )
+    fn e_step_parameters(&self) -> Result<EStepParameters> {
+        let made = EStepParameters::new(&self.state, &self.expected, &self.data.rows);
+        made.map_err(IqgmeError::at(self.iteration, "precision"))
     }
 
-    fn update_parameters(&mut self) -> Result<(), IqgmeError> {
-        VbUpdate::PARAMETERS
-            .into_iter()
-            .try_for_each(|update| self.apply(update))
+    fn update_parameters(&mut self) -> Result<()> {
+        let mut each = VbUpdate::PARAMETERS.into_iter();
+        each.try_for_each(|update| self.apply(update))
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`VbUpdate::PARAMETERS`].
-    pub fn apply(&mut self, update: VbUpdate) -> Result<(), IqgmeError> {
+    pub fn apply(&mut self, update: VbUpdate) -> Result<()> {
         match update {
             VbUpdate::Labels => self.e_step(true, false)?,
             VbUpdate::Rows => self.e_step(true, true)?,
@@ -350,18 +336,12 @@ impl<'d> IqgmeVb<'d> {
         if order.iter().copied().eq(0..n) {
             return;
         }
-        self.state.components = order
-            .iter()
-            .map(|&h| self.state.components[h].clone())
-            .collect();
+        let components = order.iter().map(|&h| self.state.components[h].clone());
+        self.state.components = components.collect();
         self.expected = order.iter().map(|&h| self.expected[h].clone()).collect();
-        let n_utilities = self.data.rows.n_utilities;
-        let of_component = |&h: &usize| (0..n_utilities).map(move |k| h * n_utilities + k);
-        self.state.experts = order
-            .iter()
-            .flat_map(of_component)
-            .map(|i| self.state.experts[i].clone())
-            .collect();
+        let (n_utilities, experts) = (self.data.rows.n_utilities, &self.state.experts);
+        let of_component = |&h: &usize| experts[h * n_utilities..][..n_utilities].to_vec();
+        self.state.experts = order.iter().flat_map(of_component).collect();
         self.rows.stats = self.rows.stats.select(order);
         self.rows.responsibilities.select(order);
         self.update_sticks();
@@ -374,57 +354,29 @@ impl<'d> IqgmeVb<'d> {
     }
 
     /// Equations: `docs/iqgme.md#parameters`.
-    fn update_components(&mut self) -> Result<(), IqgmeError> {
-        for h in 0..self.state.components.len() {
-            let component = self.prior.component.given(&self.rows.stats, h);
-            let expected = component.expected();
-            self.state.components[h] = component;
-            self.expected[h] = self.numerical("covariance", h, expected)?;
-        }
+    fn update_components(&mut self) -> Result<()> {
+        let made = self.prior.component.all_given(&self.rows.stats);
+        let made = made.map_err(IqgmeError::at(self.iteration, "covariance"))?;
+        (self.state.components, self.expected) = made;
         Ok(())
     }
 
-    fn update_experts(&mut self) -> Result<(), IqgmeError> {
+    fn update_experts(&mut self) -> Result<()> {
         self.state.experts = self.experts_given(&self.rows.stats)?;
         Ok(())
     }
 
     /// Equations: `docs/iqgme.md#parameters`.
-    fn experts_given(&self, stats: &SufficientStats) -> Result<Vec<Expert>, IqgmeError> {
+    fn experts_given(&self, stats: &SufficientStats) -> Result<Vec<Expert>> {
         let experts = Expert::all_given(&self.state.expert_prior, stats);
-        experts.or_else(|(h, source)| self.numerical("expert precision", h, Err(source)))
+        experts.map_err(IqgmeError::at(self.iteration, "expert precision"))
     }
 
     /// The prior that the free experts share. Experts at the prior follow it and do not enter. Equations: `docs/iqgme.md#parameters`.
     fn update_expert_prior(&mut self) {
-        if self.state.experts.is_empty() {
-            return;
-        }
-        let experts = &mut self.state.experts;
-        self.state.expert_prior = self
-            .prior
-            .expert
-            .fitted(experts, self.data.rows.n_utilities);
+        let (prior, n_utilities) = (&self.prior.expert, self.data.rows.n_utilities);
+        self.state.expert_prior = prior.fitted(&mut self.state.experts, n_utilities);
     }
-
-    fn expected_of(&self, state: &IqgmeState) -> Result<Vec<Expected>, IqgmeError> {
-        let each = state.components.iter().enumerate();
-        each.map(|(h, component)| self.numerical("covariance", h, component.expected()))
-            .collect()
-    }
-
-    fn numerical<T>(
-        &self,
-        block: &'static str,
-        component: usize,
-        result: Result<T, NotPositiveDefinite>,
-    ) -> Result<T, IqgmeError> {
-        result.map_err(|source| IqgmeError::numerical(self.iteration, block, component, source))
-    }
-}
-
-pub(crate) fn prior_failed(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::numerical(0, "prior", 0, source)
 }
 
 /// The posterior before any data, with `n_components` components.
@@ -472,11 +424,9 @@ pub(crate) fn falling(sizes: &[f64], value: impl Fn(&[f64]) -> f64) -> Vec<usize
     }
     let of = |order: &[usize]| value(&order.iter().map(|&k| sizes[k]).collect::<Vec<f64>>());
     // Dropping an empty place never lowers the value; only the order may.
-    if of(&order) >= of(&kept).max(value(sizes)) {
-        order
-    } else if of(&kept) >= value(sizes) {
-        kept
-    } else {
-        (0..sizes.len()).collect()
+    match value(sizes) {
+        all if of(&order) >= of(&kept).max(all) => order,
+        all if of(&kept) >= all => kept,
+        _ => (0..sizes.len()).collect(),
     }
 }

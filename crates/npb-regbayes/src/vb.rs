@@ -62,8 +62,8 @@ pub(crate) fn run<S: Margins>(
     config: &IlsvmConfig,
     (part, checkpoint): (&mut Part<'_, '_>, &Checkpoint<VbRun<Reached>>),
 ) -> Result<VbOutcome, RegBayesError> {
-    let begin = |reached: Option<Reached>| {
-        match reached.or(before) {
+    let begin = |reached: Option<VbRun<Reached>>| {
+        match reached.map(|run| run.state).or(before) {
             Some(reached) => alternation.resume(reached)?,
             None => alternation.solve()?,
         }

@@ -1,7 +1,8 @@
 //! Each answer of a fit and each setting, beside its value found in another way.
 
 use npb_bpfa::npb_data::{Rating, Ratings, Table};
-use npb_bpfa::npb_infer::{Stop, SweepPlan, VbLimits, Watch};
+use npb_bpfa::npb_infer::watch::Checkpoint;
+use npb_bpfa::npb_infer::{Stop, SweepPlan, VbLimits, Watch, maximise};
 use npb_bpfa::npb_priors::GammaPrior;
 use npb_bpfa::{
     BpfaConfig, BpfaFit, BpfaMove, BpfaRows, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig,
@@ -855,9 +856,10 @@ fn variational_runs_end_at_their_limits() {
             max_iterations,
             tolerance,
         };
-        let mut run = variational(&rows, |config| config.limits = limits);
-        let outcome = run.run(|_, _| std::ops::ControlFlow::Continue(())).unwrap();
-        assert_eq!(outcome.trace, run.trace());
+        let run = variational(&rows, |config| config.limits = limits);
+        let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+        let mut part = watch.part("run", 1.0);
+        let (_, outcome) = maximise(&limits, "elbo", &mut part, (&memory, 0), |_| Ok(run)).unwrap();
         let bounds: Vec<f64> = outcome.trace.iter().map(|r| r.elbo).collect();
         (outcome.stop, bounds)
     };

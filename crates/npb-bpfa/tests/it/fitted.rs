@@ -1,7 +1,8 @@
 //! What fits say of data from the model.
 
 use npb_bpfa::npb_data::{Rating, Ratings, Table};
-use npb_bpfa::npb_infer::Watch;
+use npb_bpfa::npb_infer::watch::Checkpoint;
+use npb_bpfa::npb_infer::{Watch, maximise};
 use npb_bpfa::{
     BpfaConfig, BpfaError, BpfaFit, BpfaSampler, BpfaState, BpfaVb, BpfaVbConfig, Cells, Role,
     Saved, ScorePrior, SlabPrior, SpikePrior, compare_atoms, fit, fit_ratings,
@@ -237,8 +238,11 @@ fn the_bound_finds_the_number_of_factors() {
             },
             ..BpfaVbConfig::default()
         };
-        let mut run = BpfaVb::new(&rows, config).unwrap();
-        let outcome = run.run(|_, _| std::ops::ControlFlow::Continue(())).unwrap();
+        let limits = config.limits;
+        let begin = |_| BpfaVb::new(&rows, config);
+        let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+        let mut part = watch.part("run", 1.0);
+        let (_, outcome) = maximise(&limits, "elbo", &mut part, (&memory, 0), begin).unwrap();
         outcome.trace.last().unwrap().elbo
     };
     let bounds: Vec<f64> = [1, 2, 3, 5].into_iter().map(bound).collect();

@@ -270,8 +270,8 @@ pub(crate) fn predict(
         let prediction = known.then(|| predictions.next()).flatten();
         let numbers = prediction.map(|p| {
             let (inner, outer) = (p.interval, p.predictive_interval);
-            let mean = [p.mean, p.sd, inner.lower, inner.1];
-            let value = [p.predictive_sd, outer.lower, outer.1];
+            let mean = [p.mean, p.sd, inner.lower, inner.upper];
+            let value = [p.predictive_sd, outer.lower, outer.upper];
             mean.into_iter().chain(value).map(Cell::Number)
         });
         sheet.push_row(

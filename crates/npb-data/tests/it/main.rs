@@ -8,6 +8,7 @@ mod fields;
 mod formats;
 mod hostile;
 mod image;
+mod interop;
 mod metrics;
 mod mixed;
 mod ratings;

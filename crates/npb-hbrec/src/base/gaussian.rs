@@ -43,8 +43,8 @@ pub(crate) fn learn_gaussian_watched<U: GaussianTask>(
         return Err(HbrecError::NoData);
     }
     let start = model.prior();
-    let begin = |reached: Option<GaussianPrior>| {
-        let prior = reached.unwrap_or_else(|| start.clone());
+    let begin = |reached: Option<VbRun<GaussianPrior>>| {
+        let prior = reached.map_or_else(|| start.clone(), |run| run.state);
         if prior.width() != start.width() {
             return Err(HbrecError::State {
                 what: "checkpoint of the learned base: impossible size".to_owned(),

@@ -287,22 +287,17 @@ fn traces_are_summarised_by_name_at_the_kept_sweeps() {
     };
     let mut traces = vec![];
     for chain in 0..2_u64 {
-        let run = npb_infer::run_sweeps(
-            &mut (),
-            &plan,
-            ["a", "b"],
-            |(), sweep, scalars| {
-                scalars[0] = if sweep.kept {
-                    (sweep.number * (chain + 1) % 5) as f64
-                } else {
-                    f64::NAN
-                };
-                scalars[1] = 1.0;
-                Ok::<_, std::convert::Infallible>(())
-            },
-            |_, _| std::ops::ControlFlow::Continue(()),
-        );
-        traces.push(run.unwrap().trace);
+        let mut trace = Trace::new(["a", "b"]);
+        for number in 1..=plan.total() {
+            let first = (number * (chain + 1) % 5) as f64;
+            let first = if plan.is_kept(number) {
+                first
+            } else {
+                f64::NAN
+            };
+            trace.push(&[first, 1.0]);
+        }
+        traces.push(trace);
     }
     let summary = summarise(&traces.iter().collect::<Vec<&Trace>>(), &plan);
     assert_eq!(summary[0].0, "a");

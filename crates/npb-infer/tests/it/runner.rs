@@ -259,6 +259,24 @@ fn the_chain_that_fails_is_named() {
             .to_string()
     };
     assert_eq!(error((2, 7)), "chain 2: pivot of sweep 7");
+    // Of several that fail the first, on any number of threads.
+    npb_infer::testing::same_bits_on_threads(&[1, 2, 4], || {
+        let memory = Checkpoint::in_memory([None, None, None]);
+        let begin = |chain: u64, _: Option<&ChainOf<Walk>>| {
+            let fails = (chain.max(1), 14 - chain);
+            let (at, sum) = (0.0, 0.0);
+            Ok(Walk {
+                chain,
+                at,
+                sum,
+                fails,
+            })
+        };
+        let error = sample(&PLAN, (&Watch::none(), 1.0), &memory, begin).unwrap_err();
+        assert_eq!(error.to_string(), "chain 1: pivot of sweep 13");
+        error.to_string().into_bytes()
+    })
+    .unwrap();
     // What is wrong from the start is wrong in all chains.
     let memory = Checkpoint::in_memory([None]);
     let one = Chains { chains: 1, ..PLAN };
@@ -322,11 +340,21 @@ fn a_chain_in_memory_goes_on_with_another_plan() {
     assert_eq!(format!("{found:?}"), format!("{expected:?}"));
 }
 
-/// Halves its distance to 0.
-struct Halving(f64);
+/// Halves its distance to 0, and knows whether it has come to its end.
+struct Halving(f64, bool);
+
+impl Halving {
+    fn begin(reached: Option<VbRun<(f64, bool)>>) -> Self {
+        let Some(VbRun { state, trace }) = reached else {
+            return Self(8.0, false);
+        };
+        assert_eq!(trace.last().unwrap().elbo, -state.0, "the trace goes along");
+        Self(state.0, state.1)
+    }
+}
 
 impl Variational for Halving {
-    type State = f64;
+    type State = (f64, bool);
     type Error = ToyError;
 
     fn step(&mut self) -> Result<f64, ToyError> {
@@ -337,8 +365,14 @@ impl Variational for Halving {
         }
     }
 
-    fn state(&self) -> f64 {
-        self.0
+    fn state(&self) -> (f64, bool) {
+        (self.0, self.1)
+    }
+
+    fn finish(&mut self) -> Result<(), ToyError> {
+        assert!(!self.1, "once");
+        self.1 = true;
+        Ok(())
     }
 }
 
@@ -352,8 +386,9 @@ fn halve(watch: &Watch<'_>, limits: &VbLimits) -> Result<(f64, VbOutcome), ToyEr
     let mut part = watch.part("fit", 1.0);
     // A warm-up.
     let _ = part.report(0, 0.2, &[], &[]);
-    let begin = |reached: Option<f64>| Ok(Halving(reached.unwrap_or(8.0)));
+    let begin = |reached: Option<VbRun<(f64, bool)>>| Ok(Halving::begin(reached));
     let (run, outcome) = maximise(limits, "elbo", &mut part, (&checkpoint, 0), begin)?;
+    assert_eq!(run.1, outcome.stop != Stop::Cancelled);
     Ok((run.0, outcome))
 }
 
@@ -421,11 +456,11 @@ fn forged_checkpoints_of_a_run_are_refused() {
     let mut report = halve(&watch, &LIMITS).unwrap().1.trace[0];
     report.iteration = 2;
     let run = VbRun {
-        state: 1.0,
+        state: (1.0, false),
         trace: vec![report],
     };
     let memory = Checkpoint::in_memory([Some(run)]);
-    let begin = |reached: Option<f64>| Ok::<_, ToyError>(Halving(reached.unwrap_or(8.0)));
+    let begin = |reached: Option<VbRun<(f64, bool)>>| Ok::<_, ToyError>(Halving::begin(reached));
     let mut part = watch.part("fit", 1.0);
     let refused = maximise(&LIMITS, "elbo", &mut part, (&memory, 0), begin);
     assert!(refused.is_err());

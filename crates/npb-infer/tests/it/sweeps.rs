@@ -1,13 +1,12 @@
-//! Sweep loop, chains and checkpoints.
+//! Sweep plans, traces and checkpoints.
 
-use std::{cell::Cell, convert::Infallible, fs, ops::ControlFlow, time::Duration};
+use std::{cell::Cell, fs, time::Duration};
 
 use npb_infer::{
-    Stop, Sweep, SweepOutcome, SweepPlan, SweepReport, Trace,
+    SweepPlan, Trace,
     checkpoint::{self, Checkpointer, Every},
-    resume_sweeps, run_chains, run_sweeps, storage, stream,
+    storage,
 };
-use rand::RngExt;
 
 use crate::storage::Folder;
 
@@ -16,40 +15,6 @@ const PLAN: SweepPlan = SweepPlan {
     keep: 4,
     thin: 3,
 };
-
-#[derive(Clone, Debug, PartialEq)]
-struct Walk {
-    at: f64,
-    kept: Vec<f64>,
-}
-
-impl Walk {
-    fn new() -> Self {
-        Self {
-            at: 0.0,
-            kept: vec![],
-        }
-    }
-
-    fn sweep(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), Infallible> {
-        self.at = 0.9 * self.at + stream(4, [1, sweep.number, 0, 0]).random::<f64>();
-        if sweep.kept {
-            self.kept.push(self.at);
-        }
-        scalars[0] = self.at;
-        Ok(())
-    }
-}
-
-fn go_on<M>(_: &SweepReport<'_>, _: &M) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
-fn whole() -> (Walk, SweepOutcome) {
-    let mut walk = Walk::new();
-    let outcome = run_sweeps(&mut walk, &PLAN, ["at", "unused"], Walk::sweep, go_on).unwrap();
-    (walk, outcome)
-}
 
 #[test]
 fn the_plan_says_which_draws_are_kept() {
@@ -81,63 +46,19 @@ fn the_plan_says_which_draws_are_kept() {
 }
 
 #[test]
-fn every_sweep_is_made_once_recorded_and_kept_by_plan() {
-    let (walk, outcome) = whole();
-    assert_eq!(outcome.stop, Stop::Completed);
-    assert_eq!(outcome.trace.n_sweeps(), 17);
-    assert_eq!(outcome.trace.names(), ["at", "unused"]);
-    assert_eq!(outcome.trace.kept(&PLAN, 0), walk.kept);
-    assert!(
-        outcome.trace.column(1).all(f64::is_nan),
-        "a scalar that is not written is NaN, not the one before"
-    );
-}
-
-#[test]
-fn the_watcher_sees_the_sweep_and_may_stop_it() {
-    let mut seen = vec![];
-    let outcome = run_sweeps(
-        &mut Walk::new(),
-        &PLAN,
-        ["at"],
-        Walk::sweep,
-        |report, walk| {
-            assert_eq!(report.scalars(), [walk.at]);
-            seen.push((report.sweep, report.kept));
-            if report.sweep == 8 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        },
-    )
-    .unwrap();
-    assert_eq!(
-        (outcome.stop, outcome.trace.n_sweeps()),
-        (Stop::Cancelled, 8)
-    );
-    assert_eq!(seen.len(), 8);
-    assert_eq!(seen[6..], [(7, false), (8, true)]);
-}
-
-#[test]
-fn the_error_of_a_sweep_comes_back_unchanged() {
-    let fail = |(): &mut (), s: Sweep, _: &mut [f64]| {
-        if s.number == 3 {
-            Err("pivot 2")
-        } else {
-            Ok(())
-        }
-    };
-    assert_eq!(
-        run_sweeps(&mut (), &PLAN, ["x"], fail, go_on),
-        Err("pivot 2")
-    );
+fn a_trace_gives_its_scalars_by_sweep_and_by_name() {
+    let mut trace = Trace::new(["at", "unused"]);
+    (1..=17).for_each(|sweep| trace.push(&[f64::from(sweep), f64::NAN]));
+    assert_eq!((trace.n_sweeps(), trace.row(16)[0]), (17, 17.0));
+    assert_eq!(trace.kept(&PLAN, 0), [8.0, 11.0, 14.0, 17.0]);
+    assert!(trace.column(1).all(f64::is_nan) && trace.column(0).eq((1..=17).map(f64::from)));
 }
 
 #[test]
 fn a_forged_trace_is_refused() {
-    let good = storage::to_bytes("t", "0", &whole().1.trace).unwrap();
+    let mut trace = Trace::new(["at"]);
+    trace.push(&[1.0]);
+    let good = storage::to_bytes("t", "0", &trace).unwrap();
     assert!(storage::from_bytes::<Trace>("t", &good).is_ok());
     let names = vec!["at".to_string()];
     for (n_sweeps, values) in [(3_usize, vec![1.0]), (usize::MAX, vec![]), (0, vec![1.0])] {
@@ -148,89 +69,6 @@ fn a_forged_trace_is_refused() {
                 .to_string()
                 .contains("cannot be")
         );
-    }
-}
-
-#[test]
-fn chains_come_back_in_order_and_the_first_error_wins() {
-    let chains = run_chains(5, |c| {
-        Ok::<_, String>(stream(1, [c, 0, 0, 0]).random::<u64>())
-    })
-    .unwrap();
-    assert_eq!(
-        chains,
-        (0..5)
-            .map(|c| stream(1, [c, 0, 0, 0]).random::<u64>())
-            .collect::<Vec<_>>()
-    );
-    let failing = |c| if c % 2 == 1 { Err(c) } else { Ok(()) };
-    for threads in [1, 2, 4] {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .unwrap();
-        assert_eq!(pool.install(|| run_chains(6, failing)), Err(1));
-    }
-}
-
-/// A run that writes checkpoints and is killed after sweep `killed`, and what goes on from the file
-/// it left.
-fn killed_and_resumed(name: &str, every: Every, killed: u64) -> (Walk, SweepOutcome) {
-    let folder = Folder::new(name);
-    let path = folder.file("run.npb");
-    run_from_checkpoint(&path, every, Some(killed));
-    run_from_checkpoint(&path, every, None)
-}
-
-fn run_from_checkpoint(
-    path: &std::path::Path,
-    every: Every,
-    kill: Option<u64>,
-) -> (Walk, SweepOutcome) {
-    let saved: Option<(f64, Vec<f64>, Trace)> = checkpoint::resume(path, "walk").unwrap();
-    let (mut walk, trace) = match saved {
-        Some((at, kept, trace)) => (Walk { at, kept }, trace),
-        None => (Walk::new(), Trace::new(["at", "unused"])),
-    };
-    // Two seconds pass between any two looks at this clock.
-    let seconds = Cell::new(0);
-    let clock = || Duration::from_secs(seconds.replace(seconds.get() + 2));
-    let mut writer = Checkpointer::with_clock(path, "walk", "0.1.0", every, clock);
-    let outcome = resume_sweeps(&mut walk, &PLAN, trace, Walk::sweep, |report, walk| {
-        writer
-            .offer(report.sweep, || (walk.at, &walk.kept, report.trace))
-            .unwrap();
-        if Some(report.sweep) == kill {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
-    (walk, outcome.unwrap())
-}
-
-fn bits(run: &(Walk, SweepOutcome)) -> Vec<u64> {
-    let (walk, outcome) = run;
-    let numbers = walk
-        .kept
-        .iter()
-        .copied()
-        .chain(outcome.trace.column(0))
-        .chain([walk.at]);
-    numbers.map(f64::to_bits).collect()
-}
-
-#[test]
-fn a_killed_run_ends_in_the_same_bits() {
-    let expected = bits(&whole());
-    for killed in 1..=17 {
-        for (name, every) in [
-            ("by-sweep", Every::sweeps(4)),
-            ("by-time", Every::time(Duration::from_secs(5))),
-        ] {
-            let resumed = killed_and_resumed(&format!("{name}-{killed}"), every, killed);
-            assert_eq!(bits(&resumed), expected, "{name}, killed after {killed}");
-        }
     }
 }
 

@@ -1,17 +1,49 @@
-//! The variational loop: when it stops, what it reports, that it can be continued.
+//! When a variational run stops, and what it reports.
 
-use std::{convert::Infallible, ops::ControlFlow};
+use npb_infer::watch::{Checkpoint, CheckpointError};
+use npb_infer::{Stop, Variational, VbLimits, VbOutcome, VbReport, Watch, maximise};
 
-use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, resume_vb, run_vb};
+#[derive(Debug, thiserror::Error)]
+enum ReplayError {
+    #[error("component 3: bound is NaN")]
+    NotANumber,
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+}
 
 /// The bound goes through these values, one per step.
+struct Replay<'a>(std::slice::Iter<'a, f64>);
+
+impl Variational for Replay<'_> {
+    type State = ();
+    type Error = ReplayError;
+
+    fn step(&mut self) -> Result<f64, ReplayError> {
+        let bound = *self.0.next().unwrap();
+        if bound.is_nan() {
+            return Err(ReplayError::NotANumber);
+        }
+        Ok(bound)
+    }
+
+    fn state(&self) {}
+}
+
+fn replayed(bounds: &[f64], limits: VbLimits) -> Result<VbOutcome, ReplayError> {
+    let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let begin = |_| Ok(Replay(bounds.iter()));
+    let (_, outcome) = maximise(
+        &limits,
+        "elbo",
+        &mut watch.part("fit", 1.0),
+        (&memory, 0),
+        begin,
+    )?;
+    Ok(outcome)
+}
+
 fn replay(bounds: &[f64], limits: VbLimits) -> VbOutcome {
-    let mut at = 0;
-    let step = |at: &mut usize| {
-        *at += 1;
-        Ok::<_, Infallible>(bounds[*at - 1])
-    };
-    run_vb(&mut at, &limits, step, |_, _| ControlFlow::Continue(())).unwrap()
+    replayed(bounds, limits).unwrap()
 }
 
 fn limits(max_iterations: u64, tolerance: f64) -> VbLimits {
@@ -58,62 +90,15 @@ fn zero_tolerance_makes_every_iteration_and_zero_iterations_make_none() {
 
 #[test]
 fn a_bound_that_is_not_a_number_never_converges() {
-    assert_eq!(
-        replay(&[f64::NAN; 5], limits(5, 0.1)).stop,
-        Stop::MaxIterations
-    );
-}
-
-#[test]
-fn the_watcher_sees_every_report_and_may_stop() {
-    let mut seen = vec![];
-    let mut bound = -10.0;
-    let out = run_vb(
-        &mut bound,
-        &limits(100, 1e-6),
-        |b| {
-            *b += 1.0;
-            Ok::<_, Infallible>(*b)
-        },
-        |report, model| {
-            assert_eq!(report.elbo, *model);
-            seen.push(report.iteration);
-            if report.iteration == 3 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        },
-    )
-    .unwrap();
-    assert_eq!((out.stop, seen), (Stop::Cancelled, vec![1, 2, 3]));
-    assert_eq!(out.trace.len(), 3);
+    let mut trace = Vec::new();
+    for _ in 0..4 {
+        trace.push(VbReport::after(trace.last(), f64::NAN));
+        assert_eq!(limits(5, 0.1).reached(&trace), None);
+    }
 }
 
 #[test]
 fn the_error_of_a_step_comes_back_unchanged() {
-    let result = run_vb(
-        &mut (),
-        &limits(5, 0.1),
-        |()| Err::<f64, _>("component 3: bound is NaN"),
-        |_, _| ControlFlow::Continue(()),
-    );
-    assert_eq!(result, Err("component 3: bound is NaN"));
-}
-
-#[test]
-fn a_continued_run_equals_one_that_never_stopped() {
-    let step = |x: &mut f64| {
-        *x *= 0.7;
-        Ok::<_, Infallible>(-*x)
-    };
-    let go_on = |_: &VbReport, _: &f64| ControlFlow::Continue(());
-    let whole = run_vb(&mut 900.0, &limits(200, 1e-5), step, go_on).unwrap();
-    assert!(matches!(whole.stop, Stop::Converged { .. }));
-    for cut in 0..=whole.trace.len() as u64 {
-        let mut model = 900.0;
-        let first = run_vb(&mut model, &limits(cut, 1e-5), step, go_on).unwrap();
-        let both = resume_vb(&mut model, &limits(200, 1e-5), first.trace, step, go_on).unwrap();
-        assert_eq!(both, whole, "cut at {cut}");
-    }
+    let error = replayed(&[1.0, f64::NAN], limits(5, 0.1)).unwrap_err();
+    assert_eq!(error.to_string(), "component 3: bound is NaN");
 }

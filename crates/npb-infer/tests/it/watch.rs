@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npb_infer::checkpoint::Every;
 use npb_infer::watch::{CheckpointError, Progress};
-use npb_infer::{Watch, run_chains, storage, stream};
+use npb_infer::{Watch, parallel, storage, stream};
 use rand::RngExt;
 
 const STEPS: u64 = 20;
@@ -22,8 +22,8 @@ fn file(name: &str) -> PathBuf {
 /// Three random walks, in parallel: what each has reached and how many steps it made.
 fn fit(watch: &Watch<'_>, key: u64) -> Result<Vec<(u64, f64)>, CheckpointError> {
     let checkpoint = watch.checkpoint::<(u64, f64)>("demo/walks", "0.1.0", key, CHAINS)?;
-    run_chains(CHAINS, |chain| {
-        let number = chain as usize;
+    parallel::try_map(0..CHAINS, |number| {
+        let chain = number as u64;
         let mut part = watch.part(format!("chain {chain}"), 1.0 / CHAINS as f64);
         let (mut step, mut x) = checkpoint.reached(number).unwrap_or((0, 0.0));
         while step < STEPS {

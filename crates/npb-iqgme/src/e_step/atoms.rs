@@ -72,17 +72,14 @@ pub(crate) fn atoms<'a>(
         let component = &components[s];
         let p = component.mean.len();
         let row = |j: usize| dot(expected.precision.col_as_slice(j), &component.mean);
+        let spread = p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength);
+        let experts = &experts[s * n_utilities..][..n_utilities];
         Atom {
             expected,
             mean: &component.mean,
             weighted_mean: (0..p).map(row).collect(),
-            constant: 0.5
-                * (expected.ln_det_precision
-                    - p as f64 * ((2.0 * PI).ln() + 1.0 / component.strength)),
-            experts: experts[s * n_utilities..][..n_utilities]
-                .iter()
-                .map(AtomExpert::new)
-                .collect(),
+            constant: 0.5 * (expected.ln_det_precision - spread),
+            experts: experts.iter().map(AtomExpert::new).collect(),
         }
     };
     expected.iter().enumerate().map(atom).collect()
@@ -174,14 +171,11 @@ impl Averages {
         precision: &mut Mat<f64>,
     ) -> f64 {
         let p = centre.len();
-        let offset: Vec<f64> = (0..p)
-            .map(|i| second[(i, p)] + dot(&second.col_as_slice(i)[..p], centre))
-            .collect();
+        let offset = (0..p).map(|i| second[(i, p)] + dot(&second.col_as_slice(i)[..p], centre));
+        let offset: Vec<f64> = offset.collect();
         let intercept = mean[p] + dot(&mean[..p], centre);
-        let intercept_second = second[(p, p)]
-            + (0..p)
-                .map(|i| centre[i] * (second[(i, p)] + offset[i]))
-                .sum::<f64>();
+        let products = (0..p).map(|i| centre[i] * (second[(i, p)] + offset[i]));
+        let intercept_second = second[(p, p)] + products.sum::<f64>();
         for j in 0..p {
             for i in 0..p {
                 precision[(i, j)] += second[(i, j)];
@@ -202,9 +196,8 @@ fn average<'a>(
     let mut second = Mat::<f64>::zeros(n, n);
     for (sigma, expert) in parts {
         second += &expert.second * Scale(sigma);
-        mean.iter_mut()
-            .zip(expert.mean)
-            .for_each(|(to, w)| *to += sigma * w);
+        let each = mean.iter_mut().zip(expert.mean);
+        each.for_each(|(to, w)| *to += sigma * w);
     }
     (mean, second)
 }
@@ -222,9 +215,8 @@ fn gaussian(parts: &[(f64, &Atom<'_>)]) -> Result<(Vec<f64>, Mat<f64>, f64), Not
     let mut mean = vec![0.0; p];
     for (sigma, atom) in parts {
         precision += &atom.expected.precision * Scale(*sigma);
-        mean.iter_mut()
-            .zip(&atom.weighted_mean)
-            .for_each(|(to, x)| *to += sigma * x);
+        let each = mean.iter_mut().zip(&atom.weighted_mean);
+        each.for_each(|(to, x)| *to += sigma * x);
     }
     if p > 0 {
         Cholesky::new(precision.as_ref())?.solve(&mut mean);

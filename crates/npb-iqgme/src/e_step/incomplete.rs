@@ -7,7 +7,7 @@ use npb_linalg::lanes::LaneConditional;
 
 use super::sides::{INACTIVE, IncompleteSide, RowFactors, RowFamily};
 use super::worker::Worker;
-use crate::IqgmeError;
+use crate::{IqgmeError, Result};
 
 impl Worker<'_> {
     pub(super) fn lanes(&self) -> Lanes {
@@ -19,14 +19,10 @@ impl Worker<'_> {
         block: &Block,
         side: &IncompleteSide,
         factors: &mut RowFactors<'_>,
-    ) -> Result<(), IqgmeError> {
-        self.scratch.incomplete.deviations.load(
-            self.rows,
-            block,
-            &self.parameters.means,
-            &side.quadratics,
-            side.linear.as_ref(),
-        );
+    ) -> Result<()> {
+        let deviations = &mut self.scratch.incomplete.deviations;
+        let (means, linear) = (&self.parameters.means, side.linear.as_ref());
+        deviations.load(self.rows, block, means, &side.quadratics, linear);
         self.start(block.rows.len(), factors.responsibilities);
         let joint = block.labelled
             && self.parameters.n_utilities == 1
@@ -41,10 +37,8 @@ impl Worker<'_> {
         let mut lanes = std::mem::take(&mut self.scratch.incomplete.lanes);
         for group in &self.rows.groups[block.groups.clone()] {
             let pattern = &self.rows.patterns[group.pattern];
-            let mut given = side
-                .quadratics
-                .condition(pattern, &mut lanes)
-                .map_err(IqgmeError::missing(self.iteration))?;
+            let given = side.quadratics.condition(pattern, &mut lanes);
+            let mut given = given.map_err(IqgmeError::at(self.iteration, "missing features"))?;
             let size = self.lanes().len;
             self.scratch.incomplete.group_weight.clear();
             self.scratch.incomplete.group_weight.resize(size, 0.0);
@@ -102,10 +96,8 @@ impl Worker<'_> {
     fn ln_weights(&mut self, side: &IncompleteSide, soft: &[f64]) {
         let Lanes { arch, len: lanes } = self.lanes();
         let scratch = &mut self.scratch.incomplete;
-        let rows = scratch
-            .ln_rho
-            .chunks_exact_mut(lanes)
-            .zip(scratch.deviations.quadratics().chunks_exact(lanes));
+        let quadratics = scratch.deviations.quadratics().chunks_exact(lanes);
+        let rows = scratch.ln_rho.chunks_exact_mut(lanes).zip(quadratics);
         let constant = &side.constant[..lanes];
         let slopes = scratch.deviations.slopes();
         let n_utilities = match soft.len() {
@@ -181,9 +173,8 @@ impl Worker<'_> {
         scratch.deviations.condition(i, pattern, given, terms);
         let ln_rho = &mut scratch.ln_rho[i * lanes..(i + 1) * lanes];
         let explained = scratch.deviations.explained();
-        for (ln_rho, (explained, ln_det)) in
-            ln_rho.iter_mut().zip(explained.iter().zip(given.ln_det()))
-        {
+        let each = ln_rho.iter_mut().zip(explained.iter().zip(given.ln_det()));
+        for (ln_rho, (explained, ln_det)) in each {
             *ln_rho += 0.5 * (explained - ln_det);
         }
         self.weigh(i);
@@ -202,12 +193,8 @@ impl Worker<'_> {
     /// `sum rho Omega^` and the entropy of `q(x^m | z)` of a group: one inverse for each component serves all its rows.
     fn add_missing(&mut self, block: &Block, pattern: &Pattern, given: &mut LaneConditional<'_>) {
         let size = pattern.missing.len() as f64 * (1.0 + (2.0 * PI).ln());
-        let each = self
-            .scratch
-            .incomplete
-            .group_weight
-            .iter()
-            .zip(given.ln_det());
+        let weights = self.scratch.incomplete.group_weight.iter();
+        let each = weights.zip(given.ln_det());
         for (&weight, &ln_det) in each.filter(|(weight, _)| **weight > 0.0) {
             let entropy = 0.5 * weight * (size - ln_det);
             self.totals.terms.missing_entropy += entropy;
@@ -245,17 +232,15 @@ impl Worker<'_> {
                 Some(_) => (&[][..], 0),
                 None => (&self.scratch.joint.soft[h..], lanes),
             };
-            sums.add(
-                h,
-                &Weighted {
-                    n_rows: block.rows.len(),
-                    rows: deviations.completed(h),
-                    soft,
-                    soft_stride,
-                    weights: &scratch.rho[h..],
-                    lanes,
-                },
-            );
+            let rows = Weighted {
+                n_rows: block.rows.len(),
+                rows: deviations.completed(h),
+                soft,
+                soft_stride,
+                weights: &scratch.rho[h..],
+                lanes,
+            };
+            sums.add(h, &rows);
         }
     }
 }

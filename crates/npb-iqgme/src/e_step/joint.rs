@@ -117,11 +117,8 @@ impl JointScratch {
                 for ((scale, half_ln), share) in each {
                     // Positive but for rounding: `L_mm` holds `a_m a_m'`.
                     let rest = 1.0 - share;
-                    let precision = if rest < f64::EPSILON {
-                        f64::EPSILON
-                    } else {
-                        rest
-                    };
+                    let least = f64::EPSILON;
+                    let precision = if rest < least { least } else { rest };
                     *scale = 1.0 / precision.sqrt();
                     *half_ln = 0.5 * ln(precision);
                 }
@@ -154,9 +151,8 @@ impl Worker<'_> {
             weight: &joint.spread,
             tilt: &joint.tilt,
         };
-        self.totals
-            .sums(true, self.parameters)
-            .add_label_spread(&spread);
+        let sums = self.totals.sums(true, self.parameters);
+        sums.add_label_spread(&spread);
     }
 
     fn joint_row(
@@ -186,16 +182,8 @@ impl Worker<'_> {
             scale: &joint.scale,
             half_ln: &joint.half_ln,
         };
-        label.update(
-            arch,
-            ln_rho,
-            [
-                soft,
-                &mut joint.variance,
-                &mut joint.local,
-                &mut joint.magnitude,
-            ],
-        );
+        let [variance, local] = [&mut joint.variance, &mut joint.local];
+        label.update(arch, ln_rho, [soft, variance, local, &mut joint.magnitude]);
         deviations.shift_by(&joint.soft[row.clone()], &joint.tilt);
         self.weigh(i);
         self.add_joint(i, &pattern.missing);

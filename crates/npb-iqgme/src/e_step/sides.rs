@@ -75,8 +75,8 @@ impl CompleteSide {
                 side.intercepts.push(intercept - dot(slope, &shift));
                 slopes.extend_from_slice(slope);
             }
-            side.forms
-                .push(Form::with_factor(&centre, &factor, &slopes));
+            let form = Form::with_factor(&centre, &factor, &slopes);
+            side.forms.push(form);
             side.constant[h] += 0.5 * dot(offset, &shift);
         }
         Ok(side)
@@ -105,10 +105,6 @@ impl IncompleteSide {
             constant,
             linear,
         })
-    }
-
-    pub(super) fn quadratics(&self) -> &Quadratics {
-        &self.quadratics
     }
 }
 
@@ -154,11 +150,8 @@ impl EStepParameters {
         let mut ln_weights = vec![0.0; state.sticks.truncation()];
         state.sticks.expected_ln_weights(&mut ln_weights);
         let atoms = atoms(&state.components, expected, &state.experts);
-        Self::of_parts(
-            atoms.iter().map(|atom| vec![(1.0, atom)]),
-            &ln_weights,
-            rows,
-        )
+        let parts = atoms.iter().map(|atom| vec![(1.0, atom)]);
+        Self::of_parts(parts, &ln_weights, rows)
     }
 
     /// Of components that average atoms by these indicators. On failure as [`new`](Self::new).
@@ -180,13 +173,8 @@ impl EStepParameters {
         ln_weights: &[f64],
         rows: &Rows,
     ) -> Result<Self, (usize, NotPositiveDefinite)> {
-        let (p, n_utilities) = (rows.n_features, rows.n_utilities);
-        let Averages {
-            means,
-            labelled,
-            unlabelled,
-        } = Averages::new(parts, ln_weights, p, n_utilities)?;
-        Self::from_terms(means, labelled, unlabelled, rows)
+        let of = Averages::new(parts, ln_weights, rows.n_features, rows.n_utilities)?;
+        Self::from_terms(of.means, of.labelled, of.unlabelled, rows)
     }
 
     /// From the law of labelled and of unlabelled rows given each component, around the columns of `means`.
@@ -209,11 +197,7 @@ impl EStepParameters {
     }
 
     pub(super) fn side(&self, labelled: bool) -> &Side {
-        if labelled {
-            &self.labelled
-        } else {
-            &self.unlabelled
-        }
+        [&self.unlabelled, &self.labelled][usize::from(labelled)]
     }
 }
 

@@ -27,10 +27,9 @@ impl Totals {
     }
 
     pub(super) fn sums(&mut self, labelled: bool, parameters: &EStepParameters) -> &mut Sums {
-        let (sums, n_utilities) = if labelled {
-            (&mut self.labelled, parameters.n_utilities)
-        } else {
-            (&mut self.unlabelled, 0)
+        let (sums, n_utilities) = match labelled {
+            true => (&mut self.labelled, parameters.n_utilities),
+            false => (&mut self.unlabelled, 0),
         };
         let (p, n) = parameters.means.shape();
         sums.get_or_insert_with(|| Sums::new(p, n, n_utilities))
@@ -43,7 +42,7 @@ impl Totals {
             (&mut self.unlabelled, &parameters.unlabelled),
         ] {
             if let (Some(sums), Some(side)) = (sums, &side.incomplete) {
-                sums.finalise(side.quadratics());
+                sums.finalise(&side.quadratics);
             }
         }
     }
@@ -154,10 +153,9 @@ impl Worker<'_> {
         block: &Block,
         factors: &mut RowFactors<'_>,
     ) {
-        if self.rows.n_utilities == 1 {
-            self.update_one_utility(block, factors);
-        } else {
-            self.update_utilities(block, factors);
+        match self.rows.n_utilities {
+            1 => self.update_one_utility(block, factors),
+            _ => self.update_utilities(block, factors),
         }
     }
 
@@ -183,10 +181,8 @@ impl Worker<'_> {
         let (local, magnitude) = (&mut self.scratch.local, &mut self.scratch.magnitude);
         local.resize(n, 0.0);
         magnitude.resize(n, 0.0);
-        let locations = factors
-            .locations
-            .iter()
-            .zip(&self.rows.signs[block.rows.clone()]);
+        let signs = &self.rows.signs[block.rows.clone()];
+        let locations = factors.locations.iter().zip(signs);
         let terms = local.iter_mut().zip(magnitude.iter_mut());
         let each = locations.zip(factors.soft.iter_mut()).zip(terms);
         Arch::new().dispatch(

@@ -8,7 +8,7 @@ use npb_infer::stream;
 use rand::seq::SliceRandom;
 
 use super::train::{Model, Watched};
-use crate::IqgmeError;
+use crate::Result;
 
 /// Key of the random stream that deals rows to folds.
 const FOLDS: u64 = 6;
@@ -27,7 +27,7 @@ pub(crate) struct Side {
     pub(crate) left_out: Vec<usize>,
 }
 
-/// What each of so many members, trained without a label's row, says of that label. None when there is no fold, or when the fit was stopped.
+/// What each member, trained without a label's row, says of that label. None when there is no fold, or when the fit was stopped.
 ///
 /// `predict(fold, sides)`, one side for each set of labels: trains all members on the rows that are kept and returns their probabilities, member by member, of each
 /// row that is left out.
@@ -35,17 +35,15 @@ pub(crate) fn held_out<M: Model>(
     sets: &[&Labels],
     classes: &[String],
     folds: &[Vec<Side>],
-    n_members: usize,
     watched: &Watched<'_, '_, M>,
-    predict: impl Fn(usize, &[Side]) -> Result<Option<Vec<Vec<f64>>>, IqgmeError> + Sync,
-) -> Result<Option<HeldOut>, IqgmeError> {
+    predict: impl Fn(usize, &[Side]) -> Result<Option<Vec<Vec<f64>>>> + Sync,
+) -> Result<Option<HeldOut>> {
     if folds.is_empty() {
         return Ok(None);
     }
     let of_fold = |(fold, sides): (usize, &Vec<Side>)| {
         let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
-        let sizes = [n_members, n_labels * classes.len()];
-        watched.fold(fold, sizes, || predict(fold, sides))
+        watched.fold(fold, n_labels * classes.len(), || predict(fold, sides))
     };
     let by_fold = parallel::try_map(folds.iter().enumerate(), of_fold)?;
     let by_fold: Option<Vec<Vec<Vec<f64>>>> = by_fold.into_iter().collect();
@@ -54,7 +52,9 @@ pub(crate) fn held_out<M: Model>(
     };
     let of_member = |k: usize| by_fold.iter().flat_map(move |fold| fold[k].clone());
     Ok(Some(HeldOut {
-        by_member: (0..n_members).map(|k| of_member(k).collect()).collect(),
+        by_member: (0..watched.n_members())
+            .map(|k| of_member(k).collect())
+            .collect(),
         truth: truth(sets, classes, folds),
     }))
 }

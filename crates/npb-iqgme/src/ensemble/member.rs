@@ -18,7 +18,7 @@ use crate::answers::{
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::expect;
-use crate::{Expert, FeatureScale, Init, IqgmeError, IqgmeState};
+use crate::{Expert, FeatureScale, Init, IqgmeError, IqgmeState, Result};
 use npb_infer::ensemble::Calibration;
 
 /// One run: where it started, how it went, and the posterior it ended in. Of [`fit`](crate::fit()) unless its types say otherwise.
@@ -74,24 +74,21 @@ impl<I, S, D> Member<I, S, D> {
     }
 
     /// What failed in a question to it.
-    pub(crate) fn failed(&self, (component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
-        IqgmeError::numerical(self.trace.len() as u64, "covariance", component, source)
+    pub(crate) fn failed(
+        &self,
+    ) -> impl Fn((usize, NotPositiveDefinite)) -> IqgmeError + use<I, S, D> {
+        IqgmeError::at(self.trace.len() as u64, "covariance")
     }
 }
 
 /// Checks members that come from a file, of a fit with so many classes: their number, weights and calibrations.
-pub(crate) fn check_members<I, S, D>(
-    members: &[Member<I, S, D>],
-    n_classes: usize,
-) -> Result<(), String> {
+pub(crate) fn check_members<I, S, D>(members: &[Member<I, S, D>], n_classes: usize) -> Result<()> {
     expect(!members.is_empty(), "number of members")?;
-    check_weights("ELBO weights", members.iter().map(|m| m.elbo_weight))?;
-    check_weights(
-        "stacking weights",
-        members.iter().map(|m| m.stacking_weight),
-    )?;
-    let mut each = members.iter();
-    each.try_for_each(|member| member.calibration.check(n_classes))
+    let each = || members.iter();
+    check_weights("ELBO weights", each().map(|m| m.elbo_weight))
+        .and_then(|()| check_weights("stacking weights", each().map(|m| m.stacking_weight)))
+        .and_then(|()| each().try_for_each(|m| m.calibration.check(n_classes)))
+        .map_err(IqgmeError::saved)
 }
 
 /// One trained model, as questions see it: a mixture, or a factor-analytic one.
@@ -100,17 +97,17 @@ pub(crate) trait Predictive: Sync {
     type Rows: Sync;
 
     /// Probabilities of all classes: row, class.
-    fn class_probabilities(&self, rows: &Self::Rows) -> Result<Vec<Vec<f64>>, IqgmeError>;
+    fn class_probabilities(&self, rows: &Self::Rows) -> Result<Vec<Vec<f64>>>;
 
     /// The same under one draw of all parameters.
     fn drawn_class_probabilities(
         &self,
         rows: &Self::Rows,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError>;
+    ) -> Result<Vec<Vec<f64>>>;
 
     /// Log density of what is observed of each row, in standardised units.
-    fn ln_density(&self, rows: &Self::Rows) -> Result<Vec<f64>, IqgmeError>;
+    fn ln_density(&self, rows: &Self::Rows) -> Result<Vec<f64>>;
 }
 
 /// A mixture as questions see it: components and experts at a posterior, and how all parameters are drawn from it.
@@ -122,11 +119,11 @@ pub(crate) struct MixtureView<'a, F> {
 
 impl<F> Predictive for MixtureView<'_, F>
 where
-    F: Fn(&mut Xoshiro256PlusPlus) -> Result<Predictor, IqgmeError> + Sync,
+    F: Fn(&mut Xoshiro256PlusPlus) -> Result<Predictor> + Sync,
 {
     type Rows = Rows;
 
-    fn class_probabilities(&self, rows: &Rows) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn class_probabilities(&self, rows: &Rows) -> Result<Vec<Vec<f64>>> {
         let others = self.predictor.probabilities(rows, self.experts)?;
         Ok(with_first_class(others))
     }
@@ -135,12 +132,12 @@ where
         &self,
         rows: &Rows,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let others = (self.draw)(rng)?.probabilities(rows, Experts::AtMeans)?;
         Ok(with_first_class(others))
     }
 
-    fn ln_density(&self, rows: &Rows) -> Result<Vec<f64>, IqgmeError> {
+    fn ln_density(&self, rows: &Rows) -> Result<Vec<f64>> {
         self.predictor.ln_density(rows, Gate::Marginal)
     }
 }
@@ -154,13 +151,11 @@ pub(crate) struct Part<'a, M: Predictive> {
 }
 
 /// The average of the members' probabilities of the classes, each calibrated: row, class.
-pub(crate) fn class_probabilities<M: Predictive>(
-    parts: &[Part<'_, M>],
-) -> Result<Vec<Vec<f64>>, IqgmeError> {
+pub(crate) fn class_probabilities<M: Predictive>(parts: &[Part<'_, M>]) -> Result<Vec<Vec<f64>>> {
     Ok(average(parts, &by_member(parts)?))
 }
 
-fn by_member<M: Predictive>(parts: &[Part<'_, M>]) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+fn by_member<M: Predictive>(parts: &[Part<'_, M>]) -> Result<Vec<Vec<Vec<f64>>>> {
     let of = |part: &Part<'_, M>| part.member.class_probabilities(part.rows);
     parts.iter().map(of).collect()
 }
@@ -185,7 +180,7 @@ pub(crate) fn intervals<M: Predictive>(
     level: f64,
     draws: usize,
     (seed, first, third): (u64, u64, u64),
-) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+) -> Result<Vec<Vec<ProbabilityInterval>>> {
     check_inside("level", level)?;
     check_draws(draws, 2)?;
     let by_member = by_member(parts)?;
@@ -195,19 +190,14 @@ pub(crate) fn intervals<M: Predictive>(
         let part = &parts[chosen];
         let drawn = part.member.drawn_class_probabilities(part.rows, rng)?;
         let each = drawn.iter().zip(&by_member[chosen]);
-        Ok::<_, IqgmeError>(
-            each.map(|(drawn, mean)| part.calibration.of_draw(drawn, mean))
-                .collect(),
-        )
+        let each = each.map(|(drawn, mean)| part.calibration.of_draw(drawn, mean));
+        Ok::<_, IqgmeError>(each.collect())
     })?;
     Ok(class_intervals(average(parts, &by_member), &drawn, level))
 }
 
 /// Log density of what is observed of each of `n_rows` rows, members averaged by weight, in standardised units.
-pub(crate) fn ln_density<M: Predictive>(
-    parts: &[Part<'_, M>],
-    n_rows: usize,
-) -> Result<Vec<f64>, IqgmeError> {
+pub(crate) fn ln_density<M: Predictive>(parts: &[Part<'_, M>], n_rows: usize) -> Result<Vec<f64>> {
     let mut sums = vec![f64::NEG_INFINITY; n_rows];
     for part in parts {
         let own = part.member.ln_density(part.rows)?;
@@ -228,7 +218,7 @@ mod tests {
     impl Predictive for Says {
         type Rows = usize;
 
-        fn class_probabilities(&self, rows: &usize) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        fn class_probabilities(&self, rows: &usize) -> Result<Vec<Vec<f64>>> {
             Ok(vec![self.0.to_vec(); *rows])
         }
 
@@ -236,12 +226,12 @@ mod tests {
             &self,
             rows: &usize,
             rng: &mut Xoshiro256PlusPlus,
-        ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+        ) -> Result<Vec<Vec<f64>>> {
             let p: f64 = rng.random();
             Ok(vec![vec![1.0 - p, p]; *rows])
         }
 
-        fn ln_density(&self, rows: &usize) -> Result<Vec<f64>, IqgmeError> {
+        fn ln_density(&self, rows: &usize) -> Result<Vec<f64>> {
             Ok(vec![self.0[0].ln(); *rows])
         }
     }

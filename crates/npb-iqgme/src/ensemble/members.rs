@@ -7,8 +7,8 @@ use super::crossval::{self, HeldOut, Side, held_out};
 use super::member::Member;
 use super::questions::{Fit, Kept};
 use super::stacking::{Without, weighed};
-use super::train::{Model, Planned, Watched, limited, planned};
-use crate::IqgmeError;
+use super::train::{Model, Planned, Watched, planned};
+use crate::Result;
 use crate::data::Task;
 use crate::rows::Rows;
 use crate::units::Units;
@@ -43,26 +43,21 @@ pub trait Ensemble: Model {
         tables: &[Task<'_>],
         config: &Self::Config,
         scored: Option<bool>,
-    ) -> Result<Vec<Self::Data>, IqgmeError>;
+    ) -> Result<Vec<Self::Data>>;
 
     fn plan<'c>(config: &'c Self::Config, data: &Self::Data) -> Plan<'c, Self::Init>;
 
-    /// A number that is, but for chance, another one for other rows or labels.
-    fn fingerprint(data: &Self::Data) -> Result<u64, IqgmeError>;
-
-    /// Number of observed cells in the model's columns.
-    fn n_observed(data: &Self::Data) -> usize;
-
-    fn class_names(data: &Self::Data) -> &[String];
+    /// A number that is, but for chance, another one for other rows or labels; the number of observed cells in the model's columns; and the classes.
+    fn about(data: &Self::Data) -> Result<(u64, usize, &[String])>;
 
     /// A member by its run, when that has ended.
     fn ended(
         planned: Planned<Self::Init>,
         outcome: VbOutcome,
         vb: Self::Vb<'_>,
-    ) -> Result<MemberOf<Self>, IqgmeError>;
+    ) -> Result<MemberOf<Self>>;
 
-    fn left_out(data: &[Self::Data], tables: &[Table]) -> Result<Self::LeftOut, IqgmeError>;
+    fn left_out(data: &[Self::Data], tables: &[Table]) -> Result<Self::LeftOut>;
 
     /// Probabilities of the classes of the rows that were left out, row by row, by a run that was told neither row nor class.
     fn predict_left_out(
@@ -70,7 +65,7 @@ pub trait Ensemble: Model {
         outcome: VbOutcome,
         vb: Self::Vb<'_>,
         rows: &Self::LeftOut,
-    ) -> Result<Vec<f64>, IqgmeError>;
+    ) -> Result<Vec<f64>>;
 }
 
 /// A member of such a fit.
@@ -90,20 +85,20 @@ pub(crate) fn trained<V: Ensemble>(
     tables: &[Task<'_>],
     config: &V::Config,
     watch: &Watch<'_>,
-) -> Result<Made<V>, IqgmeError> {
+) -> Result<Made<V>> {
     let data = V::data(tables, config, None)?;
     let settings = V::plan(config, &data[0]);
-    let plan = (&planned(settings.starts, data.len())[..], settings.restarts);
+    let plan = planned(settings.starts, settings.restarts, data.len());
     let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
     let folds = crossval::sides(&labels, settings.folds, settings.seed);
-    let print = V::fingerprint(&data[0])?;
+    let (print, n_observed, _) = V::about(&data[0])?;
     let watched = Watched::<V>::new(watch, config, print, plan, folds.len())?;
-    let members = watched.train(&data, plan, config, V::ended)?;
+    let members = watched.train(&data, V::ended)?;
     let held_out = match watched.is_stopped() {
         true => None,
-        false => without_folds(tables, config, &data, plan, &folds, &watched)?,
+        false => without_folds(tables, config, &data, &folds, &watched)?,
     };
-    let by_bounds = (settings.elbo_temperature, V::n_observed(&data[0]));
+    let by_bounds = (settings.elbo_temperature, n_observed);
     let members = weighed(members, data.len(), held_out, V::WITHOUT, by_bounds);
     Ok(Made { data, members })
 }
@@ -113,53 +108,42 @@ fn without_folds<V: Ensemble>(
     tables: &[Task<'_>],
     config: &V::Config,
     data: &[V::Data],
-    plan: (&[Planned<V::Init>], usize),
     folds: &[Vec<Side>],
     watched: &Watched<'_, '_, V>,
-) -> Result<Option<HeldOut>, IqgmeError> {
-    let config = limited::<V>(config);
+) -> Result<Option<HeldOut>> {
     let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
-    let n_members = plan.0.len() * plan.1;
-    let classes = V::class_names(&data[0]);
-    held_out(
-        &labels,
-        classes,
-        folds,
-        n_members,
-        watched,
-        |fold, sides| {
-            let each = || tables.iter().zip(sides);
-            let kept: Vec<(Table, Labels)> = each()
-                .map(|(all, side)| {
-                    let rows = &side.kept;
-                    (all.table.select_rows(rows), all.labels.select_rows(rows))
-                })
-                .collect();
-            let named = tables.iter().zip(&kept);
-            let kept: Vec<Task<'_>> = named
-                .map(|(all, (table, labels))| Task {
-                    name: all.name,
-                    table,
-                    labels,
-                })
-                .collect();
-            let kept = V::data(&kept, &config, Some(data.len() > 1))?;
-            let left_out: Vec<Table> = each()
-                .map(|(all, side)| all.table.select_rows(&side.left_out))
-                .collect();
-            let left_out = V::left_out(&kept, &left_out)?;
-            watched.train_without(fold, &kept, plan, &config, |planned, outcome, vb| {
-                V::predict_left_out(planned, outcome, vb, &left_out)
+    let (_, _, classes) = V::about(&data[0])?;
+    held_out(&labels, classes, folds, watched, |fold, sides| {
+        let select = |(all, side): (&Task<'_>, &Side)| {
+            let rows = &side.kept;
+            (all.table.select_rows(rows), all.labels.select_rows(rows))
+        };
+        let kept: Vec<(Table, Labels)> = tables.iter().zip(sides).map(select).collect();
+        let named = tables.iter().zip(&kept);
+        let kept: Vec<Task<'_>> = named
+            .map(|(all, (table, labels))| Task {
+                name: all.name,
+                table,
+                labels,
             })
-        },
-    )
+            .collect();
+        let kept = V::data(&kept, config, Some(data.len() > 1))?;
+        let hidden = tables.iter().zip(sides);
+        let hidden: Vec<Table> = hidden
+            .map(|(all, side)| all.table.select_rows(&side.left_out))
+            .collect();
+        let left_out = V::left_out(&kept, &hidden)?;
+        watched.train_without(fold, &kept, |planned, outcome, vb| {
+            V::predict_left_out(planned, outcome, vb, &left_out)
+        })
+    })
 }
 
 /// Rows left out of a fold, by table and scale.
 pub(crate) fn rows_left_out<'u>(
     units: impl Iterator<Item = &'u Units> + Clone,
     tables: &[Table],
-) -> Result<Vec<Vec<Rows>>, IqgmeError> {
+) -> Result<Vec<Vec<Rows>>> {
     let of_table = |table| units.clone().map(|u| u.rows_left_out(table)).collect();
     tables.iter().map(of_table).collect()
 }

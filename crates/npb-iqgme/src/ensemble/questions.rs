@@ -14,16 +14,16 @@ use npb_priors::special::ln_add_exp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::IqgmeError;
 use crate::answers::{
     ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-    check_draws, most_probable,
+    check_draws, most_probable, second,
 };
 use crate::data::{class_of_rows, distinct, two_classes};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::expect;
 use crate::units::{Units, UnitsByScale};
+use crate::{IqgmeError, Result};
 
 /// What a file can hold.
 pub trait Kept: Clone + Debug + Serialize + DeserializeOwned + Send + Sync {}
@@ -44,23 +44,17 @@ pub trait Variant: Clone + Debug + Send + Sync + 'static {
     /// What questions need again and again, found from what is stored.
     type Derived: Clone + Debug + Send + Sync;
 
-    fn validate(config: &Self::Config) -> Result<(), IqgmeError>;
-
     /// What is wrong with what comes from a file, beside units and classes.
-    fn check(stored: &Stored<Self>) -> Result<(), String>;
+    fn check(stored: &Stored<Self>) -> Result<()>;
 
-    fn check_rows(_stored: &Stored<Self>, _rows: &Self::Rows) -> Result<(), IqgmeError> {
+    fn check_rows(_stored: &Stored<Self>, _rows: &Self::Rows) -> Result<()> {
         Ok(())
     }
 
-    fn derive(stored: &Stored<Self>) -> Result<Self::Derived, IqgmeError>;
+    fn derive(stored: &Stored<Self>) -> Result<Self::Derived>;
 
     /// Probabilities of all classes, by row, of a fit that has some.
-    fn probabilities(
-        fit: &Fit<Self>,
-        task: usize,
-        table: &Table,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError>;
+    fn probabilities(fit: &Fit<Self>, task: usize, table: &Table) -> Result<Vec<Vec<f64>>>;
 
     /// An error, told of a task.
     fn inside(_stored: &Stored<Self>, _task: usize, error: IqgmeError) -> IqgmeError {
@@ -80,7 +74,7 @@ pub trait Draws: Variant {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError>;
+    ) -> Result<Vec<Vec<ProbabilityInterval>>>;
 }
 
 /// What is stored. The order of the fields is that of the file.
@@ -104,10 +98,10 @@ impl<V: Variant> Stored<V> {
         self.units.own().active.len()
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<()> {
         self.units.check()?;
         expect(self.classes.len() != 1, "number of classes")?;
-        distinct(&self.classes).map_err(|twice| twice.to_string())?;
+        distinct(&self.classes).map_err(|twice| IqgmeError::saved(twice.to_string()))?;
         V::check(self)
     }
 }
@@ -124,7 +118,7 @@ pub struct Fit<V: Variant> {
 
 /// What a fit says of itself.
 impl<V: Variant> Fit<V> {
-    pub(crate) fn new(stored: Stored<V>, rows: V::Rows) -> Result<Self, IqgmeError> {
+    pub(crate) fn new(stored: Stored<V>, rows: V::Rows) -> Result<Self> {
         let derived = V::derive(&stored)?;
         Ok(Self {
             stored,
@@ -164,7 +158,7 @@ impl<V: Variant> Fit<V> {
     }
 
     /// An error for a fit without labels.
-    pub(crate) fn classifies(&self) -> Result<(), IqgmeError> {
+    pub(crate) fn classifies(&self) -> Result<()> {
         match self.classes() {
             [] => Err(IqgmeError::Unlabelled),
             _ => Ok(()),
@@ -172,37 +166,25 @@ impl<V: Variant> Fit<V> {
     }
 
     /// Rows of a task, whose name goes along with errors.
-    pub(crate) fn rows_of(&self, task: usize, table: &Table) -> Result<Rows, IqgmeError> {
+    pub(crate) fn rows_of(&self, task: usize, table: &Table) -> Result<Rows> {
         let rows = self.units().rows(table);
         rows.map_err(|source| V::inside(&self.stored, task, source))
     }
 
-    pub(crate) fn classes_of(
-        &self,
-        task: usize,
-        table: &Table,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub(crate) fn classes_of(&self, task: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         self.classifies()?;
         V::probabilities(self, task, table)
     }
 
-    pub(crate) fn second_class_of(
-        &self,
-        task: usize,
-        table: &Table,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn second_class_of(&self, task: usize, table: &Table) -> Result<Vec<f64>> {
         two_classes(self.classes(), "predict_proba", ALL_CLASSES)?;
-        let all = V::probabilities(self, task, table)?;
-        Ok(all.into_iter().map(|p| p[1]).collect())
+        Ok(second(V::probabilities(self, task, table)?))
     }
 
-    pub(crate) fn names_of(&self, task: usize, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+    pub(crate) fn names_of(&self, task: usize, table: &Table) -> Result<Vec<&str>> {
         let name = |p: Vec<f64>| self.classes()[most_probable(&p)].as_str();
-        Ok(self
-            .classes_of(task, table)?
-            .into_iter()
-            .map(name)
-            .collect())
+        let by_row = self.classes_of(task, table)?.into_iter();
+        Ok(by_row.map(name).collect())
     }
 
     pub(crate) fn evaluation_of(
@@ -210,7 +192,7 @@ impl<V: Variant> Fit<V> {
         task: usize,
         table: &Table,
         labels: &Labels,
-    ) -> Result<Evaluation, IqgmeError> {
+    ) -> Result<Evaluation> {
         self.classifies()?;
         let inside = |source| V::inside(&self.stored, task, source);
         let classes = class_of_rows(table, labels, self.classes()).map_err(inside)?;
@@ -223,7 +205,7 @@ impl<V: Variant> Fit<V> {
 impl<V: OneTable> Fit<V> {
     /// Probability of the second class for each row, by the same rules as [`predict_classes`](Self::predict_classes). Errors: as there; a fit with more than
     /// two classes.
-    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub fn predict_proba(&self, table: &Table) -> Result<Vec<f64>> {
         self.second_class_of(0, table)
     }
 
@@ -232,18 +214,18 @@ impl<V: OneTable> Fit<V> {
     ///
     /// Cost for each row, member or draw: `N P^2`, and `N min(|o|, |m|)^3` for each missing pattern, for `N` components; with more than two classes an
     /// integral for each component, seven where cells are missing. Errors: other columns than in training, a fit without labels.
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         self.classes_of(0, table)
     }
 
     /// The most probable class of each row.
-    pub fn predict(&self, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+    pub fn predict(&self, table: &Table) -> Result<Vec<&str>> {
         self.names_of(0, table)
     }
 
     /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); another number of labels than rows, no
     /// labelled row, a label that is not a class of the fit.
-    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation, IqgmeError> {
+    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation> {
         self.evaluation_of(0, table, labels)
     }
 }
@@ -257,7 +239,7 @@ impl<V: OneTable + Draws> Fit<V> {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+    ) -> Result<Vec<ProbabilityInterval>> {
         of_second(self.classes(), || {
             V::intervals(self, 0, table, level, draws)
         })
@@ -275,7 +257,7 @@ impl<V: OneTable + Draws> Fit<V> {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
         self.classifies()?;
         V::intervals(self, 0, table, level, draws)
     }
@@ -284,8 +266,8 @@ impl<V: OneTable + Draws> Fit<V> {
 /// Of all classes the second of two.
 pub(crate) fn of_second(
     classes: &[String],
-    all: impl FnOnce() -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError>,
-) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+    all: impl FnOnce() -> Result<Vec<Vec<ProbabilityInterval>>>,
+) -> Result<Vec<ProbabilityInterval>> {
     two_classes(classes, "predict_interval", ALL_INTERVALS)?;
     Ok(all()?.into_iter().map(|of_row| of_row[1]).collect())
 }
@@ -309,11 +291,10 @@ pub trait Describes: Variant {
     const GATE: Gate;
 
     /// The mixtures and what they weigh; the weights sum to 1.
-    fn mixtures(fit: &Fit<Self>, task: usize)
-    -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError>;
+    fn mixtures(fit: &Fit<Self>, task: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>>;
 
     /// The mixtures that tell of missing cells, their gate, and how much a component must have of a row to count for its cells.
-    fn completing(fit: &Fit<Self>, task: usize) -> Result<Completing<'_>, IqgmeError> {
+    fn completing(fit: &Fit<Self>, task: usize) -> Result<Completing<'_>> {
         Ok((Self::GATE, 0.0, Self::mixtures(fit, task)?))
     }
 
@@ -323,7 +304,7 @@ pub trait Describes: Variant {
         task: usize,
         _draw: usize,
         _draws: usize,
-    ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
+    ) -> Result<(Gate, Cow<'_, Predictor>)> {
         Ok((Self::GATE, Self::mixtures(fit, task)?.swap_remove(0).1))
     }
 
@@ -338,7 +319,7 @@ pub trait Describes: Variant {
 
 /// What is told of the features of a task.
 impl<V: Describes> Fit<V> {
-    pub(crate) fn density_of(&self, task: usize, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn density_of(&self, task: usize, table: &Table) -> Result<Vec<f64>> {
         let rows = self.rows_of(task, table)?;
         let mut sums = vec![f64::NEG_INFINITY; table.n_rows()];
         let mixtures = V::mixtures(self, task)?;
@@ -353,11 +334,7 @@ impl<V: Describes> Fit<V> {
         Ok(self.units().ln_density(table, sums))
     }
 
-    pub(crate) fn cells_of(
-        &self,
-        task: usize,
-        table: &Table,
-    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+    pub(crate) fn cells_of(&self, task: usize, table: &Table) -> Result<Vec<Vec<MissingCell>>> {
         let rows = self.rows_of(task, table)?;
         let mut cells = cells_of(self.units(), &rows, table, &V::completing(self, task)?)?;
         let stretch = V::stretch(self);
@@ -368,11 +345,7 @@ impl<V: Describes> Fit<V> {
         Ok(cells)
     }
 
-    pub(crate) fn imputation_of(
-        &self,
-        task: usize,
-        table: &Table,
-    ) -> Result<Imputation, IqgmeError> {
+    pub(crate) fn imputation_of(&self, task: usize, table: &Table) -> Result<Imputation> {
         self.units().impute(table, self.cells_of(task, table)?)
     }
 
@@ -381,7 +354,7 @@ impl<V: Describes> Fit<V> {
         task: usize,
         table: &Table,
         draws: usize,
-    ) -> Result<Vec<Table>, IqgmeError> {
+    ) -> Result<Vec<Table>> {
         check_draws(draws, 1)?;
         let rows = self.rows_of(task, table)?;
         // What all of them need is made once, before they are made side by side.
@@ -403,7 +376,7 @@ impl<V: Describes> Fit<V> {
 /// Densities and missing cells of new rows.
 impl<V: OneTable + Describes> Fit<V> {
     /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
-    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>> {
         self.density_of(0, table)
     }
 
@@ -412,7 +385,7 @@ impl<V: OneTable + Describes> Fit<V> {
     ///
     /// Cost for each mixture: `N P^2` for each row, and `N min(|o|, |m|)^3` for each missing pattern; rows in parallel, those with the same missing columns
     /// together. Errors: other columns than in training.
-    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+    pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>> {
         self.cells_of(0, table)
     }
 
@@ -421,13 +394,13 @@ impl<V: OneTable + Describes> Fit<V> {
     ///
     /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by its
     /// constant; a column that had no observed value in training stays missing.
-    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
+    pub fn impute(&self, table: &Table) -> Result<Imputation> {
         self.imputation_of(0, table)
     }
 
     /// `draws` completed tables for multiple imputation, each a joint draw of the missing cells: what draws parameters first is told of the type. Where parameters
     /// are points, a draw is from the distributions of [`cells_by_row`](Self::cells_by_row).
-    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
+    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>> {
         self.imputed_draws_of(0, table, draws)
     }
 }
@@ -438,7 +411,7 @@ pub(crate) fn cells_of(
     rows: &Rows,
     table: &Table,
     (gate, least, mixtures): &Completing<'_>,
-) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+) -> Result<Vec<Vec<MissingCell>>> {
     let of = |(weight, predictor): &(f64, Cow<'_, Predictor>)| {
         let mut cells = predictor.missing_cells(rows, *gate)?;
         for terms in cells.iter_mut().flatten() {

@@ -6,7 +6,7 @@ use npb_infer::{Saved, storage};
 use serde::{Deserialize, Serialize};
 
 use super::questions::{Fit, Stored, Variant};
-use crate::IqgmeError;
+use crate::{IqgmeError, Result};
 
 /// Layouts of a file: what is stored and, in the second, the rows of training that are kept.
 #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl<V: Variant> Fit<V> {
         }
     }
 
-    fn read(layout: Layout<Stored<V>, V::Rows>) -> Result<Self, IqgmeError> {
+    fn read(layout: Layout<Stored<V>, V::Rows>) -> Result<Self> {
         let (stored, rows) = match layout {
             Layout::V1(stored) => (stored, V::Rows::default()),
             Layout::V2(stored, rows) => (stored, rows),
@@ -45,27 +45,26 @@ impl<V: Variant> Saved for Fit<V> {
         &self.stored
     }
 
-    fn from_content(stored: Stored<V>) -> Result<Self, IqgmeError> {
-        V::validate(&stored.config)?;
-        stored.check().map_err(IqgmeError::saved)?;
+    fn from_content(stored: Stored<V>) -> Result<Self> {
+        stored.check()?;
         Self::new(stored, V::Rows::default())
     }
 
-    fn save(&self, path: impl AsRef<Path>) -> Result<(), IqgmeError> {
+    fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let layout = self.layout();
         Ok(storage::save(path, Self::MODEL, Self::VERSION, &layout)?)
     }
 
-    fn load(path: impl AsRef<Path>) -> Result<Self, IqgmeError> {
+    fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::read(storage::load(path, Self::MODEL)?)
     }
 
-    fn to_bytes(&self) -> Result<Vec<u8>, IqgmeError> {
+    fn to_bytes(&self) -> Result<Vec<u8>> {
         let layout = self.layout();
         Ok(storage::to_bytes(Self::MODEL, Self::VERSION, &layout)?)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, IqgmeError> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
         Self::read(storage::from_bytes(Self::MODEL, bytes)?)
     }
 }

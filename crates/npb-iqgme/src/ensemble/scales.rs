@@ -9,7 +9,7 @@
 use npb_data::{Labels, Table};
 
 use super::crossval;
-use crate::IqgmeError;
+use crate::Result;
 use crate::config::IqgmeConfig;
 use crate::data::Task;
 use crate::rows::Rows;
@@ -19,9 +19,8 @@ use crate::units::Units;
 /// column with three values or more.
 pub(crate) fn scores_wanted(tables: &[Task<'_>], columns: &[usize], config: &IqgmeConfig) -> bool {
     let bends = |&j: &usize| {
-        let mut values = tables
-            .iter()
-            .flat_map(|task| task.table.observed_in_column(j));
+        let columns = tables.iter().map(|task| task.table.observed_in_column(j));
+        let mut values = columns.flatten();
         let first = values.next();
         let second = values.find(|v| Some(*v) != first);
         values.any(|v| Some(v) != first && Some(v) != second)
@@ -32,6 +31,6 @@ pub(crate) fn scores_wanted(tables: &[Task<'_>], columns: &[usize], config: &Iqg
 }
 
 /// The rows of a table on each scale.
-pub(crate) fn rows(units: &[Units], table: &Table) -> Result<Vec<Rows>, IqgmeError> {
+pub(crate) fn rows(units: &[Units], table: &Table) -> Result<Vec<Rows>> {
     units.iter().map(|units| units.rows(table)).collect()
 }

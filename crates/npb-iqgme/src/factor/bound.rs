@@ -104,18 +104,47 @@ pub(crate) fn bound(
     config: &FactorConfig,
     priors: &Priors,
 ) -> Result<FactorBound, NotPositiveDefinite> {
+    let [labels, features, of_factors, utility_means, magnitude] =
+        row_sums(state, rows, labelled, factors);
+    let (divergence, spread) = features::divergence(state, &priors.noise);
+    let precisions = state.loading_precisions.iter();
+    let precisions: f64 = precisions.map(|g| g.kl(&priors.loading)).sum();
+    let mut others = precisions + state.mean_precision.kl(&priors.mean);
+    if let Some(prior) = &priors.cluster {
+        others += state.noise.iter().map(|g| g.kl(prior)).sum::<f64>();
+    }
+    let [ln_on, ln_off] = config.ln_indicator();
+    let on = state.indicators.iter().flatten().filter(|b| **b).count() as f64;
+    let off = (state.n_clusters() * config.max_factors) as f64 - on;
+    let sticks = state.sticks.elbo();
+    let experts = experts::bound(state, &priors.expert)?;
+    let indicators = on * ln_on + off * ln_off;
+    Ok(FactorBound {
+        labels,
+        features,
+        factors: of_factors,
+        utility_means,
+        sticks,
+        indicators,
+        loadings: -divergence - others,
+        experts,
+        magnitude: magnitude + spread + others + sticks.abs() + indicators.abs() + experts.abs(),
+    })
+}
+
+/// The parts of the bound that are sums over rows (of labels, features, factors and utilities), and the sum of their sizes.
+fn row_sums(
+    state: &FactorState,
+    rows: &Rows<'_>,
+    labelled: &Labelled<'_>,
+    factors: &RowFactors,
+) -> [f64; 5] {
     let clusters = Cluster::all(state);
-    let n = clusters.len();
     let terms = rows.terms(&clusters, factors);
     let scores = scores(rows.labels, &clusters, factors);
-    let [
-        mut of_labels,
-        mut of_features,
-        mut of_factors,
-        mut of_utilities,
-        mut magnitude,
-    ] = [0.0; 5];
-    let size = &mut magnitude;
+    let [mut of_labels, mut of_features, mut of_factors] = [0.0; 3];
+    let [mut of_utilities, mut magnitude] = [0.0; 2];
+    let (n, size) = (clusters.len(), &mut magnitude);
     for (i, row) in terms.chunks_exact(n).enumerate() {
         let mut score_second = 0.0;
         for (h, term) in row.iter().enumerate() {
@@ -127,11 +156,8 @@ pub(crate) fn bound(
             add(&mut of_labels, size, rho * (cluster.ln_weight - rho.ln()));
             let fit = rows.forms.ln_noise[i] + rows.forms.counts[i] * cluster.ln_noise;
             add(&mut of_features, size, 0.5 * rho * fit);
-            add(
-                &mut of_features,
-                size,
-                -0.5 * rho * cluster.noise * term.square,
-            );
+            let spread = -0.5 * rho * cluster.noise * term.square;
+            add(&mut of_features, size, spread);
             add(&mut of_factors, size, rho * term.factors);
             score_second += rho * term.score_second;
         }
@@ -147,33 +173,7 @@ pub(crate) fn bound(
             add(&mut of_utilities, size, -0.5 * (score_second - square));
         }
     }
-    let (divergence, spread) = features::divergence(state, &priors.noise);
-    let precisions: f64 = state
-        .loading_precisions
-        .iter()
-        .map(|g| g.kl(&priors.loading))
-        .sum();
-    let mut others = precisions + state.mean_precision.kl(&priors.mean);
-    if let Some(prior) = &priors.cluster {
-        others += state.noise.iter().map(|g| g.kl(prior)).sum::<f64>();
-    }
-    let [ln_on, ln_off] = config.ln_indicator();
-    let on = state.indicators.iter().flatten().filter(|b| **b).count() as f64;
-    let off = (n * config.max_factors) as f64 - on;
-    let sticks = state.sticks.elbo();
-    let experts = experts::bound(state, &priors.expert)?;
-    let indicators = on * ln_on + off * ln_off;
-    Ok(FactorBound {
-        labels: of_labels,
-        features: of_features,
-        factors: of_factors,
-        utility_means: of_utilities,
-        sticks,
-        indicators,
-        loadings: -divergence - others,
-        experts,
-        magnitude: magnitude + spread + others + sticks.abs() + indicators.abs() + experts.abs(),
-    })
+    [of_labels, of_features, of_factors, of_utilities, magnitude]
 }
 
 /// Adds a term to a part of the bound, and to the sizes of all.

@@ -7,7 +7,7 @@ use npb_priors::special::ln_phi;
 use super::cells::Cells;
 use crate::data::{check_spans, class_of_rows, classes_seen, distinct, not_empty};
 use crate::units::Units;
-use crate::{FactorConfig, IqgmeError};
+use crate::{FactorConfig, IqgmeError, Result};
 use npb_priors::dist::multinomial_probit;
 
 /// The class of each row, and what follows from it.
@@ -77,7 +77,7 @@ impl FactorData {
     ///
     /// Columns that are constant or have no observed value are left out of the model. Errors: no rows, no columns, another number of labels than
     /// rows, one class only, two values of a column with a difference that is beyond f64, a configuration value out of range.
-    pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self, IqgmeError> {
+    pub fn new(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<Self> {
         config.validate()?;
         not_empty(table)?;
         let classes = classes_seen(labels)?;
@@ -94,17 +94,17 @@ impl FactorData {
         labels: &Labels,
         classes: &[&str],
         config: &FactorConfig,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         config.validate()?;
         not_empty(table)?;
         let classes: Vec<String> = classes.iter().map(|name| (*name).to_owned()).collect();
         distinct(&classes)?;
         if classes.len() < 2 {
-            return Err(IqgmeError::Argument {
-                argument: "classes",
-                value: classes.len().to_string(),
-                rule: "two or more",
-            });
+            return Err(IqgmeError::argument(
+                "classes",
+                classes.len(),
+                "two or more",
+            ));
         }
         Self::with_units(table, labels, classes, Units::given(table)?)
     }
@@ -114,7 +114,7 @@ impl FactorData {
         labels: &Labels,
         classes: Vec<String>,
         units: Units,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let labels = RowLabels::new(class_of_rows(table, labels, &classes)?, classes.len());
         let cells = Cells::new(&units.apply(table)?);
         Ok(Self {

@@ -167,11 +167,8 @@ pub(crate) fn bound(state: &FactorState, prior: &NormalGamma) -> Result<f64, Not
         }
     }
     if !state.experts.is_empty() {
-        value -= state
-            .expert_prior
-            .iter()
-            .map(|law| law.kl(prior))
-            .sum::<f64>();
+        let divergences = state.expert_prior.iter().map(|law| law.kl(prior));
+        value -= divergences.sum::<f64>();
     }
     Ok(value)
 }

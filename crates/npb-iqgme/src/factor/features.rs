@@ -38,14 +38,10 @@ impl FeatureStats {
         };
         let all: Vec<usize> = (0..data.cells.n_rows()).collect();
         let total = rows.second(&all);
-        let second = |pattern: &npb_data::Pattern| {
-            if pattern.missing.is_empty() {
-                total.clone()
-            } else if pattern.missing.len() < pattern.observed.len() {
-                &total - rows.second(&pattern.missing)
-            } else {
-                rows.second(&pattern.observed)
-            }
+        let second = |pattern: &npb_data::Pattern| match pattern.missing.len() {
+            0 => total.clone(),
+            m if m < pattern.observed.len() => &total - rows.second(&pattern.missing),
+            _ => rows.second(&pattern.observed),
         };
         let (first, weights) = rows.first();
         let x = &data.cells.x;
@@ -140,22 +136,15 @@ pub(crate) fn update(
     });
     features.mean = Mat::from_fn(solved.len(), d, |p, k| solved[p].0[k]);
     features.rate = solved.iter().map(|(_, rate)| *rate).collect();
-    features.pattern = (0..solved.len())
-        .map(|p| data.columns.pattern_of_row(p))
-        .collect();
-    features.shape = features
-        .pattern
-        .iter()
-        .map(|&g| prior.shape() + 0.5 * rows_of[g])
-        .collect();
+    let all = 0..solved.len();
+    features.pattern = all.map(|p| data.columns.pattern_of_row(p)).collect();
+    let shape = |&g: &usize| prior.shape() + 0.5 * rows_of[g];
+    features.shape = features.pattern.iter().map(shape).collect();
     features.covariance = parallel::map(&factors, Cholesky::inverse);
+    let precision = |s: &Mat<f64>| (0..d).map(|k| s[(k, k)] + precisions[k]).collect();
     features.derived = Derived {
         ln_det: factors.iter().map(|f| -f.ln_det()).collect(),
-        precision: stats
-            .second
-            .iter()
-            .map(|s| (0..d).map(|k| s[(k, k)] + precisions[k]).collect())
-            .collect(),
+        precision: stats.second.iter().map(precision).collect(),
     };
     Ok(())
 }
@@ -189,11 +178,8 @@ pub(crate) fn divergence(state: &FactorState, prior: &Gamma) -> (f64, f64) {
     let p = features.shape.len() as f64;
     let quadratic = dot(&precisions, &squares(state));
     let constant: f64 = ln_precisions.iter().map(|ln| 1.0 + ln).sum();
-    let ln_det: f64 = features
-        .pattern
-        .iter()
-        .map(|&g| features.derived.ln_det[g])
-        .sum();
+    let ln_dets = features.pattern.iter().map(|&g| features.derived.ln_det[g]);
+    let ln_det: f64 = ln_dets.sum();
     let each = features.shape.iter().zip(&features.rate);
     let noise: f64 = each.map(|(&a, &b)| gamma(a, b).kl(prior)).sum();
     let value = 0.5 * (quadratic - p * constant - ln_det) + noise;

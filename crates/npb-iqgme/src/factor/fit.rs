@@ -1,10 +1,7 @@
 //! The result of a fit, and what can be asked of it.
 
-use std::ops::ControlFlow;
-
 use npb_data::{Labels, Table};
-use npb_infer::{VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage, stream};
-use npb_linalg::NotPositiveDefinite;
+use npb_infer::{VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
 use rand::RngExt;
@@ -27,11 +24,13 @@ use crate::ensemble::stacking::Without;
 use crate::ensemble::train::{Model, Planned};
 use crate::state::{expect, finite};
 use crate::units::Units;
-use crate::{Expert, FactorConfig, IqgmeError};
+use crate::{Expert, FactorConfig, IqgmeError, Result};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;
 const IMPUTE: u64 = 3;
+/// What may fail in them.
+const DRAW: &str = "posterior draw";
 
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
@@ -54,11 +53,7 @@ const IMPUTE: u64 = 3;
 /// assert!(fit.impute(&table)?.completed.get(3, 2).unwrap() < 0.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fit_factor(
-    table: &Table,
-    labels: &Labels,
-    config: &FactorConfig,
-) -> Result<FactorFit, IqgmeError> {
+pub fn fit_factor(table: &Table, labels: &Labels, config: &FactorConfig) -> Result<FactorFit> {
     fit_factor_watched(table, labels, config, &Watch::none())
 }
 
@@ -68,7 +63,7 @@ pub fn fit_factor_watched(
     labels: &Labels,
     config: &FactorConfig,
     watch: &Watch<'_>,
-) -> Result<FactorFit, IqgmeError> {
+) -> Result<FactorFit> {
     let Made { mut data, members } =
         trained::<Factors>(&[Task::only(table, labels)], config, watch)?;
     let FactorData { units, classes, .. } = data.swap_remove(0);
@@ -102,11 +97,8 @@ impl Variant for Factors {
     type Rows = ();
     type Derived = ();
 
-    fn validate(config: &FactorConfig) -> Result<(), IqgmeError> {
-        config.validate()
-    }
-
-    fn check(stored: &Stored<Self>) -> Result<(), String> {
+    fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let members = &stored.trained;
         check_members(members, stored.classes.len())?;
         expect(members[0].elbo_weight > 0.0, "best member")?;
@@ -117,25 +109,19 @@ impl Variant for Factors {
             let probable = |p: &f64| (0.0..=1.0).contains(p);
             let possible = |of: &Vec<f64>| of.len() == l && of.iter().all(probable);
             let indicators = &clusters.inclusion_probabilities;
-            expect(
-                indicators.len() == n && indicators.iter().all(possible),
-                "indicators",
-            )?;
+            let fit = indicators.len() == n && indicators.iter().all(possible);
+            expect(fit, "indicators")?;
             let sizes = &clusters.sizes;
             expect(sizes.len() == n && finite(sizes), "sizes of clusters")?;
         }
         Ok(())
     }
 
-    fn derive(_: &Stored<Self>) -> Result<(), IqgmeError> {
+    fn derive(_: &Stored<Self>) -> Result<()> {
         Ok(())
     }
 
-    fn probabilities(
-        fit: &FactorFit,
-        _: usize,
-        table: &Table,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn probabilities(fit: &FactorFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         let cells = fit.cells(table)?;
         member::class_probabilities(&fit.parts(&cells, |run| run.stacking_weight))
     }
@@ -148,7 +134,7 @@ impl Draws for Factors {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
         let cells = fit.cells(table)?;
         let parts = fit.parts(&cells, |run| run.stacking_weight);
         member::intervals(&parts, level, draws, (fit.config().seed, 0, INTERVAL))
@@ -160,40 +146,23 @@ impl Model for Factors {
     type Init = FactorInit;
     type State = FactorState;
     type Vb<'d> = FactorVb<'d>;
-    const FILE: &'static str = "npb-iqgme/factor/run/2";
+    const FILE: &'static str = "npb-iqgme/factor/run/3";
     const FOLD_ITERATIONS: u64 = 15;
 
     fn limits(config: &mut FactorConfig) -> &mut VbLimits {
         &mut config.limits
     }
 
-    fn begin(
-        data: &FactorData,
+    fn begin<'d>(
+        data: &'d FactorData,
         config: FactorConfig,
-        start: FactorInit,
-        restart: u64,
-    ) -> Result<FactorVb<'_>, IqgmeError> {
-        FactorVb::new(data, config, start, restart)
-    }
-
-    fn resume(
-        data: &FactorData,
-        config: FactorConfig,
-        state: FactorState,
-        trace: Vec<VbReport>,
-    ) -> Result<FactorVb<'_>, IqgmeError> {
-        FactorVb::resume(data, config, state, trace)
-    }
-
-    fn run(
-        vb: &mut FactorVb<'_>,
-        watch: &mut dyn FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        vb.run(watch)
-    }
-
-    fn state<'a>(vb: &'a FactorVb<'_>) -> &'a FactorState {
-        vb.state()
+        (start, restart): (FactorInit, u64),
+        reached: Option<VbRun<FactorState>>,
+    ) -> Result<FactorVb<'d>> {
+        match reached {
+            None => FactorVb::new(data, config, start, restart),
+            Some(VbRun { state, trace }) => FactorVb::resume(data, config, state, &trace),
+        }
     }
 }
 
@@ -211,7 +180,7 @@ impl Ensemble for Factors {
         tables: &[Task<'_>],
         config: &FactorConfig,
         _: Option<bool>,
-    ) -> Result<Vec<FactorData>, IqgmeError> {
+    ) -> Result<Vec<FactorData>> {
         let Task { table, labels, .. } = tables[0];
         Ok(vec![FactorData::new(table, labels, config)?])
     }
@@ -229,36 +198,21 @@ impl Ensemble for Factors {
         }
     }
 
-    fn fingerprint(data: &FactorData) -> Result<u64, IqgmeError> {
+    fn about(data: &FactorData) -> Result<(u64, usize, &[String])> {
         let cells = &data.cells;
-        let patterns: Vec<_> = cells
-            .patterns
-            .iter()
-            .map(|p| (&p.rows, &p.missing))
-            .collect();
-        let values: Vec<&[f64]> = (0..cells.n_features())
-            .map(|j| cells.x.col_as_slice(j))
-            .collect();
-        Ok(storage::fingerprint(&(
-            patterns,
-            values,
-            &data.labels.class,
-        ))?)
-    }
-
-    fn n_observed(data: &FactorData) -> usize {
-        data.n_observed().max(1)
-    }
-
-    fn class_names(data: &FactorData) -> &[String] {
-        &data.classes
+        let patterns = cells.patterns.iter().map(|p| (&p.rows, &p.missing));
+        let patterns: Vec<_> = patterns.collect();
+        let columns = (0..cells.n_features()).map(|j| cells.x.col_as_slice(j));
+        let values: Vec<&[f64]> = columns.collect();
+        let print = storage::fingerprint(&(patterns, values, &data.labels.class))?;
+        Ok((print, data.n_observed().max(1), &data.classes))
     }
 
     fn ended(
         (_, start): Planned<FactorInit>,
         outcome: VbOutcome,
         mut vb: FactorVb<'_>,
-    ) -> Result<FactorMember, IqgmeError> {
+    ) -> Result<FactorMember> {
         // Whatever the run did last: what is told of the rows depends on its state alone.
         vb.apply(FactorUpdate::Rows)?;
         let derived = ClusterRows {
@@ -269,7 +223,7 @@ impl Ensemble for Factors {
         Ok(Member::new(planned, outcome, vb.into_state(), derived))
     }
 
-    fn left_out(data: &[FactorData], tables: &[Table]) -> Result<Cells, IqgmeError> {
+    fn left_out(data: &[FactorData], tables: &[Table]) -> Result<Cells> {
         Ok(Cells::new(&data[0].units.apply_left_out(&tables[0])?))
     }
 
@@ -278,7 +232,7 @@ impl Ensemble for Factors {
         _: VbOutcome,
         vb: FactorVb<'_>,
         cells: &Cells,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    ) -> Result<Vec<f64>> {
         let state = vb.into_state();
         let others = Predictor::new(&state).probabilities(&state, cells)?;
         Ok(with_first_class(others).concat())
@@ -291,7 +245,7 @@ struct FactorView<'a>(&'a FactorState);
 impl Predictive for FactorView<'_> {
     type Rows = Cells;
 
-    fn class_probabilities(&self, cells: &Cells) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn class_probabilities(&self, cells: &Cells) -> Result<Vec<Vec<f64>>> {
         let others = Predictor::new(self.0).probabilities(self.0, cells)?;
         Ok(with_first_class(others))
     }
@@ -300,12 +254,12 @@ impl Predictive for FactorView<'_> {
         &self,
         cells: &Cells,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
-        let drawn = Predictor::draw(self.0, rng).map_err(failed)?;
+    ) -> Result<Vec<Vec<f64>>> {
+        let drawn = Predictor::draw(self.0, rng).map_err(IqgmeError::at(0, DRAW))?;
         Ok(with_first_class(drawn.probabilities(self.0, cells)?))
     }
 
-    fn ln_density(&self, cells: &Cells) -> Result<Vec<f64>, IqgmeError> {
+    fn ln_density(&self, cells: &Cells) -> Result<Vec<f64>> {
         Predictor::at_means(self.0).ln_density(self.0, cells)
     }
 }
@@ -408,18 +362,18 @@ impl FactorFit {
     }
 
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
-    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         let state = self.state();
         Predictor::new(state).responsibilities(state, &self.cells(table)?)
     }
 
     /// The most probable cluster of each row.
-    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>, IqgmeError> {
+    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>> {
         Ok(most_probable_of(self.responsibilities(table)?))
     }
 
     /// Log density of the observed features of each row at the posterior means of the parameters, in the user's units. Zero for a row without any.
-    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>> {
         let cells = self.cells(table)?;
         let parts = self.parts(&cells, |run| run.elbo_weight);
         let standardised = member::ln_density(&parts, table.n_rows())?;
@@ -429,7 +383,7 @@ impl FactorFit {
     /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row. On the scale of normal
     /// scores the two are taken there: what is reported is the value at the mean, and half the range from one standard deviation below to one above. A
     /// constant column is completed by its constant; a column that had no observed value in training stays missing.
-    pub fn impute(&self, table: &Table) -> Result<Imputation, IqgmeError> {
+    pub fn impute(&self, table: &Table) -> Result<Imputation> {
         let cells = self.cells(table)?;
         // Mean and mean square over the runs.
         let none = |row| vec![[0.0; 2]; self.units().missing_columns(table, row).count()];
@@ -464,7 +418,7 @@ impl FactorFit {
     /// factors, rows share loadings and noise. On the scale of normal scores a draw is the value at a drawn score.
     ///
     /// Cost of each: as of [`FactorVb`] for each missing pattern, and `D^2` for each feature. Errors: other columns than in training, no draw.
-    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>, IqgmeError> {
+    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>> {
         let cells = self.cells(table)?;
         let seed = self.config().seed;
         let runs: Vec<&FactorMember> = self.describing().collect();
@@ -473,13 +427,13 @@ impl FactorFit {
             let mut rng = stream(seed, [0, draw as u64, IMPUTE, 0]);
             let chosen = pick(runs.iter().map(|run| run.elbo_weight), rng.random()).unwrap_or(0);
             let state = &runs[chosen].state;
-            let parameters = Drawn::new(state, &mut rng).map_err(failed)?;
+            let parameters = Drawn::new(state, &mut rng).map_err(IqgmeError::at(0, DRAW))?;
             let of_row = |row: usize| stream(seed, [1, draw as u64, IMPUTE, row as u64]);
             Predictor::new(state).draw_missing(state, &cells, &parameters, of_row)
         })
     }
 
-    fn cells(&self, table: &Table) -> Result<Cells, IqgmeError> {
+    fn cells(&self, table: &Table) -> Result<Cells> {
         Ok(Cells::new(&self.units().apply(table)?))
     }
 
@@ -500,8 +454,4 @@ fn sum_of_indicators(probabilities: &[f64]) -> Vec<f64> {
         distribution = next;
     }
     distribution
-}
-
-fn failed(source: NotPositiveDefinite) -> IqgmeError {
-    IqgmeError::numerical(0, "posterior draw", 0, source)
 }

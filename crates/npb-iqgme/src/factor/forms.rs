@@ -59,14 +59,8 @@ impl<'a> Features<'a> {
             self.noise[members[k]].sqrt() * self.mean[(members[k], j)]
         });
         let mut gram = Mat::zeros(d, d);
-        matmul(
-            gram.as_mut(),
-            Accum::Replace,
-            weighted.transpose(),
-            weighted.as_ref(),
-            1.0,
-            Par::Seq,
-        );
+        let (to, a, b) = (gram.as_mut(), weighted.transpose(), weighted.as_ref());
+        matmul(to, Accum::Replace, a, b, 1.0, Par::Seq);
         if let Some((covariance, pattern)) = self.spread {
             let mut counts = vec![0.0; covariance.len()];
             members.iter().for_each(|&p| counts[pattern[p]] += 1.0);
@@ -126,11 +120,8 @@ impl Forms {
         };
         let (mut ln_noise, mut counts) = (vec![0.0; n], vec![0.0; n]);
         for pattern in patterns {
-            let sum: f64 = pattern
-                .observed
-                .iter()
-                .map(|&p| features.ln_noise[p] - (2.0 * PI).ln())
-                .sum();
+            let each = pattern.observed.iter();
+            let sum: f64 = each.map(|&p| features.ln_noise[p] - (2.0 * PI).ln()).sum();
             for &i in &pattern.rows {
                 ln_noise[i] = sum;
                 counts[i] = pattern.observed.len() as f64;
@@ -169,14 +160,9 @@ pub(super) fn product_by_column(a: MatRef<'_, f64>, b: MatRef<'_, f64>, block: u
     let blocks = values.chunks_mut((d * block).max(1)).enumerate();
     parallel::for_each(blocks, |(number, out)| {
         let n = out.len() / d;
-        matmul(
-            MatMut::from_column_major_slice_mut(out, d, n),
-            Accum::Replace,
-            a,
-            b.subcols(number * block, n),
-            1.0,
-            Par::Seq,
-        );
+        let out = MatMut::from_column_major_slice_mut(out, d, n);
+        let b = b.subcols(number * block, n);
+        matmul(out, Accum::Replace, a, b, 1.0, Par::Seq);
     });
     values
 }

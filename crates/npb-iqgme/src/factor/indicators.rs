@@ -70,11 +70,8 @@ impl IndicatorGains<'_> {
 
     /// Variance that a new coordinate of a free expert of utility `k` starts with.
     fn new_variance(&self, state: &FactorState, h: usize, l: usize, k: usize) -> f64 {
-        let rows = self.rows.labels.labelled();
-        let labelled: f64 = rows
-            .into_iter()
-            .map(|i| self.factors.responsibility(i, h))
-            .sum();
+        let rows = self.rows.labels.labelled().into_iter();
+        let labelled: f64 = rows.map(|i| self.factors.responsibility(i, h)).sum();
         1.0 / (state.expert_prior_of(k)[l].precision().mean() + labelled)
     }
 
@@ -93,10 +90,9 @@ impl IndicatorGains<'_> {
         let mut gains: Vec<f64> = (0..n_factors)
             .map(|l| {
                 // A column that no cluster uses will be dropped.
-                let column = if used_elsewhere(l) {
-                    0.0
-                } else {
-                    worth_dropping(state, self.loading_prior, l)
+                let column = match used_elsewhere(l) {
+                    true => 0.0,
+                    false => worth_dropping(state, self.loading_prior, l),
                 };
                 let off = ln_off - ln_on + column;
                 if state.indicators[h][l] { off } else { -off }
@@ -119,21 +115,18 @@ impl IndicatorGains<'_> {
                 gains[l] += coordinate(&prior[l], 0.0, variance) + 0.5 * variance.ln();
             }
         }
+        let unused = (0..n_factors).filter(|&l| !state.indicators[h][l]);
         let candidates = Candidates {
             cluster,
-            unused: (0..n_factors)
-                .filter(|&l| !state.indicators[h][l])
-                .collect(),
+            unused: unused.collect(),
             new_variances,
         };
         let by_pattern: Vec<Vec<f64>> = parallel::try_map(0..self.rows.patterns.len(), |k| {
             self.pattern_gains(&candidates, h, k, n_factors)
         })?;
         for values in by_pattern {
-            gains
-                .iter_mut()
-                .zip(values)
-                .for_each(|(sum, gain)| *sum += gain);
+            let each = gains.iter_mut().zip(values);
+            each.for_each(|(sum, gain)| *sum += gain);
         }
         Ok(gains)
     }
@@ -153,13 +146,11 @@ impl IndicatorGains<'_> {
         let own = cluster.own_gram(gram);
         let mut gains = vec![0.0; n_factors];
         for labelled in [false, true] {
-            let members: Vec<usize> = self.rows.patterns[pattern]
-                .rows
-                .iter()
-                .copied()
+            let members = self.rows.patterns[pattern].rows.iter().copied();
+            let members = members
                 .filter(|&i| self.rows.labels.is_labelled(i) == labelled)
-                .filter(|&i| self.factors.responsibility(i, h) > 0.0)
-                .collect();
+                .filter(|&i| self.factors.responsibility(i, h) > 0.0);
+            let members: Vec<usize> = members.collect();
             if members.is_empty() {
                 continue;
             }
@@ -203,15 +194,11 @@ struct Added {
 impl Candidates<'_> {
     fn added(&self, gram: &Mat<f64>, covariance: &Mat<f64>, labelled: bool) -> Vec<Added> {
         let Cluster { used, noise, .. } = self.cluster;
-        let has_expert = labelled && self.cluster.expert.is_some();
+        let told = labelled && self.cluster.expert.is_some();
         let one = |&l: &usize| {
             let cross: Vec<f64> = used.iter().map(|&m| gram[(m, l)]).collect();
             let explained = dot(&multiply(covariance, &cross), &cross);
-            let of_label = if has_expert {
-                self.new_variances[l]
-            } else {
-                0.0
-            };
+            let of_label = if told { self.new_variances[l] } else { 0.0 };
             Added {
                 precision: 1.0 + noise * (gram[(l, l)] - noise * explained) + of_label,
                 cross,

@@ -11,11 +11,11 @@ use super::cells::Cells;
 use super::data::RowLabels;
 use super::features::noise;
 use super::forms::{Features, Forms};
-use super::rows::{Cluster, RowFactors, Rows, Spread, multiply, quadratic, shared};
+use super::rows::{Cluster, OwnGram, RowFactors, Rows, Spread, multiply, quadratic, shared};
 use super::state::{FactorState, submatrix};
-use crate::IqgmeError;
 use crate::bound::trace_product;
 use crate::state::gamma;
+use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit::probabilities_sharing;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
@@ -81,9 +81,8 @@ impl Predictor {
         state.sticks.sample_weights(&mut weights, rng);
         let drawn = Drawn::new(state, rng)?;
         let kappas: Vec<f64> = state.noise.iter().map(|g| g.sample(rng)).collect();
-        let experts: Vec<Vec<f64>> = (0..state.experts.len())
-            .map(|i| draw_expert(state, i, rng))
-            .collect::<Result<_, _>>()?;
+        let experts = (0..state.experts.len()).map(|i| draw_expert(state, i, rng));
+        let experts = experts.collect::<Result<Vec<_>, _>>()?;
         let noise = |h: usize| kappas.get(h).map_or((1.0, 0.0), |k: &f64| (*k, k.ln()));
         let expert = |i: usize, own: &[usize]| Expert {
             mean: own.iter().map(|&l| experts[i][l]).collect(),
@@ -112,10 +111,11 @@ impl Predictor {
                 expert: None,
             }
         };
+        let own = |i: usize| state.expert_coordinates(i / state.n_utilities());
         Self {
             clusters: (0..n).map(cluster).collect(),
             experts: (0..state.experts.len())
-                .map(|i| expert(i, &state.expert_coordinates(i / state.n_utilities())))
+                .map(|i| expert(i, &own(i)))
                 .collect(),
             drawn,
         }
@@ -133,7 +133,7 @@ impl Predictor {
         }
     }
 
-    fn solve(&self, state: &FactorState, cells: &Cells) -> Result<RowFactors, IqgmeError> {
+    fn solve(&self, state: &FactorState, cells: &Cells) -> Result<RowFactors> {
         let forms = Forms::new(&self.features(state), cells);
         let rows = Rows {
             patterns: cells.patterns.patterns(),
@@ -149,7 +149,7 @@ impl Predictor {
         &self,
         state: &FactorState,
         cells: &Cells,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let factors = self.solve(state, cells)?;
         let rows = factors.responsibilities.chunks_exact(factors.n_clusters);
         Ok(rows.map(<[f64]>::to_vec).collect())
@@ -160,7 +160,7 @@ impl Predictor {
         &self,
         state: &FactorState,
         cells: &Cells,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let n_utilities = state.n_utilities();
         let factors = self.solve(state, cells)?;
         let mut probabilities = vec![vec![0.0; n_utilities]; cells.n_rows()];
@@ -197,11 +197,7 @@ impl Predictor {
     }
 
     /// Log density of the observed features of each row, in standardised units.
-    pub(crate) fn ln_density(
-        &self,
-        state: &FactorState,
-        cells: &Cells,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    pub(crate) fn ln_density(&self, state: &FactorState, cells: &Cells) -> Result<Vec<f64>> {
         let (forms, clusters) = (Forms::new(&self.features(state), cells), &self.clusters);
         let mut density = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
@@ -211,15 +207,12 @@ impl Predictor {
                 Ok((gram, spread.map_err(|source| failed((h, source)))?))
             };
             let spreads = clusters.iter().enumerate().map(spread);
-            let spreads = spreads.collect::<Result<Vec<_>, IqgmeError>>()?;
+            let spreads = spreads.collect::<Result<Vec<_>>>()?;
             for &i in &pattern.rows {
-                let logs: Vec<f64> = clusters
-                    .iter()
-                    .zip(&spreads)
-                    .map(|(cluster, (gram, spread))| {
-                        cluster.posterior(&forms, i, gram, None, spread).1
-                    })
-                    .collect();
+                let ln = |(cluster, (gram, spread)): (&Cluster, &(OwnGram, Spread))| {
+                    cluster.posterior(&forms, i, gram, None, spread).1
+                };
+                let logs: Vec<f64> = clusters.iter().zip(&spreads).map(ln).collect();
                 density[i] = log_sum_exp(&logs);
             }
         }
@@ -231,7 +224,7 @@ impl Predictor {
         &self,
         state: &FactorState,
         cells: &Cells,
-    ) -> Result<Vec<Vec<[f64; 2]>>, IqgmeError> {
+    ) -> Result<Vec<Vec<[f64; 2]>>> {
         let noise = inverse_noise(state);
         let factors = self.solve(state, cells)?;
         let mut found = vec![Vec::new(); cells.n_rows()];
@@ -252,14 +245,13 @@ impl Predictor {
         cells: &Cells,
         parameters: &Drawn,
         rng: impl Fn(usize) -> R,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    ) -> Result<Vec<Vec<f64>>> {
         let factors = self.solve(state, cells)?;
         let mut drawn = vec![Vec::new(); cells.n_rows()];
         for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
             let root = |(h, spread): (usize, &Option<Spread>)| {
-                let root = spread
-                    .as_ref()
-                    .map(|s| Cholesky::new(s.covariance.as_ref()));
+                let spread = spread.as_ref();
+                let root = spread.map(|s| Cholesky::new(s.covariance.as_ref()));
                 root.transpose().map_err(|source| failed((h, source)))
             };
             let roots = spreads[0].iter().enumerate().map(root);
@@ -299,8 +291,7 @@ fn one_cell(
         let s = factors.means[h].col_as_slice(row);
         let loadings: Vec<f64> = cluster.used.iter().map(|&l| theta(l)).collect();
         let own = dot(&loadings, s) + theta(cluster.mean);
-        let mut at = cluster.used.clone();
-        at.push(cluster.mean);
+        let at = [&cluster.used[..], &[cluster.mean]].concat();
         let uncertainty = submatrix(v, &at);
         let with_one: Vec<f64> = s.iter().copied().chain([1.0]).collect();
         let mut of_parameters = quadratic(&uncertainty, &with_one);
@@ -350,11 +341,11 @@ impl Drawn {
         rng: &mut impl Rng,
     ) -> Result<Self, NotPositiveDefinite> {
         let features = &state.features;
-        let factors: Vec<Cholesky> = features
+        let factors = features
             .covariance
             .iter()
-            .map(|v| Cholesky::new(v.as_ref()))
-            .collect::<Result<_, _>>()?;
+            .map(|v| Cholesky::new(v.as_ref()));
+        let factors = factors.collect::<Result<Vec<_>, _>>()?;
         let d = features.mean.ncols();
         let mut mean = features.mean.clone();
         let mut noise = noise(state);
@@ -378,11 +369,8 @@ impl Drawn {
         rng: &mut impl Rng,
     ) -> Vec<f64> {
         let value = |&p: &usize| {
-            let loaded = cluster
-                .used
-                .iter()
-                .zip(s)
-                .map(|(&l, s)| self.mean[(p, l)] * s);
+            let each = cluster.used.iter().zip(s);
+            let loaded = each.map(|(&l, s)| self.mean[(p, l)] * s);
             let centre = self.mean[(p, cluster.mean)] + loaded.sum::<f64>();
             let noise: f64 = rng.sample(StandardNormal);
             centre + noise / (self.noise[p] * cluster.noise).sqrt()
@@ -412,12 +400,11 @@ pub(crate) fn draw_expert(
     let factor = Cholesky::new(submatrix(&expert.covariance, &own).as_ref())?;
     let mut values: Vec<f64> = own.iter().map(|&l| expert.mean[l]).collect();
     factor.sample_moment(&mut values, rng);
-    own.iter()
-        .zip(values)
-        .for_each(|(&l, value)| drawn[l] = value);
+    let each = own.iter().zip(values);
+    each.for_each(|(&l, value)| drawn[l] = value);
     Ok(drawn)
 }
 
-fn failed((component, source): (usize, NotPositiveDefinite)) -> IqgmeError {
-    IqgmeError::numerical(0, "factors of a row", component, source)
+fn failed(at: (usize, NotPositiveDefinite)) -> IqgmeError {
+    IqgmeError::at(0, "factors of a row")(at)
 }

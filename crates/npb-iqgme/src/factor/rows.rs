@@ -157,6 +157,17 @@ impl Cluster {
         })
     }
 
+    /// `tr(G S)`, `tr(<ww'> S)` and `tr(S)`.
+    fn traces(&self, gram: &OwnGram, spread: &Spread) -> [f64; 3] {
+        let s = &spread.covariance;
+        let expert = self.expert.as_ref();
+        [
+            trace_product(&gram.factors, s),
+            expert.map_or(0.0, |e| trace_product(&e.slope_second, s)),
+            (0..s.ncols()).map(|j| s[(j, j)]).sum(),
+        ]
+    }
+
     /// The linear part of the exponent of a row's factors; `label`: its `<t>`, by utility.
     fn pull(&self, gram: &OwnGram, linear: &[f64], label: Option<&[f64]>) -> Vec<f64> {
         let each = self.used.iter().zip(&gram.cross);
@@ -394,58 +405,40 @@ impl Rows<'_> {
     ) -> Vec<RowTerms> {
         let gram = &self.forms.grams[k];
         let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
-        // tr(G S), tr(<ww'> S), tr(S) of each kind of rows and cluster.
-        let traces = |h: usize, spread: &Option<Spread>| {
-            let Some(spread) = spread else {
-                return [0.0; 3];
-            };
-            let s = &spread.covariance;
-            let expert = clusters[h].expert.as_ref();
-            [
-                trace_product(&grams[h].factors, s),
-                expert.map_or(0.0, |e| trace_product(&e.slope_second, s)),
-                (0..s.ncols()).map(|j| s[(j, j)]).sum(),
-            ]
+        let traces = |(h, spread): (usize, &Option<Spread>)| {
+            let spread = spread.as_ref();
+            spread.map_or([0.0; 3], |spread| clusters[h].traces(&grams[h], spread))
         };
-        let traces: Vec<Vec<[f64; 3]>> = factors.spreads[k]
-            .iter()
-            .map(|spreads| {
-                spreads
-                    .iter()
-                    .enumerate()
-                    .map(|(h, s)| traces(h, s))
-                    .collect()
-            })
-            .collect();
-        let mut out = Vec::with_capacity(pattern.rows.len() * clusters.len());
-        for &i in &pattern.rows {
+        let of_kind = |spreads: &Vec<Option<Spread>>| -> Vec<[f64; 3]> {
+            spreads.iter().enumerate().map(traces).collect()
+        };
+        let traces = factors.spreads[k].each_ref().map(of_kind);
+        let term = |(i, h): (usize, usize)| {
             let kind = usize::from(self.labels.is_labelled(i));
-            for (h, cluster) in clusters.iter().enumerate() {
-                let Some(spread) = &factors.spreads[k][kind][h] else {
-                    out.push(RowTerms::default());
-                    continue;
-                };
-                if factors.responsibility(i, h) == 0.0 {
-                    out.push(RowTerms::default());
-                    continue;
-                }
-                let s = factors.means[h].col_as_slice(i);
-                let [gram_trace, expert_trace, trace] = traces[kind][h];
-                let mut score_second = 0.0;
-                if let (1, Some(expert)) = (kind, &cluster.expert) {
-                    score_second = expert_trace
-                        + quadratic(&expert.slope_second, s)
-                        + 2.0 * dot(&expert.slope_intercept, s)
-                        + expert.intercept_second;
-                }
-                out.push(RowTerms {
-                    square: cluster.expected_square(self.forms, i, &grams[h], s, gram_trace),
-                    score_second,
-                    factors: 0.5 * (s.len() as f64 + spread.ln_det - trace - dot(s, s)),
-                });
+            let Some(spread) = &factors.spreads[k][kind][h] else {
+                return RowTerms::default();
+            };
+            if factors.responsibility(i, h) == 0.0 {
+                return RowTerms::default();
             }
-        }
-        out
+            let (cluster, s) = (&clusters[h], factors.means[h].col_as_slice(i));
+            let [gram_trace, expert_trace, trace] = traces[kind][h];
+            let mut score_second = 0.0;
+            if let (1, Some(expert)) = (kind, &cluster.expert) {
+                score_second = expert_trace
+                    + quadratic(&expert.slope_second, s)
+                    + 2.0 * dot(&expert.slope_intercept, s)
+                    + expert.intercept_second;
+            }
+            RowTerms {
+                square: cluster.expected_square(self.forms, i, &grams[h], s, gram_trace),
+                score_second,
+                factors: 0.5 * (s.len() as f64 + spread.ln_det - trace - dot(s, s)),
+            }
+        };
+        let each = pattern.rows.iter();
+        let each = each.flat_map(|&i| (0..clusters.len()).map(move |h| (i, h)));
+        each.map(term).collect()
     }
 }
 

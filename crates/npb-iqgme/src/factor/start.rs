@@ -10,7 +10,7 @@ use super::config::FactorInit;
 use super::data::FactorData;
 use super::rows::{RowFactors, Spread};
 use crate::start::within_classes;
-use crate::{FactorConfig, IqgmeError};
+use crate::{FactorConfig, Result};
 use npb_data::clusters::{by_size, k_means, nearest};
 
 /// Keys of the random streams of starts.
@@ -36,11 +36,10 @@ pub(crate) fn beginning(
     config: &FactorConfig,
     start: FactorInit,
     restart: u64,
-) -> Result<Beginning, IqgmeError> {
+) -> Result<Beginning> {
     let mut rng = stream(config.seed, [restart, 0, START, 0]);
     let n = data.n_rows();
     let largest = config.max_factors.min(n.saturating_sub(1));
-    let all: Vec<usize> = (0..n).collect();
     let points = scores(&data.cells.x, largest, &mut rng);
     let clusters = clusters(data, config, start, &points, &mut rng);
     let n_clusters = clusters.iter().max().map_or(1, |m| m + 1);
@@ -48,16 +47,15 @@ pub(crate) fn beginning(
     let mut indicators = vec![Vec::new(); n_clusters];
     // Standardised scores of every row, column by column.
     let mut columns: Vec<Vec<f64>> = Vec::new();
+    let own = |h: usize| {
+        let members: Vec<usize> = (0..n).filter(|&i| clusters[i] == h).collect();
+        let share = (config.max_factors / n_clusters).max(1);
+        let number = share.min(members.len().saturating_sub(1));
+        (vec![h], members, number)
+    };
     let parts: Vec<(Vec<usize>, Vec<usize>, usize)> = match start {
-        FactorInit::Own(_) => (0..n_clusters)
-            .map(|h| {
-                let members: Vec<usize> = (0..n).filter(|&i| clusters[i] == h).collect();
-                let share = (config.max_factors / n_clusters).max(1);
-                let number = share.min(members.len().saturating_sub(1));
-                (vec![h], members, number)
-            })
-            .collect(),
-        _ => vec![((0..n_clusters).collect(), all, largest)],
+        FactorInit::Own(_) => (0..n_clusters).map(own).collect(),
+        _ => vec![((0..n_clusters).collect(), (0..n).collect(), largest)],
     };
     for (users, members, number) in parts {
         let part = Mat::from_fn(members.len(), residuals.ncols(), |k, j| {
@@ -96,10 +94,8 @@ fn first_factors(
     for (i, &h) in clusters.iter().enumerate() {
         responsibilities[i * n_clusters + h] = 1.0;
     }
-    let used: Vec<Vec<usize>> = indicators
-        .iter()
-        .map(|b| (0..b.len()).filter(|&l| b[l]).collect())
-        .collect();
+    let used = |b: &Vec<bool>| (0..b.len()).filter(|&l| b[l]).collect();
+    let used: Vec<Vec<usize>> = indicators.iter().map(used).collect();
     let spread = |used: &Vec<usize>| {
         let k = used.len();
         Some(Spread {
@@ -108,13 +104,11 @@ fn first_factors(
         })
     };
     let spreads: Vec<Option<Spread>> = used.iter().map(spread).collect();
+    let mean = |used: &Vec<usize>| Mat::from_fn(used.len(), n, |k, i| columns[used[k]][i]);
     RowFactors {
         n_clusters,
         responsibilities,
-        means: used
-            .iter()
-            .map(|used| Mat::from_fn(used.len(), n, |k, i| columns[used[k]][i]))
-            .collect(),
+        means: used.iter().map(mean).collect(),
         spreads: vec![[spreads.clone(), spreads]; data.cells.patterns.len()],
     }
 }
@@ -137,18 +131,15 @@ fn clusters(
     let mut assigned = within_classes(points, &data.labels.class, n_classes, |members| {
         best_k_means(points, members, each, rng)
     });
-    assigned
-        .iter_mut()
-        .for_each(|cluster| *cluster %= config.truncation);
+    let each = assigned.iter_mut();
+    each.for_each(|cluster| *cluster %= config.truncation);
     // Numbers without a member leave no gap.
     let ranks = by_size(&assigned);
     let mut used: Vec<usize> = ranks.clone();
     used.sort_unstable();
     used.dedup();
-    ranks
-        .iter()
-        .map(|rank| used.binary_search(rank).expect("is among them"))
-        .collect()
+    let place = |rank| used.binary_search(rank).expect("is among them");
+    ranks.iter().map(place).collect()
 }
 
 /// The tightest of several k-means: which of its optima one ends in is chance.
@@ -161,10 +152,8 @@ fn best_k_means(
     let mut best = (f64::INFINITY, Vec::new());
     for _ in 0..if clusters > 1 { K_MEANS_TRIES } else { 1 } {
         let centres = k_means(points, members, clusters, rng);
-        let spread: f64 = members
-            .iter()
-            .map(|&i| nearest(&points[i], &centres).1)
-            .sum();
+        let apart = |&i: &usize| nearest(&points[i], &centres).1;
+        let spread: f64 = members.iter().map(apart).sum();
         if spread < best.0 {
             best = (spread, centres);
         }

@@ -7,8 +7,8 @@ use npb_priors::dist::{Gamma, NormalGamma};
 use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
 
-use crate::state::expect;
-use crate::{Expert, FactorConfig};
+use crate::state::{expect, finite, positive};
+use crate::{Expert, FactorConfig, Result};
 
 /// `q(theta_p, psi_p)` of every feature, `theta_p = [a_p; mu_1p .. mu_Kp]` of length `D = L + K`:
 /// `psi_p ~ Gamma(shape_p, rate_p)`, `theta_p | psi_p ~ N(mean_p, V_p / psi_p)`, with one `V` for all features that the same rows miss.
@@ -28,6 +28,25 @@ pub struct FeatureFactor {
     pub pattern: Vec<usize>,
     /// Kept with the rest, since to find it again from the covariances gives other last bits.
     pub(crate) derived: Derived,
+}
+
+impl FeatureFactor {
+    /// Checks sizes and ranges: `p` features, `d` coordinates.
+    fn check(&self, p: usize, d: usize) -> Result<()> {
+        let means = self.mean.shape() == (p, d) && all_finite(&self.mean);
+        expect(means, "loadings")?;
+        for values in [&self.shape, &self.rate] {
+            let possible = values.len() == p && values.iter().all(|v| positive(*v));
+            expect(possible, "noise precision")?;
+        }
+        let patterns = self.covariance.len();
+        let known = self.pattern.len() == p && self.pattern.iter().all(|&g| g < patterns);
+        expect(known, "missing patterns of features")?;
+        let definite = self.covariance.iter().all(|v| definite(v, d));
+        expect(definite, "covariance of the loadings")?;
+        let derived = self.derived.fits(patterns, d);
+        expect(derived, "precision of the loadings")
+    }
 }
 
 /// What follows from `V`, by missing pattern of features.
@@ -52,11 +71,9 @@ impl Derived {
 
     /// Whether it may be of so many missing patterns of features in `d` coordinates.
     pub(crate) fn fits(&self, patterns: usize, d: usize) -> bool {
-        let positive =
-            |of: &Vec<f64>| of.len() == d && of.iter().all(|v| v.is_finite() && *v > 0.0);
-        let finite = self.ln_det.iter().all(|v| v.is_finite());
+        let possible = |of: &Vec<f64>| of.len() == d && of.iter().all(|v| positive(*v));
         let lengths = [self.ln_det.len(), self.precision.len()];
-        lengths == [patterns; 2] && finite && self.precision.iter().all(positive)
+        lengths == [patterns; 2] && finite(&self.ln_det) && self.precision.iter().all(possible)
     }
 }
 
@@ -114,26 +131,21 @@ impl FactorState {
 
     /// Columns that cluster `h` uses.
     pub fn used(&self, h: usize) -> Vec<usize> {
-        (0..self.n_factors())
-            .filter(|&l| self.indicators[h][l])
-            .collect()
+        let all = 0..self.n_factors();
+        all.filter(|&l| self.indicators[h][l]).collect()
     }
 
     /// `<kappa_h>` and `<ln kappa_h>`.
     pub(crate) fn noise_moments(&self, h: usize) -> (f64, f64) {
-        self.noise
-            .get(h)
-            .map_or((1.0, 0.0), |g| (g.mean(), g.mean_ln()))
+        let noise = self.noise.get(h);
+        noise.map_or((1.0, 0.0), |g| (g.mean(), g.mean_ln()))
     }
 
     /// Prior precisions of `theta_p` in units of the noise: means, and means of the logarithms.
     pub(crate) fn prior_precisions(&self) -> (Vec<f64>, Vec<f64>) {
         let means = vec![&self.mean_precision; self.n_clusters()];
-        self.loading_precisions
-            .iter()
-            .chain(means)
-            .map(|g| (g.mean(), g.mean_ln()))
-            .unzip()
+        let each = self.loading_precisions.iter().chain(means);
+        each.map(|g| (g.mean(), g.mean_ln())).unzip()
     }
 
     /// Keeps the clusters and columns named, in that order. What is not kept returns to its prior.
@@ -141,15 +153,10 @@ impl FactorState {
         let n_factors = self.n_factors();
         let of_cluster = |&h: &usize| self.experts_of(h).to_vec();
         let experts: Vec<Expert> = clusters.iter().flat_map(of_cluster).collect();
-        let kept: Vec<usize> = columns
-            .iter()
-            .copied()
-            .chain(clusters.iter().map(|h| n_factors + h))
-            .collect();
-        self.indicators = clusters
-            .iter()
-            .map(|&h| columns.iter().map(|&l| self.indicators[h][l]).collect())
-            .collect();
+        let means = clusters.iter().map(|h| n_factors + h);
+        let kept: Vec<usize> = columns.iter().copied().chain(means).collect();
+        let used = |&h: &usize| columns.iter().map(|&l| self.indicators[h][l]).collect();
+        self.indicators = clusters.iter().map(used).collect();
         let features = &mut self.features;
         features.mean = Mat::from_fn(features.mean.nrows(), kept.len(), |p, k| {
             features.mean[(p, kept[k])]
@@ -157,19 +164,16 @@ impl FactorState {
         for v in &mut features.covariance {
             *v = submatrix(v, &kept);
         }
-        self.loading_precisions = columns
-            .iter()
-            .map(|&l| self.loading_precisions[l])
-            .collect();
+        let precisions = columns.iter().map(|&l| self.loading_precisions[l]);
+        self.loading_precisions = precisions.collect();
         if !self.noise.is_empty() {
             self.noise = clusters.iter().map(|&h| self.noise[h]).collect();
         }
         let with_intercept: Vec<usize> = columns.iter().copied().chain([n_factors]).collect();
         let n_utilities = self.expert_prior.len() / (n_factors + 1);
-        self.expert_prior = (0..n_utilities)
-            .flat_map(|k| with_intercept.iter().map(move |l| k * (n_factors + 1) + l))
-            .map(|place| self.expert_prior[place])
-            .collect();
+        let of_utility = |k: usize| with_intercept.iter().map(move |l| k * (n_factors + 1) + l);
+        let places = (0..n_utilities).flat_map(of_utility);
+        self.expert_prior = places.map(|place| self.expert_prior[place]).collect();
         let expert = |old: &Expert| Expert {
             at_prior: old.at_prior,
             mean: with_intercept.iter().map(|&l| old.mean[l]).collect(),
@@ -179,64 +183,37 @@ impl FactorState {
     }
 
     /// Checks sizes and ranges, for a state that comes from a file: `p` features, so many utilities (0: no classifier).
-    pub(crate) fn check(
-        &self,
-        p: usize,
-        n_utilities: usize,
-        config: &FactorConfig,
-    ) -> Result<(), String> {
+    pub(crate) fn check(&self, p: usize, n_utilities: usize, config: &FactorConfig) -> Result<()> {
         let (k, l) = (self.n_clusters(), self.n_factors());
-        let d = k + l;
-        expect(
-            k >= 1 && k <= config.truncation && self.sticks.truncation() == config.truncation,
-            "number of clusters",
-        )?;
+        let clusters = k >= 1 && k <= config.truncation;
+        let truncation = self.sticks.truncation() == config.truncation;
+        expect(clusters && truncation, "number of clusters")?;
         expect(l <= config.max_factors, "number of factors")?;
         expect(self.indicators.iter().all(|b| b.len() == l), "indicators")?;
-        let features = &self.features;
-        expect(
-            features.mean.nrows() == p && features.mean.ncols() == d && all_finite(&features.mean),
-            "loadings",
-        )?;
-        for values in [&features.shape, &features.rate] {
-            let positive = values.iter().all(|v| v.is_finite() && *v > 0.0);
-            expect(values.len() == p && positive, "noise precision")?;
-        }
-        let patterns = features.covariance.len();
-        expect(
-            features.pattern.len() == p && features.pattern.iter().all(|&g| g < patterns),
-            "missing patterns of features",
-        )?;
-        for v in &features.covariance {
-            expect(definite(v, d), "covariance of the loadings")?;
-        }
-        expect(
-            features.derived.fits(patterns, d),
-            "precision of the loadings",
-        )?;
+        self.features.check(p, k + l)?;
         let n_noise = if config.cluster_noise > 0.0 { k } else { 0 };
         expect(self.noise.len() == n_noise, "noise of the clusters")?;
         expect(self.experts.len() == k * n_utilities, "number of experts")?;
         let width = n_utilities.max(1) * (l + 1);
         expect(self.expert_prior.len() == width, "expert prior")?;
-        for (i, expert) in self.experts.iter().enumerate() {
-            let h = i / n_utilities;
-            let finite = expert.mean.iter().all(|v| v.is_finite());
-            expect(expert.mean.len() == l + 1 && finite, "expert mean")?;
-            let shape = (expert.covariance.nrows(), expert.covariance.ncols());
-            expect(shape == (l + 1, l + 1), "expert covariance")?;
-            let own = self.expert_coordinates(h);
-            let covariance = submatrix(&expert.covariance, &own);
-            expect(definite(&covariance, own.len()), "expert covariance")?;
-            expect(all_finite(&expert.covariance), "expert covariance")?;
+        for (
+            i,
+            Expert {
+                mean, covariance, ..
+            },
+        ) in self.experts.iter().enumerate()
+        {
+            let own = self.expert_coordinates(i / n_utilities);
+            expect(mean.len() == l + 1 && finite(mean), "expert mean")?;
+            let fits = covariance.shape() == (l + 1, l + 1)
+                && all_finite(covariance)
+                && definite(&submatrix(covariance, &own), own.len());
+            expect(fits, "expert covariance")?;
         }
         let mut of_cluster = self.experts.chunks(n_utilities.max(1));
         let alike = |experts: &[Expert]| experts.iter().all(|e| e.at_prior == experts[0].at_prior);
         expect(of_cluster.all(alike), "experts at the prior")?;
-        expect(
-            self.utility_means.iter().all(|v| v.is_finite()),
-            "utility means",
-        )
+        expect(finite(&self.utility_means), "utility means")
     }
 
     /// Coordinates of cluster `h`'s expert: the columns that it uses, and the intercept.
@@ -264,12 +241,11 @@ pub(crate) fn at_prior(prior: &[NormalGamma], own: &[usize]) -> Expert {
 }
 
 pub(crate) fn all_finite(matrix: &Mat<f64>) -> bool {
-    (0..matrix.ncols()).all(|j| matrix.col_as_slice(j).iter().all(|v| v.is_finite()))
+    (0..matrix.ncols()).all(|j| finite(matrix.col_as_slice(j)))
 }
 
 fn definite(matrix: &Mat<f64>, n: usize) -> bool {
-    let shape = matrix.nrows() == n && matrix.ncols() == n;
-    shape && all_finite(matrix) && Cholesky::new(matrix.as_ref()).is_ok()
+    matrix.shape() == (n, n) && all_finite(matrix) && Cholesky::new(matrix.as_ref()).is_ok()
 }
 
 /// The rows and columns named, in that order.

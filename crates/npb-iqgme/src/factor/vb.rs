@@ -1,10 +1,6 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
-use std::ops::ControlFlow;
-
-use npb_infer::parallel;
-use npb_infer::{VbOutcome, VbReport, resume_vb};
-use npb_linalg::NotPositiveDefinite;
+use npb_infer::{Variational, VbReport, parallel};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::StickFactor;
 use serde::{Deserialize, Serialize};
@@ -24,7 +20,7 @@ use crate::data::first_utilities;
 use crate::state::expect;
 use crate::state::gamma;
 use crate::vb::{falling, padded, stick_bound};
-use crate::{FactorConfig, FeatureScale, IqgmeError};
+use crate::{FactorConfig, FeatureScale, IqgmeError, Result};
 
 /// Iterations with the responsibilities and indicators of the start held fixed.
 const START_ITERATIONS: usize = 10;
@@ -74,7 +70,7 @@ impl FactorUpdate {
     ];
 }
 
-/// One run of variational Bayes for the factor-analytic variant. Drive it with [`step`](Self::step) or [`run`](Self::run).
+/// One run of variational Bayes for the factor-analytic variant. Drive it with [`step`](Self::step), or have [`maximise`](npb_infer::maximise()) do it.
 ///
 /// Cost of an iteration with K clusters, L columns in use and D = L + K: `D` for each observed cell, `min(|o|, |m|) D^2` for each missing pattern of
 /// rows and of features, `K L^3` for each missing pattern of rows, `D^3` for each of features. Memory: `K L` for each row, `D^2` for each pattern.
@@ -102,7 +98,19 @@ pub struct FactorVb<'d> {
     /// Of the current `q(theta, psi)`; none when that has moved.
     forms: Option<Forms>,
     iteration: u64,
-    trace: Vec<VbReport>,
+}
+
+impl Variational for FactorVb<'_> {
+    type State = FactorState;
+    type Error = IqgmeError;
+
+    fn step(&mut self) -> Result<f64> {
+        FactorVb::step(self)
+    }
+
+    fn state(&self) -> FactorState {
+        self.state.clone()
+    }
 }
 
 impl<'d> FactorVb<'d> {
@@ -112,7 +120,7 @@ impl<'d> FactorVb<'d> {
         config: FactorConfig,
         start: FactorInit,
         restart: u64,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         config.validate()?;
         let Beginning {
             indicators,
@@ -130,7 +138,6 @@ impl<'d> FactorVb<'d> {
             factors,
             forms: None,
             iteration: 0,
-            trace: Vec::new(),
         };
         vb.start()?;
         Ok(vb)
@@ -141,19 +148,16 @@ impl<'d> FactorVb<'d> {
         data: &'d FactorData,
         config: FactorConfig,
         state: FactorState,
-        trace: Vec<VbReport>,
-    ) -> Result<Self, IqgmeError> {
+        trace: &[VbReport],
+    ) -> Result<Self> {
         config.validate()?;
-        let saved = |what: String| IqgmeError::Saved { what };
         let n_utilities = data.labels.n_utilities;
-        state
-            .check(data.cells.n_features(), n_utilities, &config)
-            .map_err(saved)?;
+        state.check(data.cells.n_features(), n_utilities, &config)?;
         let patterns = state.features.pattern.iter().copied();
         let same =
             patterns.eq((0..data.cells.n_features()).map(|p| data.columns.pattern_of_row(p)));
         if state.utility_means.len() != data.n_rows() * n_utilities || !same {
-            return Err(saved("the state is of other data".to_owned()));
+            return Err(IqgmeError::saved("the state is of other data"));
         }
         let clusters = state.n_clusters();
         let mut vb = Self {
@@ -170,14 +174,13 @@ impl<'d> FactorVb<'d> {
             state,
             forms: None,
             iteration: trace.len() as u64,
-            trace,
         };
         vb.rows(false)?;
         Ok(vb)
     }
 
     /// Parameters are fitted to the responsibilities and indicators of the start before these may move.
-    fn start(&mut self) -> Result<(), IqgmeError> {
+    fn start(&mut self) -> Result<()> {
         use FactorUpdate::{ClusterNoise, Indicators, Order, Rows, Utilities};
         for k in 0..=START_ITERATIONS {
             if k > 0 {
@@ -194,7 +197,7 @@ impl<'d> FactorVb<'d> {
     }
 
     /// One iteration: [`FactorUpdate::ALL`]. Returns the bound after its first two updates.
-    pub fn step(&mut self) -> Result<f64, IqgmeError> {
+    pub fn step(&mut self) -> Result<f64> {
         self.iteration += 1;
         self.apply(FactorUpdate::Rows)?;
         self.apply(FactorUpdate::Utilities)?;
@@ -203,20 +206,6 @@ impl<'d> FactorVb<'d> {
             self.apply(update)?;
         }
         Ok(bound)
-    }
-
-    /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
-    pub fn run(
-        &mut self,
-        mut watch: impl FnMut(&VbReport, &FactorState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.limits;
-        let trace = std::mem::take(&mut self.trace);
-        let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
-            watch(report, &vb.state)
-        })?;
-        self.trace.clone_from(&outcome.trace);
-        Ok(outcome)
     }
 
     pub(super) fn scale(&self) -> FeatureScale {
@@ -245,12 +234,15 @@ impl<'d> FactorVb<'d> {
 
     /// For each cluster and column the probability that the cluster uses it, the other indicators as they are; everything that goes along is
     /// integrated out or optimised anew.
-    pub fn inclusion_probabilities(&mut self) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn inclusion_probabilities(&mut self) -> Result<Vec<Vec<f64>>> {
         self.prepare_forms();
         let found = self.indicator_gains(self.forms.as_ref().expect("prepared"));
         let state = &self.state;
         let of_cluster = |h: usize| {
-            let gains = self.numerical("indicators", h, found.gains(state, h))?;
+            let failed = IqgmeError::at(self.iteration, "indicators");
+            let gains = found
+                .gains(state, h)
+                .map_err(|source| failed((h, source)))?;
             let probability = |(gain, &on): (f64, &bool)| {
                 let toward_on = if on { -gain } else { gain };
                 1.0 / (1.0 + (-toward_on).exp())
@@ -274,7 +266,7 @@ impl<'d> FactorVb<'d> {
     }
 
     /// The evidence lower bound of the current posterior, in parts. Equations: `docs/iqgme-updates.md#factor-analytic-bound`.
-    pub fn bound(&mut self) -> Result<FactorBound, IqgmeError> {
+    pub fn bound(&mut self) -> Result<FactorBound> {
         self.prepare_forms();
         let forms = self.forms.as_ref().expect("prepared");
         self.bound_with(&self.state, forms)
@@ -282,26 +274,21 @@ impl<'d> FactorVb<'d> {
 
     /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: its clusters use other
     /// columns than this run's.
-    pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound, IqgmeError> {
+    pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound> {
         let (data, own) = (self.data, &self.state);
         let same =
             state.indicators == own.indicators && state.features.pattern == own.features.pattern;
-        state
-            .check(
-                data.cells.n_features(),
-                data.labels.n_utilities,
-                &self.config,
-            )
-            .and_then(|()| expect(same, "clusters or missing patterns of features"))
-            .map_err(|what| IqgmeError::Saved { what })?;
+        let (p, n_utilities) = (data.cells.n_features(), data.labels.n_utilities);
+        state.check(p, n_utilities, &self.config)?;
+        expect(same, "clusters or missing patterns of features")?;
         let forms = Forms::new(&Features::expected(state), &self.data.cells);
         let derived = Derived::new(&state.features.covariance);
         let mut state = state.clone();
-        state.features.derived = self.numerical("loadings", 0, derived)?;
+        state.features.derived = derived.map_err(IqgmeError::at(self.iteration, "loadings"))?;
         self.bound_with(&state, &forms)
     }
 
-    fn bound_with(&self, state: &FactorState, forms: &Forms) -> Result<FactorBound, IqgmeError> {
+    fn bound_with(&self, state: &FactorState, forms: &Forms) -> Result<FactorBound> {
         let rows = self.row_view(forms);
         let value = bound(
             state,
@@ -315,7 +302,7 @@ impl<'d> FactorVb<'d> {
             &self.config,
             &self.priors,
         );
-        self.numerical("expert covariance", 0, value)
+        value.map_err(IqgmeError::at(self.iteration, "expert covariance"))
     }
 
     fn row_view<'a>(&'a self, forms: &'a Forms) -> Rows<'a> {
@@ -335,18 +322,18 @@ impl<'d> FactorVb<'d> {
     }
 
     /// Equations: `docs/iqgme-updates.md#factors-of-rows`.
-    fn rows(&mut self, fixed: bool) -> Result<(), IqgmeError> {
+    fn rows(&mut self, fixed: bool) -> Result<()> {
         self.prepare_forms();
         let clusters = Cluster::all(&self.state);
         let rows = self.row_view(self.forms.as_ref().expect("prepared"));
         let responsibilities = fixed.then_some(self.factors.responsibilities.as_slice());
         let solved = rows.solve(&clusters, responsibilities);
-        self.factors = solved.map_err(|failed| self.failed("factors", failed))?;
+        self.factors = solved.map_err(IqgmeError::at(self.iteration, "factors"))?;
         Ok(())
     }
 
     /// Makes one coordinate update. [`step`](Self::step) makes all of [`FactorUpdate::ALL`].
-    pub fn apply(&mut self, update: FactorUpdate) -> Result<(), IqgmeError> {
+    pub fn apply(&mut self, update: FactorUpdate) -> Result<()> {
         match update {
             FactorUpdate::Rows => return self.rows(false),
             FactorUpdate::Utilities => self.update_expected_utilities(),
@@ -362,7 +349,7 @@ impl<'d> FactorVb<'d> {
             FactorUpdate::Experts => {
                 let made =
                     experts::update(&mut self.state, self.data, &self.soft.means, &self.factors);
-                return made.map_err(|failed| self.failed("expert precision", failed));
+                return made.map_err(IqgmeError::at(self.iteration, "expert precision"));
             }
             FactorUpdate::ExpertPrior => {
                 if !self.state.experts.is_empty() {
@@ -416,14 +403,14 @@ impl<'d> FactorVb<'d> {
     }
 
     /// Equations: `docs/iqgme-updates.md#indicators`.
-    fn update_indicators(&mut self) -> Result<(), IqgmeError> {
+    fn update_indicators(&mut self) -> Result<()> {
         self.prepare_forms();
         let forms = self.forms.take().expect("prepared");
         let mut state = self.state.clone();
         let gains = self.indicator_gains(&forms);
         for h in 0..state.n_clusters() {
             let flipped = gains.flip(&mut state, h);
-            flipped.map_err(|source| self.failed("indicators", (h, source)))?;
+            flipped.map_err(|source| IqgmeError::at(self.iteration, "indicators")((h, source)))?;
         }
         let changed = state.indicators != self.state.indicators;
         self.state = state;
@@ -437,7 +424,7 @@ impl<'d> FactorVb<'d> {
     }
 
     /// Keeps the clusters named, in that order, and the columns that they use.
-    fn select(&mut self, clusters: &[usize]) -> Result<(), IqgmeError> {
+    fn select(&mut self, clusters: &[usize]) -> Result<()> {
         let n_factors = self.state.n_factors();
         let columns: Vec<usize> = (0..n_factors)
             .filter(|&l| clusters.iter().any(|&h| self.state.indicators[h][l]))
@@ -448,7 +435,8 @@ impl<'d> FactorVb<'d> {
         }
         self.state.select(clusters, &columns);
         let derived = Derived::new(&self.state.features.covariance);
-        self.state.features.derived = self.numerical("loadings", 0, derived)?;
+        let failed = IqgmeError::at(self.iteration, "loadings");
+        self.state.features.derived = derived.map_err(failed)?;
         if !all {
             self.factors.select(clusters);
         }
@@ -461,7 +449,7 @@ impl<'d> FactorVb<'d> {
     }
 
     /// Puts larger clusters first, if that does not lower the bound, and drops those without rows.
-    fn rearrange(&mut self) -> Result<(), IqgmeError> {
+    fn rearrange(&mut self) -> Result<()> {
         let counts = self.factors.counts();
         // Clusters that go leave a gap in the sticks: closing it is part of the same move.
         let order = falling(&counts, |counts| stick_bound(&self.state.sticks, counts));
@@ -474,11 +462,11 @@ impl<'d> FactorVb<'d> {
     }
 
     /// Equations: `docs/iqgme-updates.md#loadings-and-noise`.
-    fn update_features(&mut self) -> Result<(), IqgmeError> {
+    fn update_features(&mut self) -> Result<()> {
         let clusters = Cluster::all(&self.state);
         let stats = FeatureStats::new(self.data, &clusters, &self.factors);
         let made = features::update(&mut self.state, self.data, &stats, &self.priors.noise);
-        self.numerical("loadings", 0, made)?;
+        made.map_err(IqgmeError::at(self.iteration, "loadings"))?;
         self.forms = None;
         Ok(())
     }
@@ -498,23 +486,6 @@ impl<'d> FactorVb<'d> {
             mean.shape() + 0.5 * p * means.len() as f64,
             mean.rate() + 0.5 * means.iter().sum::<f64>(),
         );
-    }
-
-    fn failed(
-        &self,
-        block: &'static str,
-        (component, source): (usize, NotPositiveDefinite),
-    ) -> IqgmeError {
-        IqgmeError::numerical(self.iteration, block, component, source)
-    }
-
-    fn numerical<T>(
-        &self,
-        block: &'static str,
-        component: usize,
-        result: Result<T, NotPositiveDefinite>,
-    ) -> Result<T, IqgmeError> {
-        result.map_err(|source| self.failed(block, (component, source)))
     }
 }
 

@@ -3,9 +3,9 @@
 use npb_data::{Labels, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::IqgmeError;
 use crate::data::{IqgmeData, fingerprint};
 use crate::units::Units;
+use crate::{IqgmeError, Result};
 
 /// The work of a sweep with which chains take some ten seconds on one core.
 const MOST_WORK: f64 = 1.5e6;
@@ -37,17 +37,12 @@ impl TrainingRows {
     }
 
     /// In the units of a fit.
-    pub(super) fn data(&self, units: &Units, classes: &[String]) -> Result<IqgmeData, IqgmeError> {
+    pub(super) fn data(&self, units: &Units, classes: &[String]) -> Result<IqgmeData> {
         IqgmeData::with_units(&self.table, &self.labels, units.clone(), classes.to_vec())
     }
 
     /// Checks rows that come from a file: they are those of training, by their fingerprint.
-    pub(super) fn check(
-        &self,
-        units: &Units,
-        classes: &[String],
-        training: u64,
-    ) -> Result<(), IqgmeError> {
+    pub(super) fn check(&self, units: &Units, classes: &[String], training: u64) -> Result<()> {
         let print = self
             .data(units, classes)
             .and_then(|data| fingerprint(&data));

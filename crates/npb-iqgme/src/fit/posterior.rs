@@ -16,7 +16,7 @@ use crate::gibbs::config::GibbsConfig;
 use crate::predict::{Experts, Predictor};
 use crate::rows::Rows;
 use crate::vb::{IqgmeVb, VbUpdate};
-use crate::{FeatureScale, IqgmeError, IqgmeSampler};
+use crate::{FeatureScale, IqgmeSampler, Result};
 
 /// Chains on each scale.
 const CHAINS: usize = 4;
@@ -51,7 +51,7 @@ impl IqgmeFit {
         &self,
         rows: &[Rows],
         draws: usize,
-    ) -> Result<Option<Vec<Vec<Vec<f64>>>>, IqgmeError> {
+    ) -> Result<Option<Vec<Vec<Vec<f64>>>>> {
         let draws = draws.min(CHAINS * DRAWS);
         let weight = |scale: FeatureScale| -> f64 {
             let members = self.members().iter().filter(|m| m.scale == scale);
@@ -69,7 +69,7 @@ impl IqgmeFit {
             let Some(all) = self.posterior(scale) else {
                 return Ok(None);
             };
-            let one = |draw: usize| -> Result<_, IqgmeError> {
+            let one = |draw: usize| -> Result<_> {
                 let parameters = &all[taking_turns(draw, n, all.len())];
                 let others = parameters.probabilities(&rows[scale.index()], Experts::AtMeans)?;
                 Ok(with_first_class(others))
@@ -80,11 +80,7 @@ impl IqgmeFit {
     }
 
     /// Equations: `docs/iqgme-updates.md#chains-that-start-at-the-members`.
-    fn chains(
-        &self,
-        rows: &TrainingRows,
-        scale: FeatureScale,
-    ) -> Result<Vec<Predictor>, IqgmeError> {
+    fn chains(&self, rows: &TrainingRows, scale: FeatureScale) -> Result<Vec<Predictor>> {
         let data = rows.data(&self.stored.units[scale.index()], &self.stored.classes)?;
         let chain = |chain: usize| {
             let number = (scale.index() * CHAINS + chain) as u64;
@@ -100,7 +96,7 @@ impl IqgmeFit {
         scale: FeatureScale,
         place: usize,
         number: u64,
-    ) -> Result<Vec<Predictor>, IqgmeError> {
+    ) -> Result<Vec<Predictor>> {
         let config = GibbsConfig {
             model: self.stored.config.clone(),
             ..GibbsConfig::default()
@@ -126,16 +122,16 @@ impl IqgmeFit {
     }
 
     /// Components and responsibilities of a member.
-    fn start(&self, data: &IqgmeData, member: &Member) -> Result<(usize, Vec<f64>), IqgmeError> {
+    fn start(&self, data: &IqgmeData, member: &Member) -> Result<(usize, Vec<f64>)> {
         let (config, state) = (self.stored.config.clone(), member.state.clone());
-        let mut vb = IqgmeVb::resume(data, config, state, member.trace.clone())?;
+        let mut vb = IqgmeVb::resume(data, config, state, &member.trace)?;
         vb.apply(VbUpdate::Labels)?;
         Ok(vb.into_responsibilities())
     }
 }
 
 /// The draws of a chain.
-fn draws(mut sampler: IqgmeSampler<'_>) -> Result<Vec<Predictor>, IqgmeError> {
+fn draws(mut sampler: IqgmeSampler<'_>) -> Result<Vec<Predictor>> {
     for _ in 0..BURN_IN {
         sampler.sweep()?;
     }

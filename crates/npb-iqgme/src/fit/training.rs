@@ -3,13 +3,13 @@
 use npb_data::{Labels, Table};
 
 use super::IqgmeFit;
-use crate::IqgmeError;
 use crate::answers::{Imputation, MissingCell};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::member::Member;
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::vb::IqgmeVb;
+use crate::{IqgmeError, Result};
 
 /// A question about the rows of training, and the one for new rows.
 type Question = [&'static str; 2];
@@ -26,11 +26,7 @@ impl IqgmeFit {
     ///
     /// Cost, for each run that has weight: one E-step over the rows, and `N P^3` for each row with a hole. Errors: other columns than in training, another
     /// table or other labels.
-    pub fn training_cells(
-        &self,
-        table: &Table,
-        labels: &Labels,
-    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+    pub fn training_cells(&self, table: &Table, labels: &Labels) -> Result<Vec<Vec<MissingCell>>> {
         self.cells_left_out(["training_cells", "cells_by_row"], table, labels)
     }
 
@@ -39,7 +35,7 @@ impl IqgmeFit {
         question: Question,
         table: &Table,
         labels: &Labels,
-    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+    ) -> Result<Vec<Vec<MissingCell>>> {
         let data = self.training_data(question, table, labels)?;
         if self.posterior_of_few().is_some() {
             return self.cells_by_row(table);
@@ -65,11 +61,7 @@ impl IqgmeFit {
     }
 
     /// Completes the training table: as [`impute`](Self::impute), by the cells of [`training_cells`](Self::training_cells).
-    pub fn impute_training(
-        &self,
-        table: &Table,
-        labels: &Labels,
-    ) -> Result<Imputation, IqgmeError> {
+    pub fn impute_training(&self, table: &Table, labels: &Labels) -> Result<Imputation> {
         let cells = self.cells_left_out(["impute_training", "impute"], table, labels)?;
         self.units().impute(table, cells)
     }
@@ -81,7 +73,7 @@ impl IqgmeFit {
         table: &Table,
         labels: &Labels,
         draws: usize,
-    ) -> Result<Vec<Table>, IqgmeError> {
+    ) -> Result<Vec<Table>> {
         self.training_data(["impute_training_draws", "impute_draws"], table, labels)?;
         self.impute_draws(table, draws)
     }
@@ -92,7 +84,7 @@ impl IqgmeFit {
         [question, instead]: Question,
         table: &Table,
         labels: &Labels,
-    ) -> Result<IqgmeData, IqgmeError> {
+    ) -> Result<IqgmeData> {
         let (units, classes) = (self.units().clone(), self.stored.classes.clone());
         let data = IqgmeData::with_units(table, labels, units, classes)?;
         if fingerprint(&data)? == self.stored.trained.training {
@@ -111,8 +103,8 @@ impl IqgmeFit {
         &self,
         data: &IqgmeData,
         table: &Table,
-        read: impl Fn(&Rows, &Predictor) -> Result<T, IqgmeError> + Sync,
-    ) -> Result<Vec<ByRow<T>>, IqgmeError> {
+        read: impl Fn(&Rows, &Predictor) -> Result<T> + Sync,
+    ) -> Result<Vec<ByRow<T>>> {
         let units = self.units();
         let has_holes = |row: usize| units.missing_columns(table, row).next().is_some();
         let of_run = |run: &Member| {
@@ -120,11 +112,11 @@ impl IqgmeFit {
                 return Ok(Vec::new());
             }
             let (config, state) = (self.stored.config.clone(), run.state.clone());
-            let mut vb = IqgmeVb::resume(data, config, state, run.trace.clone())?;
+            let mut vb = IqgmeVb::resume(data, config, state, &run.trace)?;
             vb.leave_out(has_holes, |left_out| {
                 // The experts have no part in the features.
                 let predictor = Predictor::new(&left_out.state, &[]);
-                let predictor = predictor.map_err(|failed| run.failed(failed))?;
+                let predictor = predictor.map_err(run.failed())?;
                 read(&left_out.row, &predictor)
             })
         };

@@ -12,7 +12,7 @@ use super::IqgmeFit;
 use super::kept::TrainingRows;
 use crate::data::IqgmeData;
 use crate::ensemble::questions::{by_draws, cells_of};
-use crate::{FeatureScale, IqgmeError};
+use crate::{FeatureScale, Result};
 
 /// Each observed cell is hidden once.
 const FOLDS: usize = 5;
@@ -45,7 +45,7 @@ impl IqgmeFit {
     }
 
     /// Of the observed cells of a fold: the sum of the squares of their normal scores under chains that do not see them, and their number.
-    fn squares(&self, rows: &TrainingRows, fold: usize) -> Result<(f64, f64), IqgmeError> {
+    fn squares(&self, rows: &TrainingRows, fold: usize) -> Result<(f64, f64)> {
         let scale = FeatureScale::Standardised;
         let units = &self.stored.units[scale.index()];
         let shown = self.without(&rows.table, fold)?;
@@ -71,7 +71,7 @@ impl IqgmeFit {
     }
 
     /// The table without the cells of a fold.
-    fn without(&self, table: &Table, fold: usize) -> Result<Table, IqgmeError> {
+    fn without(&self, table: &Table, fold: usize) -> Result<Table> {
         let (n, p) = (table.n_rows(), table.n_cols());
         let mut rng = stream(self.stored.config.seed, [0, 0, WIDTHS, 0]);
         let (mut values, mut seen) = (Vec::new(), Vec::new());

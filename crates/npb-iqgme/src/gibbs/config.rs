@@ -5,7 +5,7 @@ use npb_infer::ranges::{at_least, up_to};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MOST_RUNS, check_length};
-use crate::{IqgmeConfig, IqgmeError};
+use crate::{IqgmeConfig, Result};
 
 /// One move of the sampler. Each leaves the posterior as it is, so any list of them does; together they must move everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ impl Default for GibbsConfig {
 
 impl GibbsConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), IqgmeError> {
+    pub fn validate(&self) -> Result<()> {
         self.model.validate().map_err(|e| e.inside("model"))?;
         check_length("moves", self.moves.len(), "moves")?;
         up_to("chains", self.chains, MOST_RUNS)?;

@@ -1,19 +1,15 @@
 //! What chains leave behind, and what can be asked of it. Equations: `docs/iqgme-updates.md#chains-that-start-at-the-members`.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
-use npb_infer::parallel;
-use npb_infer::watch::{Checkpoint, Part};
-use npb_infer::{Stop, Trace, Watch, run_chains, storage, stream};
+use npb_infer::{ChainOf, Sampler, Stop, Sweep, Trace, Watch, parallel, sample, storage, stream};
 use serde::{Deserialize, Serialize};
 
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::IqgmeError;
 use crate::answers::{
     ProbabilityInterval, check_inside, check_levels, class_intervals, quantiles, with_first_class,
 };
@@ -23,8 +19,9 @@ use crate::ensemble::questions::{
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
-use crate::state::expect;
+use crate::state::{expect, finite};
 use crate::units::Units;
+use crate::{IqgmeError, Result};
 
 /// A stored draw breaks its stick, beyond the components that have rows, until less than this is left; one further component takes the rest.
 const LEAST_REST: f64 = 1e-3;
@@ -32,7 +29,7 @@ const LEAST_REST: f64 = 1e-3;
 const MOST_MORE: usize = 100;
 
 /// Name in checkpoints.
-const FILE: &str = "npb-iqgme/gibbs/run/2";
+const FILE: &str = "npb-iqgme/gibbs/run/3";
 
 /// Runs the chains of `config` and stores draws.
 ///
@@ -55,11 +52,7 @@ const FILE: &str = "npb-iqgme/gibbs/run/2";
 /// assert!(cell.column == 1 && cell.quantiles[0] < cell.mean && cell.mean < cell.quantiles[1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fit_gibbs(
-    table: &Table,
-    labels: &Labels,
-    config: &GibbsConfig,
-) -> Result<GibbsFit, IqgmeError> {
+pub fn fit_gibbs(table: &Table, labels: &Labels, config: &GibbsConfig) -> Result<GibbsFit> {
     fit_gibbs_watched(table, labels, config, &Watch::none())
 }
 
@@ -71,90 +64,90 @@ pub fn fit_gibbs_watched(
     labels: &Labels,
     config: &GibbsConfig,
     watch: &Watch<'_>,
-) -> Result<GibbsFit, IqgmeError> {
+) -> Result<GibbsFit> {
     config.validate()?;
     let data = IqgmeData::new(table, labels, &config.model)?;
     let key = storage::fingerprint(&(config, fingerprint(&data)?))?;
     let version = env!("CARGO_PKG_VERSION");
     let checkpoint = watch.checkpoint(FILE, version, key, config.chains)?;
-    let chains = run_chains(config.chains, |chain| {
-        let part = watch.part(format!("chain {chain}"), 1.0 / config.chains as f64);
-        run_chain(&data, config, chain, part, &checkpoint)
+    let plan = npb_infer::Chains {
+        name: "chain",
+        chains: config.chains,
+        sweeps: config.sweeps,
+        stored_draws: config.stored_draws,
+    };
+    let chains = sample(&plan, (watch, 1.0), &checkpoint, |chain, reached| {
+        Gathering::begin(&data, config, chain, reached)
     })?;
+    let chains: Vec<GibbsChain> = chains.into_iter().map(GibbsChain::of).collect();
+    if chains.iter().all(|chain| chain.record.moments.kept == 0) {
+        return Err(IqgmeError::NoDraws);
+    }
     GibbsFit::of_chains(data, config.clone(), chains)
 }
 
-/// What a chain has reached.
-#[derive(Clone, Serialize, Deserialize)]
-struct Reached {
-    trace: Trace,
-    state: GibbsState,
-    record: Record,
+/// A chain, and what is gathered of its kept draws.
+struct Gathering<'d> {
+    sampler: IqgmeSampler<'d>,
+    moments: Moments,
 }
 
-/// Makes the remaining sweeps of a chain.
-fn run_chain(
-    data: &IqgmeData,
-    config: &GibbsConfig,
-    chain: u64,
-    mut part: Part<'_, '_>,
-    checkpoint: &Checkpoint<Reached>,
-) -> Result<GibbsChain, IqgmeError> {
-    let (mut sampler, mut record) = match checkpoint.reached(chain as usize) {
-        None => (
-            IqgmeSampler::new(data, config.clone(), chain)?,
-            Record::default(),
-        ),
-        Some(Reached {
-            trace,
-            state,
-            record,
-        }) => {
-            let (p, n_utilities) = (data.rows.n_features, data.rows.n_utilities);
-            record
-                .check(p, n_utilities, n_missing(data))
-                .map_err(|what| IqgmeError::Saved { what })?;
-            let sampler = IqgmeSampler::resume(data, config.clone(), chain, state, trace)?;
-            (sampler, record)
-        }
-    };
-    let names: Vec<String> = SCALARS.map(str::to_owned).to_vec();
-    let (total, mut failed) = (config.sweeps.total(), None);
-    let outcome = sampler.run(|report, sampler| {
-        if report.kept {
-            record.add(sampler);
-        }
-        let share = report.sweep as f64 / total as f64;
-        let more = part.report(report.sweep, share, &names, report.scalars());
-        let reached = || Reached {
-            trace: report.trace.clone(),
-            state: sampler.state(),
-            record: record.clone(),
+impl<'d> Gathering<'d> {
+    /// From its start, or where it was.
+    fn begin(
+        data: &'d IqgmeData,
+        config: &GibbsConfig,
+        chain: u64,
+        reached: Option<&ChainOf<Self>>,
+    ) -> Result<Self> {
+        let Some(reached) = reached else {
+            return Ok(Self {
+                sampler: IqgmeSampler::new(data, config.clone(), chain)?,
+                moments: Moments::default(),
+            });
         };
-        let at = chain as usize;
-        let kept = if more.is_break() || report.sweep == total {
-            checkpoint.write(at, reached)
-        } else {
-            checkpoint.offer(at, report.sweep, reached)
-        };
-        if let Err(error) = kept {
-            failed = Some(error);
-            return ControlFlow::Break(());
+        let (state, moments) = reached.state.clone();
+        let (p, n_utilities, n_cells) =
+            (data.rows.n_features, data.rows.n_utilities, n_missing(data));
+        moments.check(n_cells)?;
+        let mut draws = reached.draws.iter();
+        draws.try_for_each(|draw| draw.check(p, n_utilities, n_cells))?;
+        expect(state.sweep == reached.trace.n_sweeps() as u64, "sweeps")?;
+        Ok(Self {
+            sampler: IqgmeSampler::resume(data, config.clone(), chain, state)?,
+            moments,
+        })
+    }
+}
+
+impl Sampler for Gathering<'_> {
+    type State = (GibbsState, Moments);
+    type Draw = GibbsDraw;
+    type Error = IqgmeError;
+
+    fn names() -> Vec<String> {
+        IqgmeSampler::scalar_names()
+    }
+
+    fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<()> {
+        self.sampler.sweep()?;
+        if sweep.kept {
+            self.moments.add(&self.sampler.missing_cells());
         }
-        more
-    })?;
-    if let Some(error) = failed {
-        return Err(error.into());
+        scalars.copy_from_slice(&self.sampler.scalars());
+        Ok(())
     }
-    if outcome.stop != Stop::Cancelled {
-        // Of a chain that had ended before, too.
-        let _ = part.report(total, 1.0, &names, &[]);
+
+    fn state(&self) -> (GibbsState, Moments) {
+        (self.sampler.state(), self.moments.clone())
     }
-    Ok(GibbsChain {
-        stop: outcome.stop,
-        trace: outcome.trace,
-        record,
-    })
+
+    fn draw(&self) -> GibbsDraw {
+        GibbsDraw {
+            mixture: self.sampler.mixture(),
+            missing: self.sampler.missing_cells(),
+        }
+    }
 }
 
 /// A stored draw: the mixture, and the missing cells of the training rows. In the standardised units of the fit.
@@ -167,10 +160,9 @@ pub struct GibbsDraw {
 }
 
 impl GibbsDraw {
-    fn check(&self, p: usize, n_utilities: usize, n_cells: usize) -> Result<(), String> {
-        if self.missing.len() != n_cells || !self.missing.iter().all(|x| x.is_finite()) {
-            return Err("missing cells of a draw: impossible value or size".to_owned());
-        }
+    fn check(&self, p: usize, n_utilities: usize, n_cells: usize) -> Result<()> {
+        let possible = self.missing.len() == n_cells && finite(&self.missing);
+        expect(possible, "missing cells of a draw")?;
         self.mixture.check(p, n_utilities)
     }
 }
@@ -180,7 +172,7 @@ impl IqgmeSampler<'_> {
     /// integrated out. The posterior probability is its mean over kept draws.
     ///
     /// Errors: other columns than in training; data without labels.
-    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn predict_classes(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         if self.data.n_labelled == 0 {
             return Err(IqgmeError::Unlabelled);
         }
@@ -214,52 +206,41 @@ impl IqgmeSampler<'_> {
     }
 }
 
-/// What is gathered of one chain, sweep by sweep.
+/// Of the missing cells of the training rows, over the draws that are kept.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Record {
-    draws: Vec<GibbsDraw>,
+struct Moments {
     kept: u64,
-    /// Of the missing cells of the training rows: mean, and sum of squared deviations from it.
     mean: Vec<f64>,
+    /// Sum of squared deviations from the mean.
     squares: Vec<f64>,
 }
 
-impl Record {
-    fn add(&mut self, sampler: &IqgmeSampler<'_>) {
-        let config = sampler.config();
-        let cells = sampler.missing_cells();
+impl Moments {
+    fn add(&mut self, cells: &[f64]) {
         self.kept += 1;
         self.mean.resize(cells.len(), 0.0);
         self.squares.resize(cells.len(), 0.0);
         let moments = self.mean.iter_mut().zip(&mut self.squares);
-        for ((mean, squares), x) in moments.zip(&cells) {
+        for ((mean, squares), x) in moments.zip(cells) {
             let from = x - *mean;
             *mean += from / self.kept as f64;
             *squares += from * (x - *mean);
         }
-        // As many draws as are due after so many kept ones, spread evenly.
-        let due = |kept: u64| {
-            u128::from(kept) * u128::from(config.stored_draws) / u128::from(config.sweeps.keep)
-        };
-        if due(self.kept) > due(self.kept - 1) {
-            self.draws.push(GibbsDraw {
-                mixture: sampler.mixture(),
-                missing: cells,
-            });
-        }
     }
 
-    pub(super) fn check(&self, p: usize, n_utilities: usize, n_cells: usize) -> Result<(), String> {
+    fn check(&self, n_cells: usize) -> Result<()> {
         let sizes = [self.mean.len(), self.squares.len()];
         let fits = sizes == [n_cells; 2] || (self.kept == 0 && sizes == [0; 2]);
-        let finite = self.mean.iter().chain(&self.squares).all(|x| x.is_finite());
-        if !fits || !finite || (self.draws.len() as u64) > self.kept {
-            return Err("moments of missing cells: impossible value or size".to_owned());
-        }
-        self.draws
-            .iter()
-            .try_for_each(|draw| draw.check(p, n_utilities, n_cells))
+        let finite = finite(&self.mean) && finite(&self.squares);
+        expect(fits && finite, "moments of missing cells")
     }
+}
+
+/// What is gathered of one chain.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Record {
+    draws: Vec<GibbsDraw>,
+    moments: Moments,
 }
 
 /// One chain.
@@ -267,12 +248,35 @@ impl Record {
 pub struct GibbsChain {
     /// Why it ended.
     pub stop: Stop,
-    /// Scalars of every sweep: see [`IqgmeSampler::trace`].
+    /// Scalars of every sweep: see [`IqgmeSampler::scalar_names`].
     pub trace: Trace,
     record: Record,
 }
 
 impl GibbsChain {
+    fn of(chain: ChainOf<Gathering<'_>>) -> Self {
+        Self {
+            stop: chain.stop,
+            trace: chain.trace,
+            record: Record {
+                draws: chain.draws,
+                moments: chain.state.1,
+            },
+        }
+    }
+
+    fn check(&self, p: usize, n_utilities: usize, n_cells: usize) -> Result<()> {
+        expect(self.trace.names() == SCALARS, "scalars of the trace")?;
+        let mut clusters = self.trace.column(1);
+        let possible = clusters.all(|k| (1.0..1e6).contains(&k));
+        expect(possible, "number of components in the trace")?;
+        let Record { draws, moments } = &self.record;
+        moments.check(n_cells)?;
+        expect(draws.len() as u64 <= moments.kept.max(1), "stored draws")?;
+        let mut each = draws.iter();
+        each.try_for_each(|draw| draw.check(p, n_utilities, n_cells))
+    }
+
     /// Its stored draws.
     pub fn draws(&self) -> &[GibbsDraw] {
         &self.record.draws
@@ -334,28 +338,18 @@ impl Variant for Chains {
     /// By draw.
     type Derived = Vec<Predictor>;
 
-    fn validate(config: &GibbsConfig) -> Result<(), IqgmeError> {
-        config.validate()
-    }
-
-    fn check(stored: &Stored<Self>) -> Result<(), String> {
+    fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let Trained { cells, chains } = &stored.trained;
         let active = &stored.units.active;
         let in_model = |(_, j): &(u32, u32)| active.binary_search(&(*j as usize)).is_ok();
         expect(cells.iter().all(in_model), "columns of missing cells")?;
-        for chain in chains {
-            expect(chain.trace.names() == SCALARS, "scalars of the trace")?;
-            let mut clusters = chain.trace.column(1);
-            let possible = clusters.all(|k| (1.0..1e6).contains(&k));
-            expect(possible, "number of components in the trace")?;
-            chain
-                .record
-                .check(active.len(), stored.n_utilities(), cells.len())?;
-        }
-        Ok(())
+        let (p, n_utilities) = (active.len(), stored.n_utilities());
+        let mut each = chains.iter();
+        each.try_for_each(|chain| chain.check(p, n_utilities, cells.len()))
     }
 
-    fn derive(stored: &Stored<Self>) -> Result<Vec<Predictor>, IqgmeError> {
+    fn derive(stored: &Stored<Self>) -> Result<Vec<Predictor>> {
         let chains = stored.trained.chains.iter();
         let draws: Vec<&GibbsDraw> = chains.flat_map(GibbsChain::draws).collect();
         if draws.is_empty() {
@@ -364,17 +358,13 @@ impl Variant for Chains {
         parallel::try_map(draws, |draw| draw.mixture.predictor())
     }
 
-    fn probabilities(fit: &GibbsFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn probabilities(fit: &GibbsFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         Ok(means(&fit.drawn_classes(table)?))
     }
 }
 
 impl GibbsFit {
-    pub(super) fn of_chains(
-        data: IqgmeData,
-        config: GibbsConfig,
-        chains: Vec<GibbsChain>,
-    ) -> Result<Self, IqgmeError> {
+    fn of_chains(data: IqgmeData, config: GibbsConfig, chains: Vec<GibbsChain>) -> Result<Self> {
         let mut cells = Vec::new();
         for (row, position) in positions(&data).into_iter().enumerate() {
             let missing = super::missing_at(&data, position).iter();
@@ -411,7 +401,7 @@ impl GibbsFit {
     }
 
     /// Posterior of the concentration `alpha`, with the quantiles of these levels. Errors: a level that is not between 0 and 1.
-    pub fn concentration(&self, levels: &[f64]) -> Result<ScalarSummary, IqgmeError> {
+    pub fn concentration(&self, levels: &[f64]) -> Result<ScalarSummary> {
         check_levels(levels)?;
         let values = self.scalar(SCALARS[0]);
         let n = values.len() as f64;
@@ -437,18 +427,15 @@ impl GibbsFit {
 
     /// The missing cells of the training rows in the model's columns, by row, then column, with the quantiles of these levels. Errors: a level that is not
     /// between 0 and 1.
-    pub fn training_cells(&self, levels: &[f64]) -> Result<Vec<TrainingCell>, IqgmeError> {
+    pub fn training_cells(&self, levels: &[f64]) -> Result<Vec<TrainingCell>> {
         check_levels(levels)?;
         let chains = self.chains();
-        let kept: f64 = chains.iter().map(|chain| chain.record.kept as f64).sum();
-        let counted = || {
-            chains
-                .iter()
-                .map(|chain| &chain.record)
-                .filter(|r| r.kept > 0)
-        };
+        let moments = chains.iter().map(|chain| &chain.record.moments);
+        let moments: Vec<&Moments> = moments.filter(|moments| moments.kept > 0).collect();
+        let kept: f64 = moments.iter().map(|moments| moments.kept as f64).sum();
         let of_cell = |(cell, &(row, column)): (usize, &(u32, u32))| {
-            let parts = counted().map(|r| (r.kept as f64, r.mean[cell], r.squares[cell]));
+            let each = moments.iter();
+            let parts = each.map(|m| (m.kept as f64, m.mean[cell], m.squares[cell]));
             let mean = parts.clone().map(|(n, mean, _)| n * mean).sum::<f64>() / kept;
             let squares = |(n, m, squares): (f64, f64, f64)| squares + n * (m - mean) * (m - mean);
             let variance = parts.map(squares).sum::<f64>() / (kept - 1.0).max(1.0);
@@ -463,23 +450,13 @@ impl GibbsFit {
                 quantiles: quantiles(values.collect(), levels),
             }
         };
-        Ok(self
-            .stored
-            .trained
-            .cells
-            .iter()
-            .enumerate()
-            .map(of_cell)
-            .collect())
+        let cells = self.stored.trained.cells.iter().enumerate();
+        Ok(cells.map(of_cell).collect())
     }
 
     /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
     /// classes. Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(
-        &self,
-        table: &Table,
-        level: f64,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+    pub fn predict_interval(&self, table: &Table, level: f64) -> Result<Vec<ProbabilityInterval>> {
         of_second(self.classes(), || self.intervals_of_draws(table, level))
     }
 
@@ -489,7 +466,7 @@ impl GibbsFit {
         &self,
         table: &Table,
         level: f64,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
         self.classifies()?;
         self.intervals_of_draws(table, level)
     }
@@ -498,21 +475,21 @@ impl GibbsFit {
         &self,
         table: &Table,
         level: f64,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
         check_inside("level", level)?;
         let drawn = self.drawn_classes(table)?;
         Ok(class_intervals(means(&drawn), &drawn, level))
     }
 
     /// For each stored draw and row the probabilities of all classes but the first.
-    pub fn predict_draws(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+    pub fn predict_draws(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>> {
         self.classifies()?;
         let rows = self.units().rows(table)?;
         let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
         parallel::try_map(&self.derived, of_draw)
     }
 
-    fn drawn_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>, IqgmeError> {
+    fn drawn_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>> {
         let by_draw = self.predict_draws(table)?.into_iter();
         Ok(by_draw.map(with_first_class).collect())
     }
@@ -535,11 +512,11 @@ fn means(drawn: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
 impl Describes for Chains {
     const GATE: Gate = Gate::AtMeans;
 
-    fn mixtures(fit: &GibbsFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+    fn mixtures(fit: &GibbsFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
         Ok(by_draws(&fit.derived).2)
     }
 
-    fn completing(fit: &GibbsFit, _: usize) -> Result<Completing<'_>, IqgmeError> {
+    fn completing(fit: &GibbsFit, _: usize) -> Result<Completing<'_>> {
         Ok(by_draws(&fit.derived))
     }
 
@@ -548,7 +525,7 @@ impl Describes for Chains {
         _: usize,
         draw: usize,
         draws: usize,
-    ) -> Result<(Gate, Cow<'_, Predictor>), IqgmeError> {
+    ) -> Result<(Gate, Cow<'_, Predictor>)> {
         let stored = taking_turns(draw, draws, fit.derived.len());
         Ok((Self::GATE, Cow::Borrowed(&fit.derived[stored])))
     }

@@ -1,17 +1,16 @@
 //! Components, experts and their shared prior given the rows.
 
 use npb_infer::parallel;
-use npb_linalg::Cholesky;
-use npb_linalg::faer::{Accum, Mat, MatMut, MatRef, Par, linalg::matmul::matmul};
+use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
+use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::NormalGamma;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use super::state::{DrawnComponent, GibbsParameters};
-use crate::IqgmeError;
+use super::state::GibbsParameters;
+use crate::Result;
 use crate::prior::Prior;
 use crate::rows::Rows;
-use crate::state::Component;
 use crate::stats::SufficientStats;
 use npb_linalg::mixture::Moments;
 
@@ -22,65 +21,45 @@ const CHUNK: usize = 256;
 pub(super) fn stats(
     rows: &Rows,
     labels: &[u32],
-    values: &[f64],
-    utilities: &[f64],
+    [values, utilities]: [&[f64]; 2],
     n_components: usize,
 ) -> SufficientStats {
-    let mut members = [
-        vec![Vec::new(); n_components],
-        vec![Vec::new(); n_components],
-    ];
+    let none = || vec![Vec::new(); n_components];
+    let mut members = [none(), none()];
     for (i, &h) in labels.iter().enumerate() {
         members[usize::from(rows.classes[i].is_none())][h as usize].push(i);
     }
-    let [labelled, unlabelled] = members;
-    let products = |members: &Vec<usize>, n_utilities: usize| {
-        let width = rows.n_features + n_utilities + 1;
-        products(members, width, |i, to| {
-            let (x, rest) = to.split_at_mut(rows.n_features);
-            x.copy_from_slice(&values[i * rows.n_features..][..rows.n_features]);
-            let t = utilities[i * rows.n_utilities..].iter().take(n_utilities);
-            rest[..n_utilities]
-                .iter_mut()
-                .zip(t)
-                .for_each(|(to, t)| *to = *t);
-            rest[n_utilities] = 1.0;
+    let (p, k) = (rows.n_features, rows.n_utilities);
+    let products = |members: &[usize], n_utilities: usize| {
+        products(members, p + n_utilities + 1, |i, to| {
+            to[..p].copy_from_slice(&values[i * p..][..p]);
+            to[p..][..n_utilities].copy_from_slice(&utilities[i * k..][..n_utilities]);
+            to[p + n_utilities] = 1.0;
         })
     };
-    let n_utilities = rows.n_utilities;
-    let of_component = |h: usize| {
-        [
-            products(&labelled[h], n_utilities),
-            products(&unlabelled[h], 0),
-        ]
-    };
-    let found: Vec<[Mat<f64>; 2]> = parallel::map(0..n_components, of_component);
-    let p = rows.n_features;
-    let moments = |side: usize| {
-        let last = |m: &Mat<f64>| m.nrows() - 1;
-        Moments {
-            weight: found
-                .iter()
-                .map(|m| m[side][(last(&m[side]), last(&m[side]))])
-                .collect(),
-            first: Mat::from_fn(p, n_components, |i, h| {
-                found[h][side][(last(&found[h][side]), i)]
-            }),
-            second: found
-                .iter()
-                .map(|m| Mat::from_fn(p, p, |i, j| m[side][(i, j)]))
-                .collect(),
-        }
-    };
+    let of_component = |h: usize| (products(&members[0][h], k), products(&members[1][h], 0));
+    let found = parallel::map(0..n_components, of_component).into_iter();
+    let (labelled, unlabelled): (Vec<Mat<f64>>, Vec<Mat<f64>>) = found.unzip();
     SufficientStats {
-        labelled: moments(0),
-        unlabelled: moments(1),
-        soft: Mat::from_fn(p + 1, n_components * n_utilities, |i, column| {
-            let (h, k) = (column / n_utilities, column % n_utilities);
-            let i = if i < p { i } else { p + n_utilities };
-            found[h][0][(p + k, i)]
+        soft: Mat::from_fn(p + 1, n_components * k, |i, column| {
+            let i = if i < p { i } else { p + k };
+            labelled[column / k][(p + column % k, i)]
         }),
+        labelled: moments(&labelled, p),
+        unlabelled: moments(&unlabelled, p),
         ..SufficientStats::zeros(0, 0, 0)
+    }
+}
+
+/// Of the features, from products with a constant 1 at the end.
+fn moments(products: &[Mat<f64>], p: usize) -> Moments {
+    let last = |h: usize, i: usize| products[h][(products[h].nrows() - 1, i)];
+    let weight = |h: usize| last(h, products[h].nrows() - 1);
+    let second = |of: &Mat<f64>| Mat::from_fn(p, p, |i, j| of[(i, j)]);
+    Moments {
+        weight: (0..products.len()).map(weight).collect(),
+        first: Mat::from_fn(p, products.len(), |i, h| last(h, i)),
+        second: products.iter().map(second).collect(),
     }
 }
 
@@ -94,31 +73,17 @@ fn products(members: &[usize], width: usize, load: impl Fn(usize, &mut [f64])) -
             load(i, row);
         }
         let columns = MatRef::from_column_major_slice(&buffer[..width * n], width, n);
-        let sums: MatMut<'_, f64> = sums.as_mut();
-        matmul(
-            sums,
-            Accum::Add,
-            columns,
-            columns.transpose(),
-            1.0,
-            Par::Seq,
-        );
+        let (sums, turned) = (sums.as_mut(), columns.transpose());
+        matmul(sums, Accum::Add, columns, turned, 1.0, Par::Seq);
     }
     sums
 }
 
-/// Draws a component from a normal-Wishart law. Equations: `docs/iqgme-updates.md#conjugate-moves`.
-pub(super) fn draw_component(
-    law: &Component,
+/// Draws an expert without rows, of coefficients with these means and precisions.
+pub(super) fn draw_prior_expert(
+    (means, precisions): (&[f64], &[f64]),
     rng: &mut impl Rng,
-    failed: impl Fn(npb_linalg::NotPositiveDefinite) -> IqgmeError,
-) -> Result<DrawnComponent, IqgmeError> {
-    let (mean, precision) = law.expected().map_err(failed)?.law.sample(rng);
-    Ok(DrawnComponent { mean, precision })
-}
-
-/// Draws an expert without rows.
-pub(super) fn draw_prior_expert(means: &[f64], precisions: &[f64], rng: &mut impl Rng) -> Vec<f64> {
+) -> Vec<f64> {
     let draw = |(mean, precision): (&f64, &f64)| {
         mean + rng.sample::<f64, _>(StandardNormal) / precision.sqrt()
     };
@@ -131,20 +96,18 @@ pub(super) fn draw_expert(
     [h, k]: [usize; 2],
     parameters: &GibbsParameters,
     rng: &mut impl Rng,
-) -> Result<Vec<f64>, npb_linalg::NotPositiveDefinite> {
+) -> Result<Vec<f64>, NotPositiveDefinite> {
     let sums = &stats.labelled;
     let p = sums.first.nrows();
-    let first = k * (p + 1);
-    let means = &parameters.expert_means[first..][..=p];
-    let precisions = &parameters.expert_precisions[first..][..=p];
+    let law = parameters.expert_law(k, p + 1);
     if sums.weight[h] == 0.0 {
-        return Ok(draw_prior_expert(means, precisions, rng));
+        return Ok(draw_prior_expert(law, rng));
     }
+    let (means, precisions) = law;
     let matrix = stats.labelled_second(h, |j| precisions[j]);
     let column = h * parameters.n_utilities() + k;
-    let mut w: Vec<f64> = (0..=p)
-        .map(|j| stats.soft[(j, column)] + precisions[j] * means[j])
-        .collect();
+    let linear = (0..=p).map(|j| stats.soft[(j, column)] + precisions[j] * means[j]);
+    let mut w: Vec<f64> = linear.collect();
     Cholesky::new(matrix.as_ref())?.sample_canonical(&mut w, rng);
     Ok(w)
 }
@@ -159,7 +122,7 @@ pub(super) fn draw_expert_prior(
     free: &[bool],
     prior: &Prior,
     rng: &mut impl Rng,
-) -> Result<(), IqgmeError> {
+) -> Result<()> {
     let n_utilities = parameters.n_utilities();
     let width = parameters.expert_means.len() / n_utilities;
     let prior = &prior.expert;
@@ -176,10 +139,8 @@ pub(super) fn draw_expert_prior(
         let squares: f64 = values().map(|w| w * w).sum();
         let rate = prior.rate[i] + 0.5 * (squares - strength * mean * mean).max(0.0);
         let law = NormalGamma::new(mean, strength, prior.shape + 0.5 * n_free, rate)?;
-        let precision = law
-            .precision()
-            .sample(rng)
-            .clamp(PRECISIONS[0], PRECISIONS[1]);
+        let precision = law.precision().sample(rng);
+        let precision = precision.clamp(PRECISIONS[0], PRECISIONS[1]);
         parameters.expert_precisions[i] = precision;
         parameters.expert_means[i] =
             mean + rng.sample::<f64, _>(StandardNormal) / (strength * precision).sqrt();

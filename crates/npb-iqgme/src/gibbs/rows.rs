@@ -13,16 +13,16 @@ use npb_linalg::mixture::{
     Block, Columns, Deviations, Form, Group, Linear, LnTotals, Memory, Pattern, Quadratics,
 };
 use npb_priors::dist::{pick, sample_probit};
-use npb_priors::special::ln_phi;
 use npb_priors::special::vector::ln_normal_cdf;
+use npb_priors::special::{LN_SQRT_2PI, ln_phi};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
 use super::state::GibbsParameters;
-use crate::IqgmeError;
 use crate::e_step::first;
 use crate::rows::Rows;
 use crate::state::dot;
+use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit;
 
 /// The parameters in the form that rows want.
@@ -40,11 +40,7 @@ pub(super) struct Laws<'a> {
 }
 
 impl<'a> Laws<'a> {
-    pub(super) fn new(
-        parameters: &'a GibbsParameters,
-        rows: &Rows,
-        sweep: u64,
-    ) -> Result<Self, IqgmeError> {
+    pub(super) fn new(parameters: &'a GibbsParameters, rows: &Rows, sweep: u64) -> Result<Self> {
         let (p, n) = (rows.n_features, parameters.components.len());
         let n_utilities = parameters.n_utilities();
         let means = Mat::from_fn(p, n, |j, h| parameters.components[h].mean[j]);
@@ -58,14 +54,13 @@ impl<'a> Laws<'a> {
             incomplete: None,
             means,
         };
-        let failed =
-            |component, source| IqgmeError::numerical(sweep, "precision", component, source);
+        let failed = IqgmeError::at(sweep, "precision");
         let mut linear = Linear::zeros(p, n, n_utilities);
         let some_complete = rows.blocks.iter().any(|block| block.complete);
         for (h, component) in parameters.components.iter().enumerate() {
-            let factor = Cholesky::new(component.precision.as_ref()).map_err(|e| failed(h, e))?;
-            laws.constant
-                .push(0.5 * factor.ln_det() - p as f64 * npb_priors::special::LN_SQRT_2PI);
+            let factor = Cholesky::new(component.precision.as_ref()).map_err(|e| failed((h, e)))?;
+            let constant = 0.5 * factor.ln_det() - p as f64 * LN_SQRT_2PI;
+            laws.constant.push(constant);
             let mut slopes = Vec::with_capacity(p * n_utilities);
             for k in 0..n_utilities {
                 let (slope, last) = laws.expert(h, k).split_at(p);
@@ -75,14 +70,13 @@ impl<'a> Laws<'a> {
                 laws.intercepts.push(intercept);
             }
             if some_complete {
-                laws.complete
-                    .push(Form::with_factor(&component.mean, &factor, &slopes));
+                let form = Form::with_factor(&component.mean, &factor, &slopes);
+                laws.complete.push(form);
             }
         }
         if rows.blocks.iter().any(|block| !block.complete) {
             let precisions = parameters.components.iter().map(|c| c.precision.clone());
-            let quadratics =
-                Quadratics::new(precisions.collect()).map_err(|(h, e)| failed(h, e))?;
+            let quadratics = Quadratics::new(precisions.collect()).map_err(failed)?;
             laws.incomplete = Some((quadratics, linear));
         }
         Ok(laws)
@@ -98,11 +92,8 @@ impl<'a> Laws<'a> {
 
     /// Labels are drawn by likelihood alone, from the components that the slice variable `u` of a row leaves.
     fn admit(&self, h: usize, u: f64) -> f64 {
-        if self.weights[h] >= u {
-            0.0
-        } else {
-            f64::NEG_INFINITY
-        }
+        let admitted = self.weights[h] >= u;
+        if admitted { 0.0 } else { f64::NEG_INFINITY }
     }
 }
 
@@ -152,13 +143,13 @@ pub(super) fn draw<R: Rng>(
     mut drawn: Drawn<'_>,
     sweep: u64,
     rng: impl Fn(u64) -> R + Sync,
-) -> Result<f64, IqgmeError> {
+) -> Result<f64> {
     let mut work = Vec::with_capacity(rows.blocks.len());
     for (number, block) in rows.blocks.iter().enumerate() {
         let here = drawn.take(block.rows.len(), laws.n_utilities, rows.n_features);
         work.push((number, block, here));
     }
-    let fits: Vec<Result<f64, IqgmeError>> =
+    let fits: Vec<Result<f64>> =
         parallel::map_with(work, Scratch::default, |scratch, (number, block, drawn)| {
             let mut worker = Worker {
                 rows,
@@ -170,10 +161,9 @@ pub(super) fn draw<R: Rng>(
                 scratch,
                 rng: rng(number as u64),
             };
-            if block.complete {
-                Ok(worker.complete())
-            } else {
-                worker.incomplete()
+            match block.complete {
+                true => Ok(worker.complete()),
+                false => worker.incomplete(),
             }
         });
     fits.into_iter().sum()
@@ -233,11 +223,7 @@ struct Worker<'a, 'd, R> {
 
 impl<R: Rng> Worker<'_, '_, R> {
     fn n_utilities(&self) -> usize {
-        if self.block.labelled {
-            self.laws.n_utilities
-        } else {
-            0
-        }
+        self.laws.n_utilities * usize::from(self.block.labelled)
     }
 
     fn class(&self, i: usize) -> usize {
@@ -266,10 +252,9 @@ impl<R: Rng> Worker<'_, '_, R> {
         self.scratch.rest.reserve(n);
         let least = self.slices.iter().copied().fold(f64::INFINITY, f64::min);
         for h in 0..n_components {
-            if self.laws.weights[h] >= least {
-                self.complete_ln(h);
-            } else {
-                self.scratch.ln.part_mut(h, n).fill(f64::NEG_INFINITY);
+            match self.laws.weights[h] >= least {
+                true => self.complete_ln(h),
+                false => self.scratch.ln.part_mut(h, n).fill(f64::NEG_INFINITY),
             }
         }
         if n_utilities == 1 {
@@ -294,11 +279,10 @@ impl<R: Rng> Worker<'_, '_, R> {
             self.drawn.labels[i] = h as u32;
             fit += self.scratch.ln.part(h, n)[i] - self.laws.admit(h, self.slices[i]);
             if n_utilities > 0 {
-                let slopes = self.scratch.slopes.part(h, n_utilities * n);
-                self.scratch.chosen.clear();
-                self.scratch
-                    .chosen
-                    .extend(slopes[i..].iter().step_by(n).copied());
+                let scratch = &mut *self.scratch;
+                let scores = scratch.slopes.part(h, n_utilities * n)[i..].iter();
+                scratch.chosen.clear();
+                scratch.chosen.extend(scores.step_by(n).copied());
                 self.draw_utilities(i);
             }
         }
@@ -351,21 +335,20 @@ impl<R: Rng> Worker<'_, '_, R> {
     }
 
     /// Rows with missing features, one after the other, the components side by side.
-    fn incomplete(&mut self) -> Result<f64, IqgmeError> {
+    fn incomplete(&mut self) -> Result<f64> {
         let (rows, block) = (self.rows, self.block);
         let parts = self.laws.incomplete.as_ref();
         let (quadratics, linear) = parts.expect("made when a block has missing features");
         let linear = block.labelled.then_some(linear);
-        self.scratch
-            .deviations
-            .load(rows, block, &self.laws.means, quadratics, linear);
+        let (deviations, means) = (&mut self.scratch.deviations, &self.laws.means);
+        deviations.load(rows, block, means, quadratics, linear);
         let mut lanes = std::mem::take(&mut self.scratch.lanes);
         let mut fit = 0.0;
         for group in &rows.groups[block.groups.clone()] {
             let pattern = &rows.patterns[group.pattern];
             let mut given = quadratics
                 .condition(pattern, &mut lanes)
-                .map_err(IqgmeError::missing(self.sweep))?;
+                .map_err(IqgmeError::at(self.sweep, "missing features"))?;
             fit += self.group(group, pattern, &mut given)?;
         }
         self.scratch.lanes = lanes;
@@ -377,7 +360,7 @@ impl<R: Rng> Worker<'_, '_, R> {
         group: &Group,
         pattern: &Pattern,
         given: &mut LaneConditional<'_>,
-    ) -> Result<f64, IqgmeError> {
+    ) -> Result<f64> {
         let missing = &pattern.missing;
         self.pattern_laws(missing, given)?;
         let mut fit = 0.0;
@@ -390,16 +373,9 @@ impl<R: Rng> Worker<'_, '_, R> {
         Ok(fit)
     }
 
-    fn pattern_laws(
-        &mut self,
-        missing: &[usize],
-        given: &mut LaneConditional<'_>,
-    ) -> Result<(), IqgmeError> {
-        let (m, n, lanes) = (
-            missing.len(),
-            self.n_utilities(),
-            self.scratch.deviations.lanes().len,
-        );
+    fn pattern_laws(&mut self, missing: &[usize], given: &mut LaneConditional<'_>) -> Result<()> {
+        let (m, n) = (missing.len(), self.n_utilities());
+        let lanes = self.scratch.deviations.lanes().len;
         let laws = &mut self.scratch.pattern;
         laws.factored = None;
         laws.gain.resize(n * m * lanes, 0.0);
@@ -432,9 +408,8 @@ impl<R: Rng> Worker<'_, '_, R> {
                 products.sum::<f64>() + if k == l { 1.0 } else { 0.0 }
             };
             let matrix = Mat::from_fn(n, n, shared);
-            let factor = Cholesky::new(matrix.as_ref()).map_err(|source| {
-                IqgmeError::numerical(self.sweep, "covariance of the utilities", h, source)
-            })?;
+            let failed = IqgmeError::at(self.sweep, "covariance of the utilities");
+            let factor = Cholesky::new(matrix.as_ref()).map_err(|source| failed((h, source)))?;
             laws.ln_det.push(factor.ln_det());
             let inverse = factor.inverse();
             let columns = (0..n).flat_map(|l| inverse.col_as_slice(l).iter().copied());
@@ -443,13 +418,12 @@ impl<R: Rng> Worker<'_, '_, R> {
         Ok(())
     }
 
-    /// Draws the component of row `i`, conditioned last; with one utility that, too, its missing features integrated out.
-    /// Equations: `docs/iqgme-updates.md#slices-and-labels`.
-    fn draw_component(&mut self, i: usize, missing: &[usize], ln_det: &[f64]) -> f64 {
+    /// Logarithms of the weights of the components at row `i`, conditioned last, and the scores of their experts, its missing features integrated out.
+    fn weigh_components(&mut self, i: usize, missing: &[usize], ln_det: &[f64]) {
         let (n, n_components) = (self.n_utilities(), self.laws.n_components());
         let scratch = &mut *self.scratch;
         let (deviations, lanes) = (&scratch.deviations, scratch.deviations.lanes().len);
-        let unseen = missing.len() as f64 * npb_priors::special::LN_SQRT_2PI;
+        let unseen = missing.len() as f64 * LN_SQRT_2PI;
         scratch.ln_row.clear();
         scratch.scores.clear();
         scratch.scores.resize(n_components * n, 0.0);
@@ -468,10 +442,8 @@ impl<R: Rng> Worker<'_, '_, R> {
             for (k, score) in scores.iter_mut().enumerate() {
                 let expert = self.laws.expert(h, k);
                 let shifts = missing.iter().enumerate();
-                *score = deviations.slopes()[(i * n + k) * lanes + h]
-                    + shifts
-                        .map(|(m, &j)| expert[j] * deviations.shift(m, h))
-                        .sum::<f64>();
+                let shifts = shifts.map(|(m, &j)| expert[j] * deviations.shift(m, h));
+                *score = deviations.slopes()[(i * n + k) * lanes + h] + shifts.sum::<f64>();
             }
             if n == 1 {
                 let spread = (0.5 * scratch.pattern.ln_det[h]).exp();
@@ -485,27 +457,29 @@ impl<R: Rng> Worker<'_, '_, R> {
             }
             scratch.ln_row.push(ln);
         }
+    }
+
+    /// Draws the component of row `i`, conditioned last; with one utility that, too, its missing features integrated out.
+    /// Equations: `docs/iqgme-updates.md#slices-and-labels`.
+    fn draw_component(&mut self, i: usize, missing: &[usize], ln_det: &[f64]) -> f64 {
+        self.weigh_components(i, missing, ln_det);
+        let (n, scratch) = (self.n_utilities(), &mut *self.scratch);
         let u: f64 = self.rng.random();
-        let top = scratch
-            .ln_row
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let ln = scratch.ln_row.iter().copied();
+        let top = ln.clone().fold(f64::NEG_INFINITY, f64::max);
         scratch.residual.clear();
-        let each = scratch.ln_row.iter().map(|ln| (ln - top).exp());
-        scratch.residual.extend(each);
+        scratch.residual.extend(ln.map(|ln| (ln - top).exp()));
         let total: f64 = scratch.residual.iter().sum();
         let current = self.drawn.labels[i] as usize;
         let h = pick(scratch.residual.iter().copied(), u * total).unwrap_or(current);
         self.drawn.labels[i] = h as u32;
+        let scores = &scratch.scores[h * n..][..n];
         scratch.chosen.clear();
-        scratch
-            .chosen
-            .extend_from_slice(&scratch.scores[h * n..][..n]);
+        scratch.chosen.extend_from_slice(scores);
         let fit = scratch.ln_row[h] - self.laws.admit(h, self.slices[i]);
         if n == 1 {
-            let spread = (0.5 * self.scratch.pattern.ln_det[h]).exp();
-            let score = self.scratch.chosen[0] / spread;
+            let spread = (0.5 * scratch.pattern.ln_det[h]).exp();
+            let score = scratch.chosen[0] / spread;
             let positive = self.class(i) > 0;
             self.drawn.utilities[i] = spread * sample_probit(score, positive, &mut self.rng);
         }
@@ -514,7 +488,7 @@ impl<R: Rng> Worker<'_, '_, R> {
 
     /// Draws the missing features of row `i` given its component and utilities; then, with several utilities, these.
     /// Equations: `docs/iqgme-updates.md#slices-and-labels`.
-    fn draw_missing(&mut self, i: usize, missing: &[usize]) -> Result<(), IqgmeError> {
+    fn draw_missing(&mut self, i: usize, missing: &[usize]) -> Result<()> {
         let (n, p, m) = (self.n_utilities(), self.rows.n_features, missing.len());
         let h = self.drawn.labels[i] as usize;
         let scratch = &mut *self.scratch;
@@ -522,10 +496,8 @@ impl<R: Rng> Worker<'_, '_, R> {
         if scratch.pattern.factored != Some(h) {
             let precision = &self.laws.parameters.components[h].precision;
             let block = Mat::from_fn(m, m, |k, l| precision[(missing[k], missing[l])]);
-            let factor = &mut scratch.pattern.factor;
-            factor.factor(block.as_ref()).map_err(|source| {
-                IqgmeError::numerical(self.sweep, "missing features", h, source)
-            })?;
+            let made = scratch.pattern.factor.factor(block.as_ref());
+            made.map_err(|source| IqgmeError::at(self.sweep, "missing features")((h, source)))?;
             scratch.pattern.factored = Some(h);
         }
         scratch.noise.clear();

@@ -15,7 +15,7 @@ use rand_distr::Exp1;
 use super::IqgmeSampler;
 use super::collapsed::{Collapsed, Scratch};
 use super::state::{DrawnComponent, GibbsParameters};
-use crate::IqgmeError;
+use crate::Result;
 
 /// Pairs of rows that are drawn in one move.
 const PAIRS: usize = 4;
@@ -25,7 +25,7 @@ const SHARE_OF_ROWS: usize = 50;
 
 impl IqgmeSampler<'_> {
     /// Equations: `docs/iqgme-updates.md#splits-and-merges`.
-    pub(super) fn split_merge(&mut self) -> Result<(), IqgmeError> {
+    pub(super) fn split_merge(&mut self) -> Result<()> {
         let n = self.labels.len();
         if n < 2 {
             return Ok(());
@@ -49,9 +49,8 @@ impl IqgmeSampler<'_> {
     ) -> Option<Allocation> {
         let labels = [self.labels[first], self.labels[second]];
         let others = (0..self.labels.len()).filter(|&i| i != first && i != second);
-        let mut rows: Vec<usize> = others
-            .filter(|&i| labels.contains(&self.labels[i]))
-            .collect();
+        let others = others.filter(|&i| labels.contains(&self.labels[i]));
+        let mut rows: Vec<usize> = others.collect();
         rows.shuffle(rng);
         rows.splice(0..0, [first, second]);
         // The size of the set is the same before and after, so that leaving it be by its size alone favours neither.
@@ -60,10 +59,9 @@ impl IqgmeSampler<'_> {
             return None;
         }
         let now_split = labels[0] != labels[1];
-        let other = if now_split {
-            labels[1] as usize
-        } else {
-            self.parameters.components.len()
+        let other = match now_split {
+            true => labels[1] as usize,
+            false => self.parameters.components.len(),
         };
         let side = |i: &usize| usize::from(now_split && self.labels[*i] == labels[1]);
         let now: Vec<usize> = rows.iter().map(side).collect();
@@ -102,7 +100,6 @@ impl IqgmeSampler<'_> {
     ) -> Option<Walk> {
         let data = &self.data.rows;
         let (p, k) = (data.n_features, data.n_utilities);
-        let alpha = self.parameters.concentration;
         let mut walk = Walk {
             parts: [empty.clone(), empty.clone()],
             ln_evidence: 0.0,
@@ -123,30 +120,10 @@ impl IqgmeSampler<'_> {
             let kept = retained.map(|sides| sides[step]);
             let mut ln = [f64::NEG_INFINITY; 2];
             for side in (0..2).filter(|&side| open[side]) {
-                let (x, t, part) = (&mut x[side], &mut t[side], &walk.parts[side]);
-                x.copy_from_slice(&self.values[row * p..][..p]);
-                t.copy_from_slice(&self.utilities[row * k..][..k]);
                 // In the component where it is to be retained it is what it is.
-                let mut rng = (kept != Some(side)).then_some(&mut *rng);
-                // The next row joins a component by its rows, or a new one by the concentration.
-                let size = if sizes[side] == 0 {
-                    alpha
-                } else {
-                    sizes[side] as f64
-                };
-                ln[side] = size.ln()
-                    + part
-                        .features
-                        .ln_density(
-                            x,
-                            self.missing_at(row),
-                            rng.as_deref_mut(),
-                            &mut scratch.features,
-                        )
-                        .ok()?;
-                if let Some(class) = data.classes[row] {
-                    ln[side] += part.ln_class(class, x, t, rng, &mut scratch);
-                }
+                let rng = (kept != Some(side)).then_some(&mut *rng);
+                let (part, own) = (&walk.parts[side], [&mut x[side], &mut t[side]]);
+                ln[side] = self.ln_joining(part, sizes[side], row, own, rng, &mut scratch)?;
             }
             let total = ln_add_exp(ln[0], ln[1]);
             let u = rng.random::<f64>().ln() + total;
@@ -165,8 +142,36 @@ impl IqgmeSampler<'_> {
         walk.ln_evidence.is_finite().then_some(walk)
     }
 
+    /// `ln` of how well a row joins a component that has so many. Its features and utilities go to `x` and `t`; with a generator what is not known is drawn.
+    fn ln_joining(
+        &self,
+        part: &Collapsed,
+        size: usize,
+        row: usize,
+        [x, t]: [&mut Vec<f64>; 2],
+        mut rng: Option<&mut Xoshiro256PlusPlus>,
+        scratch: &mut Scratch,
+    ) -> Option<f64> {
+        let data = &self.data.rows;
+        let (p, k) = (data.n_features, data.n_utilities);
+        x.copy_from_slice(&self.values[row * p..][..p]);
+        t.copy_from_slice(&self.utilities[row * k..][..k]);
+        let (missing, memory) = (self.missing_at(row), &mut scratch.features);
+        let of_features = part
+            .features
+            .ln_density(x, missing, rng.as_deref_mut(), memory);
+        // By its rows, or a new one by the concentration.
+        let size = match size {
+            0 => self.parameters.concentration,
+            _ => size as f64,
+        };
+        let ln = size.ln() + of_features.ok()?;
+        let class = data.classes[row];
+        Some(class.map_or(ln, |class| ln + part.ln_class(class, x, t, rng, scratch)))
+    }
+
     /// Puts an allocation in place, and draws what was integrated out.
-    fn put(&mut self, found: Allocation, rng: &mut Xoshiro256PlusPlus) -> Result<(), IqgmeError> {
+    fn put(&mut self, found: Allocation, rng: &mut Xoshiro256PlusPlus) -> Result<()> {
         let (p, n) = (self.data.rows.n_features, self.data.rows.n_utilities);
         self.stats = None;
         for (k, &i) in found.rows.iter().enumerate() {
@@ -175,15 +180,13 @@ impl IqgmeSampler<'_> {
             self.utilities[i * n..][..n].copy_from_slice(&found.utilities[k * n..][..n]);
         }
         for (label, (component, experts)) in found.parts.into_iter().zip(found.parameters) {
-            if label == self.parameters.components.len() {
-                self.parameters.components.push(component);
-                self.parameters.experts.extend(experts);
-            } else {
-                self.parameters.components[label] = component;
-                for (k, expert) in experts.into_iter().enumerate() {
-                    self.parameters.experts[label * n + k] = expert;
-                }
-            }
+            let (components, all) = (
+                &mut self.parameters.components,
+                &mut self.parameters.experts,
+            );
+            let after = (label + 1).min(components.len());
+            components.splice(label..after, [component]);
+            all.splice(label * n..after * n, experts);
         }
         let labelled = self.draw_labels(rng);
         self.sticks();
@@ -191,7 +194,7 @@ impl IqgmeSampler<'_> {
     }
 
     /// Labels of the components with rows given who is with whom: weights in an order biased by size, those of components without rows among them.
-    fn draw_labels(&mut self, rng: &mut Xoshiro256PlusPlus) -> Result<(), IqgmeError> {
+    fn draw_labels(&mut self, rng: &mut Xoshiro256PlusPlus) -> Result<()> {
         let (counts, alpha) = (self.counts(), self.parameters.concentration);
         let mut occupied: Vec<usize> = (0..counts.len()).filter(|&h| counts[h] > 0).collect();
         let sizes = occupied.iter().map(|&h| counts[h] as f64);
@@ -224,9 +227,8 @@ impl IqgmeSampler<'_> {
             weights.remove(found);
             let h = occupied.remove(found);
             label_now[h] = ordered.components.len() as u32;
-            ordered
-                .components
-                .push(self.parameters.components[h].clone());
+            let component = self.parameters.components[h].clone();
+            ordered.components.push(component);
             let experts = &self.parameters.experts[h * n..][..n];
             ordered.experts.extend_from_slice(experts);
         }

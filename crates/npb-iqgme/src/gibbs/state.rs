@@ -4,8 +4,9 @@ use npb_linalg::faer::Mat;
 use npb_priors::dp::weights_of_sticks;
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
 use crate::data::IqgmeData;
-use crate::state::{expect, finite, square};
+use crate::state::{expect, finite, positive, square};
 
 /// Mean and precision of a component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ pub struct DrawnComponent {
 /// The parameters, in the standardised units of the fit.
 ///
 /// Components up to the last one with rows; all further ones are at their prior and not held.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GibbsParameters {
     /// `alpha`.
     pub concentration: f64,
@@ -41,11 +42,7 @@ impl GibbsParameters {
     pub(crate) fn none() -> Self {
         Self {
             concentration: 1.0,
-            ln_rests: Vec::new(),
-            components: Vec::new(),
-            experts: Vec::new(),
-            expert_means: Vec::new(),
-            expert_precisions: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -56,27 +53,30 @@ impl GibbsParameters {
         (weights, rest)
     }
 
+    /// Means and precisions of the so many coefficients of an expert of utility `k`.
+    pub(crate) fn expert_law(&self, k: usize, width: usize) -> (&[f64], &[f64]) {
+        let own = k * width..(k + 1) * width;
+        let means = &self.expert_means[own.clone()];
+        (means, &self.expert_precisions[own])
+    }
+
     pub(crate) fn n_utilities(&self) -> usize {
         self.experts.len() / self.components.len().max(1)
     }
 
     /// Checks sizes and ranges: `p` features, so many utilities.
-    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<(), String> {
+    pub(crate) fn check(&self, p: usize, n_utilities: usize) -> Result<()> {
         let lanes = self.components.len();
         expect(self.ln_rests.len() == lanes, "number of sticks")?;
         expect(self.ln_rests.iter().all(|x| *x <= 0.0), "sticks")?;
         expect(positive(self.concentration), "concentration")?;
         check_drawn(&self.components, &self.experts, p, n_utilities)?;
         let n = n_utilities * (p + 1);
-        expect(
-            self.expert_means.len() == n && finite(&self.expert_means),
-            "means of the experts' prior",
-        )?;
-        expect(
-            self.expert_precisions.len() == n
-                && self.expert_precisions.iter().all(|x| positive(*x)),
-            "precisions of the experts' prior",
-        )
+        let (means, precisions) = (&self.expert_means, &self.expert_precisions);
+        let fit = means.len() == n && finite(means);
+        expect(fit, "means of the experts' prior")?;
+        let fit = precisions.len() == n && precisions.iter().all(|x| positive(*x));
+        expect(fit, "precisions of the experts' prior")
     }
 }
 
@@ -86,16 +86,14 @@ pub(crate) fn check_drawn(
     experts: &[Vec<f64>],
     p: usize,
     n_utilities: usize,
-) -> Result<(), String> {
+) -> Result<()> {
     expect(!components.is_empty(), "number of components")?;
     for DrawnComponent { mean, precision } in components {
         expect(mean.len() == p && finite(mean), "component mean")?;
         square(precision, p, "component precision")?;
     }
-    expect(
-        experts.len() == components.len() * n_utilities,
-        "number of experts",
-    )?;
+    let n = components.len() * n_utilities;
+    expect(experts.len() == n, "number of experts")?;
     let fits = |w: &Vec<f64>| w.len() == p + 1 && finite(w);
     expect(experts.iter().all(fits), "experts")
 }
@@ -116,24 +114,19 @@ pub struct GibbsState {
 }
 
 impl GibbsState {
-    pub(crate) fn check(&self, data: &IqgmeData) -> Result<(), String> {
+    pub(crate) fn check(&self, data: &IqgmeData) -> Result<()> {
         let rows = &data.rows;
         self.parameters.check(rows.n_features, rows.n_utilities)?;
         expect(self.sweep < u64::MAX, "sweep")?;
         let n_components = self.parameters.components.len();
         let known = |label: &u32| (*label as usize) < n_components;
-        expect(
-            self.labels.len() == rows.len() && self.labels.iter().all(known),
-            "labels",
-        )?;
-        expect(
-            self.utilities.len() == rows.len() * rows.n_utilities && finite(&self.utilities),
-            "utilities",
-        )?;
-        expect(
-            self.missing.len() == n_missing(data) && finite(&self.missing),
-            "missing cells",
-        )?;
+        let labels = self.labels.len() == rows.len() && self.labels.iter().all(known);
+        expect(labels, "labels")?;
+        let n = rows.len() * rows.n_utilities;
+        let utilities = self.utilities.len() == n && finite(&self.utilities);
+        expect(utilities, "utilities")?;
+        let missing = self.missing.len() == n_missing(data) && finite(&self.missing);
+        expect(missing, "missing cells")?;
         let of_rows = data.utilities_by_position(&self.utilities);
         let mut of_rows = of_rows.chunks_exact(rows.n_utilities.max(1));
         let inside = rows.classes.iter().all(|class| {
@@ -155,8 +148,4 @@ fn in_region(class: usize, t: &[f64]) -> bool {
 /// Missing cells in the model's columns.
 pub(crate) fn n_missing(data: &IqgmeData) -> usize {
     data.rows.len() * data.rows.n_features - data.n_observed()
-}
-
-fn positive(x: f64) -> bool {
-    x.is_finite() && x > 0.0
 }

@@ -8,8 +8,8 @@ use rand::RngExt;
 use rand_distr::Exp1;
 
 use super::IqgmeSampler;
-use crate::IqgmeError;
 use crate::config::MOST_COMPONENTS;
+use crate::{IqgmeError, Result};
 
 impl IqgmeSampler<'_> {
     /// Sticks given labels and concentration. Equations: `docs/iqgme-updates.md#conjugate-moves`.
@@ -32,7 +32,7 @@ impl IqgmeSampler<'_> {
     }
 
     /// Breaks sticks, with components from the prior, until what is left is below `least`.
-    pub(super) fn extend_below(&mut self, least: f64) -> Result<(), IqgmeError> {
+    pub(super) fn extend_below(&mut self, least: f64) -> Result<()> {
         let rng = &mut self.rng();
         let mut rest = self.parameters.weights().1;
         // A weight that has underflowed asks for no more than the least number there is.
@@ -47,7 +47,7 @@ impl IqgmeSampler<'_> {
     }
 
     /// An error when there is no room for another component beside so many.
-    pub(super) fn room_beside(&self, n_components: usize) -> Result<(), IqgmeError> {
+    pub(super) fn room_beside(&self, n_components: usize) -> Result<()> {
         if n_components < MOST_COMPONENTS {
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl IqgmeSampler<'_> {
 
     /// Metropolis moves of the labels of components: as many neighbours with their sticks, and pairs without them, as there are components with rows. That
     /// number is the same before and after; the largest label is not, and to take it would favour some labels. Equations: `docs/iqgme-updates.md#swaps`.
-    pub(super) fn swaps(&mut self) -> Result<(), IqgmeError> {
+    pub(super) fn swaps(&mut self) -> Result<()> {
         let rng = &mut self.rng();
         let mut counts = self.counts();
         // The former label of what is now component h.

@@ -5,8 +5,8 @@ mod exact;
 use std::cell::RefCell;
 
 use npb_data::{Labels, Table};
+use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::testing::{JointModel, JointReport, JointTest, StepTest};
-use npb_infer::{Trace, Xoshiro256PlusPlus};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::{Mat, mat};
 use npb_priors::GammaPrior;
@@ -309,11 +309,9 @@ impl JointModel for Model {
         let experts = (0..n * self.n_utilities())
             .map(|i| {
                 let first = i % self.n_utilities() * (P + 1);
-                parameters::draw_prior_expert(
-                    &expert_means[first..][..=P],
-                    &expert_precisions[first..][..=P],
-                    rng,
-                )
+                let means = &expert_means[first..][..=P];
+                let law = (means, &expert_precisions[first..][..=P]);
+                parameters::draw_prior_expert(law, rng)
             })
             .collect();
         GibbsState {
@@ -374,9 +372,8 @@ impl JointModel for Model {
             },
             ..state.clone()
         };
-        let trace = Trace::new(IqgmeSampler::scalar_names());
         let config = self.faulty(rng.next_u64());
-        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, before, trace).unwrap();
+        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, before).unwrap();
         self.moves(&mut sampler).unwrap();
         let after = sampler.state();
         data.utilities.replace(after.utilities.clone());
@@ -543,8 +540,7 @@ fn sticks_go_on_by_the_concentration() {
         let mut config = model.config.clone();
         config.model.seed = chain;
         let n = state.parameters.ln_rests.len();
-        let trace = Trace::new(IqgmeSampler::scalar_names());
-        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, state, trace).unwrap();
+        let mut sampler = IqgmeSampler::resume(&prepared, config, 0, state).unwrap();
         let rest = sampler.parameters.weights().1;
         sampler.extend_below(1e-3 * rest).unwrap();
         logs.extend(

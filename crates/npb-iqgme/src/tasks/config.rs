@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
 use crate::config::{Init, MOST_COMPONENTS, check_clusters, check_starts, gamma_prior};
-use crate::{IqgmeConfig, IqgmeError};
+use crate::{IqgmeConfig, Result};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each local component points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Default for TasksConfig {
 
 impl TasksConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), IqgmeError> {
+    pub fn validate(&self) -> Result<()> {
         self.single.validate().map_err(|e| e.inside("single"))?;
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("global_concentration", self.global_concentration)?;

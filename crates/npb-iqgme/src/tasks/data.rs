@@ -3,10 +3,10 @@
 use npb_data::{DataError, Labels, Table};
 
 use super::TasksConfig;
-use crate::IqgmeError;
 use crate::data::{IqgmeData, Task, class_of_rows};
 use crate::ensemble::scales;
 use crate::rows::Rows;
+use crate::{IqgmeError, Result};
 
 /// Values of a new task that are more standard deviations than this from the mean of the fit's rows are refused: no component that the fit has is of them.
 const TOO_FAR: f64 = 1e6;
@@ -43,7 +43,7 @@ impl MultiTaskData {
     ///
     /// Errors: no tasks, two tasks of one name, other columns than in the first task, one class only among all tasks, two values of a column
     /// with a difference that is beyond f64; a task's name goes along. A task without rows is allowed: it is predicted as the tasks are on average.
-    pub fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self, IqgmeError> {
+    pub fn new(tasks: &[Task<'_>], config: &TasksConfig) -> Result<Self> {
         config.validate()?;
         let first = tasks.first().ok_or(IqgmeError::NoTasks)?;
         for (k, task) in tasks.iter().enumerate() {
@@ -61,7 +61,7 @@ impl MultiTaskData {
     }
 
     /// The same tasks on normal scores.
-    fn on_scores(&self, tasks: &[Task<'_>]) -> Result<Self, IqgmeError> {
+    fn on_scores(&self, tasks: &[Task<'_>]) -> Result<Self> {
         let (table, labels) = together(tasks)?;
         Self::in_units(tasks, self.pooled.on_scores(&table, &labels)?)
     }
@@ -71,7 +71,7 @@ impl MultiTaskData {
         tasks: &[Task<'_>],
         config: &TasksConfig,
         scored: Option<bool>,
-    ) -> Result<Vec<Self>, IqgmeError> {
+    ) -> Result<Vec<Self>> {
         let own = Self::new(tasks, config)?;
         let active = &own.pooled.units.active;
         let wanted = || scales::scores_wanted(tasks, active, &config.single);
@@ -81,7 +81,7 @@ impl MultiTaskData {
     }
 
     /// Prepares tasks in the units, columns and classes of `pooled`.
-    pub(crate) fn in_units(tasks: &[Task<'_>], pooled: IqgmeData) -> Result<Self, IqgmeError> {
+    pub(crate) fn in_units(tasks: &[Task<'_>], pooled: IqgmeData) -> Result<Self> {
         let names = tasks.iter().map(|task| task.name.to_owned()).collect();
         let tasks = tasks
             .iter()
@@ -111,7 +111,7 @@ impl MultiTaskData {
 }
 
 /// The rows of a task in common units.
-fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData, IqgmeError> {
+fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData> {
     let classes = class_of_rows(task.table, task.labels, &pooled.classes)?;
     let standardised = pooled.units.apply(task.table)?;
     not_too_far(&standardised, task.table, &pooled.units.active)?;
@@ -168,7 +168,7 @@ pub(super) fn in_task(task: &str, source: IqgmeError) -> IqgmeError {
     }
 }
 
-fn check(task: &Task<'_>, first: &Table) -> Result<(), IqgmeError> {
+fn check(task: &Task<'_>, first: &Table) -> Result<()> {
     task.table.check_columns(first.column_names())?;
     if task.labels.n_rows() != task.table.n_rows() {
         return Err(IqgmeError::LabelCount {
@@ -180,7 +180,7 @@ fn check(task: &Task<'_>, first: &Table) -> Result<(), IqgmeError> {
 }
 
 /// The rows of all tasks in one table.
-fn together(tasks: &[Task<'_>]) -> Result<(Table, Labels), IqgmeError> {
+fn together(tasks: &[Task<'_>]) -> Result<(Table, Labels)> {
     let columns = tasks[0].table.column_names();
     let n_rows = tasks.iter().map(|task| task.table.n_rows()).sum();
     let (mut values, mut observed, mut labels) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,10 +1,9 @@
 //! The result of a fit of many tasks, and what can be asked of it.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use npb_data::{Labels, Table};
-use npb_infer::{VbLimits, VbOutcome, VbReport, Watch, Xoshiro256PlusPlus, storage};
+use npb_infer::{Variational, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -29,7 +28,7 @@ use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::state::{Component, expect};
 use crate::units::Units;
-use crate::{ClassifierSummary, IqgmeData, IqgmeError};
+use crate::{ClassifierSummary, IqgmeData, IqgmeError, Result};
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 12;
@@ -65,7 +64,7 @@ const IMPUTE: u64 = 16;
 ///
 /// Cost: with labels the runs for predictions are made `config.single.folds` times more, with at most 30 iterations each, to find their weights. Errors: see [`MultiTaskData::new`]. Runs are made in parallel on the caller's rayon pool, and so are the tasks within a run; the result does not
 /// depend on the number of threads.
-pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit, IqgmeError> {
+pub fn fit_tasks(tasks: &[Task<'_>], config: &TasksConfig) -> Result<MultiTaskFit> {
     fit_tasks_watched(tasks, config, &Watch::none())
 }
 
@@ -74,7 +73,7 @@ pub fn fit_tasks_watched(
     tasks: &[Task<'_>],
     config: &TasksConfig,
     watch: &Watch<'_>,
-) -> Result<MultiTaskFit, IqgmeError> {
+) -> Result<MultiTaskFit> {
     let Made { data, mut members } = trained::<Tasks>(tasks, config, watch)?;
     members.sort_by_key(|member| member.stacking_weight == 0.0);
     let stored = Stored {
@@ -126,34 +125,27 @@ impl Variant for Tasks {
     type Rows = ();
     type Derived = Derived;
 
-    fn validate(config: &TasksConfig) -> Result<(), IqgmeError> {
-        config.validate()
-    }
-
-    fn check(stored: &Stored<Self>) -> Result<(), String> {
+    fn check(stored: &Stored<Self>) -> Result<()> {
+        stored.config.validate()?;
         let Trained { tasks, members } = &stored.trained;
         check_members(members, stored.classes.len())?;
         expect(!tasks.is_empty(), "number of tasks")?;
         if let Some(k) = (1..tasks.len()).find(|&k| tasks[..k].contains(&tasks[k])) {
-            return Err(format!("task {:?} twice", tasks[k]));
+            return Err(IqgmeError::saved(format!("task {:?} twice", tasks[k])));
         }
         let known = |member: &TaskMember| member.scale.index() < stored.units.len();
         let own_scale = |member: &TaskMember| member.scale == FeatureScale::Standardised;
-        expect(
-            members.iter().all(known) && members.iter().any(own_scale),
-            "scales",
-        )?;
-        expect(
-            members[0].stacking_weight > 0.0,
-            "weight of the first member",
-        )?;
+        let scales = members.iter().all(known) && members.iter().any(own_scale);
+        expect(scales, "scales")?;
+        let weighs = members[0].stacking_weight > 0.0;
+        expect(weighs, "weight of the first member")?;
         let truncations = [stored.config.single.truncation, stored.config.atoms];
         let (p, n_utilities) = (stored.n_features(), stored.n_utilities());
         let mut each = members.iter();
         each.try_for_each(|run| run.state.check(p, tasks.len(), n_utilities, truncations))
     }
 
-    fn derive(stored: &Stored<Self>) -> Result<Derived, IqgmeError> {
+    fn derive(stored: &Stored<Self>) -> Result<Derived> {
         let members = &stored.trained.members;
         let weighed = members.iter().take_while(|run| run.stacking_weight > 0.0);
         Ok(Derived {
@@ -168,11 +160,7 @@ impl Variant for Tasks {
         in_task(&stored.trained.tasks[task], error)
     }
 
-    fn probabilities(
-        fit: &MultiTaskFit,
-        j: usize,
-        table: &Table,
-    ) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    fn probabilities(fit: &MultiTaskFit, j: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         member::class_probabilities(&fit.parts(j, &fit.rows_by_scale(j, table)?))
     }
 }
@@ -184,7 +172,7 @@ impl Draws for Tasks {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
         let rows = fit.rows_by_scale(j, table)?;
         let key = (fit.config().single.seed, j as u64, INTERVAL);
         member::intervals(&fit.parts(j, &rows), level, draws, key)
@@ -196,10 +184,7 @@ impl Draws for Tasks {
 impl Describes for Tasks {
     const GATE: Gate = Gate::Marginal;
 
-    fn mixtures(
-        fit: &MultiTaskFit,
-        j: usize,
-    ) -> Result<Vec<(f64, Cow<'_, Predictor>)>, IqgmeError> {
+    fn mixtures(fit: &MultiTaskFit, j: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
         let weights = logs(fit.state().weights(j));
         let own = fit.derived.features.with_weights(weights);
         Ok(vec![(1.0, Cow::Owned(own))])
@@ -215,7 +200,7 @@ impl Model for Tasks {
     type Init = TaskInit;
     type State = MultiTaskState;
     type Vb<'d> = MultiTaskVb<'d>;
-    const FILE: &'static str = "npb-iqgme/tasks/run/2";
+    const FILE: &'static str = "npb-iqgme/tasks/run/3";
     /// Tasks come to agree later than the rows of one.
     const FOLD_ITERATIONS: u64 = 30;
 
@@ -223,37 +208,16 @@ impl Model for Tasks {
         &mut config.single.limits
     }
 
-    fn begin(
-        data: &MultiTaskData,
+    fn begin<'d>(
+        data: &'d MultiTaskData,
         config: TasksConfig,
-        start: TaskInit,
-        restart: u64,
-    ) -> Result<MultiTaskVb<'_>, IqgmeError> {
-        MultiTaskVb::new(data, config, start, restart)
-    }
-
-    fn resume(
-        data: &MultiTaskData,
-        config: TasksConfig,
-        state: MultiTaskState,
-        trace: Vec<VbReport>,
-    ) -> Result<MultiTaskVb<'_>, IqgmeError> {
-        MultiTaskVb::resume(data, config, state, trace)
-    }
-
-    fn run(
-        vb: &mut MultiTaskVb<'_>,
-        watch: &mut dyn FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        vb.run(watch)
-    }
-
-    fn finalise(vb: &mut MultiTaskVb<'_>) -> Result<(), IqgmeError> {
-        vb.finalise()
-    }
-
-    fn state<'a>(vb: &'a MultiTaskVb<'_>) -> &'a MultiTaskState {
-        vb.state()
+        (start, restart): (TaskInit, u64),
+        reached: Option<VbRun<MultiTaskState>>,
+    ) -> Result<MultiTaskVb<'d>> {
+        match reached {
+            None => MultiTaskVb::new(data, config, start, restart),
+            Some(VbRun { state, trace }) => MultiTaskVb::resume(data, config, state, &trace),
+        }
     }
 }
 
@@ -275,7 +239,7 @@ impl Ensemble for Tasks {
         tables: &[Task<'_>],
         config: &TasksConfig,
         scored: Option<bool>,
-    ) -> Result<Vec<MultiTaskData>, IqgmeError> {
+    ) -> Result<Vec<MultiTaskData>> {
         MultiTaskData::by_scale(tables, config, scored)
     }
 
@@ -289,18 +253,10 @@ impl Ensemble for Tasks {
         }
     }
 
-    fn fingerprint(data: &MultiTaskData) -> Result<u64, IqgmeError> {
+    fn about(data: &MultiTaskData) -> Result<(u64, usize, &[String])> {
         let prints = data.tasks.iter().map(fingerprint);
-        let prints: Vec<u64> = prints.collect::<Result<_, _>>()?;
-        Ok(storage::fingerprint(&prints)?)
-    }
-
-    fn n_observed(data: &MultiTaskData) -> usize {
-        data.pooled.n_observed()
-    }
-
-    fn class_names(data: &MultiTaskData) -> &[String] {
-        &data.pooled.classes
+        let print = storage::fingerprint(&prints.collect::<Result<Vec<u64>>>()?)?;
+        Ok((print, data.pooled.n_observed(), &data.pooled.classes))
     }
 
     /// Its experts are those of its last `q(lambda)`, so that tasks can be added later.
@@ -308,12 +264,12 @@ impl Ensemble for Tasks {
         planned: Planned<TaskInit>,
         outcome: VbOutcome,
         mut vb: MultiTaskVb<'_>,
-    ) -> Result<TaskMember, IqgmeError> {
-        vb.finalise()?;
+    ) -> Result<TaskMember> {
+        vb.finish()?;
         Ok(Member::new(planned, outcome, vb.into_state(), ()))
     }
 
-    fn left_out(data: &[MultiTaskData], tables: &[Table]) -> Result<Vec<Vec<Rows>>, IqgmeError> {
+    fn left_out(data: &[MultiTaskData], tables: &[Table]) -> Result<Vec<Vec<Rows>>> {
         rows_left_out(data.iter().map(|data| &data.pooled.units), tables)
     }
 
@@ -322,7 +278,7 @@ impl Ensemble for Tasks {
         outcome: VbOutcome,
         vb: MultiTaskVb<'_>,
         rows: &Vec<Vec<Rows>>,
-    ) -> Result<Vec<f64>, IqgmeError> {
+    ) -> Result<Vec<f64>> {
         let run = Self::ended(planned, outcome, vb)?;
         let predictor = run.predictor()?;
         let mut found = Vec::new();
@@ -406,7 +362,7 @@ impl MultiTaskFit {
     }
 
     /// Posterior mean of the weights of the atoms (of the best run) in a task, `sum_h <pi_jh> sigma_jhs`; the last entry is of all atoms without rows.
-    pub fn task_weights(&self, task: &str) -> Result<Vec<f64>, IqgmeError> {
+    pub fn task_weights(&self, task: &str) -> Result<Vec<f64>> {
         Ok(self.state().weights(self.task(task)?))
     }
 
@@ -422,7 +378,7 @@ impl MultiTaskFit {
     ///
     /// Its local components point at the atoms that the fit has. Labels may be of one class, or missing. Errors: a name that a task has, other columns than in training, a label
     /// that the fit does not know, a value more than a million standard deviations (of the fit's units) from the mean of its column.
-    pub fn with_task(&self, task: &Task<'_>) -> Result<Self, IqgmeError> {
+    pub fn with_task(&self, task: &Task<'_>) -> Result<Self> {
         if self.task(task.name).is_ok() {
             return Err(IqgmeError::SameName {
                 task: task.name.to_owned(),
@@ -461,7 +417,7 @@ impl MultiTaskFit {
 /// Questions that name their task: an unknown one is an error.
 impl MultiTaskFit {
     /// The number of a task.
-    fn task(&self, name: &str) -> Result<usize, IqgmeError> {
+    fn task(&self, name: &str) -> Result<usize> {
         let found = self.tasks().iter().position(|task| task == name);
         found.ok_or_else(|| IqgmeError::UnknownTask {
             task: name.to_owned(),
@@ -469,33 +425,28 @@ impl MultiTaskFit {
         })
     }
 
-    fn rows_by_scale(&self, j: usize, table: &Table) -> Result<Vec<Rows>, IqgmeError> {
+    fn rows_by_scale(&self, j: usize, table: &Table) -> Result<Vec<Rows>> {
         let rows = scales::rows(&self.stored.units, table);
         rows.map_err(|e| Tasks::inside(&self.stored, j, e))
     }
 
     /// Probability of the second class for each row: as [`predict_classes`](Self::predict_classes). Errors: as there; a fit with more than two classes.
-    pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub fn predict_proba(&self, task: &str, table: &Table) -> Result<Vec<f64>> {
         self.second_class_of(self.task(task)?, table)
     }
 
     /// Probabilities of all classes: as [`IqgmeFit::predict_classes`](crate::IqgmeFit::predict_classes).
-    pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>, IqgmeError> {
+    pub fn predict_classes(&self, task: &str, table: &Table) -> Result<Vec<Vec<f64>>> {
         self.classes_of(self.task(task)?, table)
     }
 
     /// The most probable class of each row.
-    pub fn predict(&self, task: &str, table: &Table) -> Result<Vec<&str>, IqgmeError> {
+    pub fn predict(&self, task: &str, table: &Table) -> Result<Vec<&str>> {
         self.names_of(self.task(task)?, table)
     }
 
     /// How well the labelled rows of a table are predicted: as [`IqgmeFit::evaluate`](crate::IqgmeFit::evaluate).
-    pub fn evaluate(
-        &self,
-        task: &str,
-        table: &Table,
-        labels: &Labels,
-    ) -> Result<Evaluation, IqgmeError> {
+    pub fn evaluate(&self, task: &str, table: &Table, labels: &Labels) -> Result<Evaluation> {
         self.evaluation_of(self.task(task)?, table, labels)
     }
 
@@ -506,7 +457,7 @@ impl MultiTaskFit {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<ProbabilityInterval>, IqgmeError> {
+    ) -> Result<Vec<ProbabilityInterval>> {
         let task = self.task(task)?;
         let all = || Tasks::intervals(self, task, table, level, draws);
         of_second(self.classes(), all)
@@ -519,38 +470,29 @@ impl MultiTaskFit {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>, IqgmeError> {
+    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
         let task = self.task(task)?;
         self.classifies()?;
         Tasks::intervals(self, task, table, level, draws)
     }
 
     /// Log predictive density of the observed features of each row: as [`IqgmeFit::ln_density`](crate::IqgmeFit::ln_density).
-    pub fn ln_density(&self, task: &str, table: &Table) -> Result<Vec<f64>, IqgmeError> {
+    pub fn ln_density(&self, task: &str, table: &Table) -> Result<Vec<f64>> {
         self.density_of(self.task(task)?, table)
     }
 
     /// The missing cells of each row: as [`IqgmeFit::cells_by_row`](crate::IqgmeFit::cells_by_row).
-    pub fn cells_by_row(
-        &self,
-        task: &str,
-        table: &Table,
-    ) -> Result<Vec<Vec<MissingCell>>, IqgmeError> {
+    pub fn cells_by_row(&self, task: &str, table: &Table) -> Result<Vec<Vec<MissingCell>>> {
         self.cells_of(self.task(task)?, table)
     }
 
     /// Completes new rows: as [`IqgmeFit::impute`](crate::IqgmeFit::impute).
-    pub fn impute(&self, task: &str, table: &Table) -> Result<Imputation, IqgmeError> {
+    pub fn impute(&self, task: &str, table: &Table) -> Result<Imputation> {
         self.imputation_of(self.task(task)?, table)
     }
 
     /// `draws` completed tables: as [`IqgmeFit::impute_draws`](crate::IqgmeFit::impute_draws).
-    pub fn impute_draws(
-        &self,
-        task: &str,
-        table: &Table,
-        draws: usize,
-    ) -> Result<Vec<Table>, IqgmeError> {
+    pub fn impute_draws(&self, task: &str, table: &Table, draws: usize) -> Result<Vec<Table>> {
         self.imputed_draws_of(self.task(task)?, table, draws)
     }
 }

@@ -8,20 +8,20 @@ use super::rows::one_hot;
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use super::vb::{MultiTaskVb, TaskUpdate};
 use crate::predict::Gate;
-use crate::{IqgmeData, IqgmeError};
+use crate::{IqgmeData, Result};
 
 /// The state with the one task of `data` at the end; what is of all tasks stays as it is. Equations: `docs/iqgme-updates.md#a-new-task`.
 pub(super) fn add_task(
     data: &MultiTaskData,
     config: &TasksConfig,
     state: &MultiTaskState,
-) -> Result<MultiTaskState, IqgmeError> {
+) -> Result<MultiTaskState> {
     use TaskUpdate::{Indicators, LocalOrder, LocalSticks, Rows};
     let alone = MultiTaskState {
         tasks: vec![first_guess(data, config, state)],
         ..state.clone()
     };
-    let mut vb = MultiTaskVb::resume(data, config.clone(), alone, Vec::new())?;
+    let mut vb = MultiTaskVb::resume(data, config.clone(), alone, &[])?;
     vb.repeat(&[Rows, LocalOrder, LocalSticks, Indicators])?;
     let mut added = vb.into_state();
     let tasks = state.tasks.iter().cloned().chain(added.tasks.drain(..));

@@ -2,14 +2,13 @@
 
 use npb_infer::parallel;
 
-use super::local::{e_step_of, parameters};
 use super::state::{Gaussians, TaskState};
 use crate::e_step::{Atom, EStepParameters, Update};
 use crate::responsibilities::Responsibilities;
 use crate::row_state::RowState;
 use crate::rows::Rows;
 use crate::stats::{RowTerms, SufficientStats};
-use crate::{IqgmeData, IqgmeError};
+use crate::{IqgmeData, IqgmeError, Result};
 
 /// Iterations from one in which whole tasks are offered all atoms to the next.
 const OFFERED_EVERY: u64 = 5;
@@ -23,6 +22,13 @@ pub(super) enum TaskRows {
         n_rows: usize,
         by_atom: Vec<RowState>,
     },
+}
+
+/// One task's part of a start.
+pub(super) struct TaskBegin {
+    pub(super) local: RowState,
+    /// The atom of each local component.
+    pub(super) atoms: Vec<usize>,
 }
 
 /// What an E-step over the rows of all tasks needs of the atoms.
@@ -39,12 +45,8 @@ impl<'a> EStepAtoms<'a> {
         gaussians: Gaussians,
         rows: &Rows,
         iteration: u64,
-    ) -> Result<Self, IqgmeError> {
-        let n = if gaussians == Gaussians::Shared {
-            each.len()
-        } else {
-            0
-        };
+    ) -> Result<Self> {
+        let n = each.len() * usize::from(gaussians == Gaussians::Shared);
         // All rows are in the one local component, so its weight does not matter to them.
         let of_atom = |s: usize| parameters(&each, &[one_hot(s, n)], &[0.0], rows, iteration);
         Ok(Self {
@@ -112,17 +114,15 @@ impl TaskRows {
         atoms: &EStepAtoms<'_>,
         update: Update,
         iteration: u64,
-    ) -> Result<(), IqgmeError> {
+    ) -> Result<()> {
         match self {
-            Self::Local(local) => e_step_of(
-                local,
-                task,
-                &part.sticks,
-                &part.indicators,
-                &atoms.each,
-                update,
-                iteration,
-            ),
+            Self::Local(local) => {
+                let mut ln_weights = vec![0.0; part.sticks.truncation()];
+                part.sticks.expected_ln_weights(&mut ln_weights);
+                let (atoms, of) = (&atoms.each, &part.indicators);
+                let parameters = parameters(atoms, of, &ln_weights, &task.rows, iteration)?;
+                local.e_step(task, &parameters, update, iteration)
+            }
             Self::Whole { by_atom, .. } => {
                 let mut each = by_atom.iter_mut().zip(&atoms.whole).enumerate();
                 each.try_for_each(|(s, (local, parameters))| {
@@ -218,6 +218,18 @@ impl TaskRows {
             }
         }
     }
+}
+
+/// What an E-step over `rows`, or some of them, needs of local components with these indicators.
+fn parameters(
+    atoms: &[Atom<'_>],
+    indicators: &[Vec<f64>],
+    ln_weights: &[f64],
+    rows: &Rows,
+    iteration: u64,
+) -> Result<EStepParameters> {
+    let made = EStepParameters::averaged(atoms, indicators, ln_weights, rows);
+    made.map_err(IqgmeError::at(iteration, "precision of a local component"))
 }
 
 /// A whole task is offered all atoms in the first iteration and in some of the others only: it costs an E-step over its rows for each.

@@ -2,7 +2,7 @@
 
 use super::config::TaskInit;
 use super::state::MultiTaskState;
-use crate::IqgmeError;
+use crate::Result;
 use crate::ensemble::member::Member;
 use crate::predict::{Gate, Predictor};
 use crate::state::Expert;
@@ -12,7 +12,7 @@ pub type TaskMember = Member<TaskInit, MultiTaskState, ()>;
 
 impl TaskMember {
     /// Its atoms and one that stands for all at the prior. The weights are to be replaced by a task's.
-    pub(super) fn predictor(&self) -> Result<Predictor, IqgmeError> {
+    pub(super) fn predictor(&self) -> Result<Predictor> {
         let state = &self.state;
         let components = state.all_components();
         let mut experts = state.experts.clone();
@@ -23,7 +23,7 @@ impl TaskMember {
             ));
         }
         let weights = vec![0.0; components.len()];
-        Predictor::from_parts(&components, &experts, weights).map_err(|failed| self.failed(failed))
+        Predictor::from_parts(&components, &experts, weights).map_err(self.failed())
     }
 
     /// The atoms with the weights of task `j`, for class probabilities.

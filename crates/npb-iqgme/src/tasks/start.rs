@@ -8,14 +8,14 @@ use rand::RngExt;
 use super::TasksConfig;
 use super::config::TaskInit;
 use super::data::MultiTaskData;
-use super::local::TaskBegin;
+use super::rows::TaskBegin;
 use super::state::TaskState;
 use super::vb::MultiTaskVb;
 use crate::config::Init;
 use crate::responsibilities::Responsibilities;
 use crate::row_state::RowState;
 use crate::rows::Rows;
-use crate::{IqgmeData, IqgmeError, start};
+use crate::{IqgmeData, Result, start};
 
 /// Keys of the random streams.
 const NEAR: u64 = 7;
@@ -32,7 +32,7 @@ impl<'d> MultiTaskVb<'d> {
         config: TasksConfig,
         start: TaskInit,
         restart: u64,
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         config.validate()?;
         let begin = begin(data, &config, start, restart)?;
         Self::begin(data, &config, start, begin)
@@ -45,7 +45,7 @@ fn begin(
     config: &TasksConfig,
     start: TaskInit,
     restart: u64,
-) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
+) -> Result<(usize, Vec<TaskBegin>)> {
     match start {
         TaskInit::Pooled(start) => pooled(data, config, config.atoms, start, restart),
         TaskInit::Separate(clusters) => separate(data, config, clusters, false, restart),
@@ -61,7 +61,7 @@ fn by_labels(
     config: &TasksConfig,
     most: usize,
     restart: u64,
-) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
+) -> Result<(usize, Vec<TaskBegin>)> {
     let with_holes = data.pooled.rows.any_missing();
     let completed = with_holes.then(|| completed(data)).transpose()?;
     let complete = completed.as_ref().unwrap_or(data);
@@ -75,10 +75,9 @@ fn by_labels(
             0 if n_tasks <= most => (0..n_tasks).collect(),
             _ => (0..n_tasks).map(|_| rng.random_range(0..n)).collect(),
         };
-        let found = if most == 1 {
-            (0.0, clusters)
-        } else {
-            tried(complete, config, &clusters)?
+        let found = match most {
+            1 => (0.0, clusters),
+            _ => tried(complete, config, &clusters)?,
         };
         if best.as_ref().is_none_or(|(bound, _)| found.0 > *bound) {
             best = Some(found);
@@ -92,7 +91,7 @@ fn tried(
     data: &MultiTaskData,
     config: &TasksConfig,
     clusters: &[usize],
-) -> Result<(f64, Vec<usize>), IqgmeError> {
+) -> Result<(f64, Vec<usize>)> {
     let start = TaskInit::SharedGaussian(clusters.len());
     let mut vb = MultiTaskVb::begin(data, config, start, whole(data, clusters))?;
     let mut bound = f64::NEG_INFINITY;
@@ -131,7 +130,7 @@ fn whole(data: &MultiTaskData, clusters: &[usize]) -> (usize, Vec<TaskBegin>) {
 }
 
 /// The tasks with their holes filled by one Gaussian for all rows; rows in another order.
-fn completed(data: &MultiTaskData) -> Result<MultiTaskData, IqgmeError> {
+fn completed(data: &MultiTaskData) -> Result<MultiTaskData> {
     let task = |task: &IqgmeData| {
         let rows = &task.rows;
         let values = start::completed(task)?.concat();
@@ -145,7 +144,7 @@ fn completed(data: &MultiTaskData) -> Result<MultiTaskData, IqgmeError> {
     Ok(MultiTaskData {
         pooled: task(&data.pooled)?,
         names: data.names.clone(),
-        tasks: tasks.collect::<Result<_, IqgmeError>>()?,
+        tasks: tasks.collect::<Result<_>>()?,
     })
 }
 
@@ -155,7 +154,7 @@ fn pooled(
     most: usize,
     start: Init,
     restart: u64,
-) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
+) -> Result<(usize, Vec<TaskBegin>)> {
     let mut single = config.single.clone();
     single.truncation = single.truncation.min(most);
     let (n, by_position) = start::responsibilities(&data.pooled, &single, start, restart)?;
@@ -182,7 +181,7 @@ fn separate(
     clusters: usize,
     by_class: bool,
     restart: u64,
-) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
+) -> Result<(usize, Vec<TaskBegin>)> {
     let n_tasks = data.n_tasks();
     if n_tasks > config.atoms {
         return near_together(data, config, restart);
@@ -204,11 +203,7 @@ fn separate(
             continue;
         }
         let restart = restart * n_tasks as u64 + j as u64;
-        let start = if by_class {
-            Init::PerClass(clusters)
-        } else {
-            Init::KMeans(clusters)
-        };
+        let start = [Init::KMeans, Init::PerClass][usize::from(by_class)](clusters);
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
         let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
         tasks.push(TaskBegin {
@@ -225,8 +220,8 @@ fn near_together(
     data: &MultiTaskData,
     config: &TasksConfig,
     restart: u64,
-) -> Result<(usize, Vec<TaskBegin>), IqgmeError> {
-    let mean = |task: &IqgmeData| -> Result<Vec<f64>, IqgmeError> {
+) -> Result<(usize, Vec<TaskBegin>)> {
+    let mean = |task: &IqgmeData| -> Result<Vec<f64>> {
         let points = start::completed(task)?;
         let n = points.len().max(1) as f64;
         let sum = |j: usize| points.iter().map(|point| point[j]).sum::<f64>();

@@ -3,8 +3,9 @@
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
 use crate::predict::Gate;
-use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect};
+use crate::state::{Component, Expert, ExpertPrior, check_atoms, expect, finite};
 
 /// What Gaussians the atoms of a run have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,10 +100,9 @@ impl MultiTaskState {
     pub(crate) fn vacant_weights(&self, j: usize, pi: &[f64], eta: &[f64], gate: Gate) -> Vec<f64> {
         let n_atoms = self.components.len();
         let occupied = self.tasks[j].indicators.len();
-        let vacant: f64 = if gate == Gate::AtMeans && occupied > 0 {
-            0.0
-        } else {
-            pi[occupied..].iter().sum()
+        let vacant: f64 = match gate {
+            Gate::AtMeans if occupied > 0 => 0.0,
+            _ => pi[occupied..].iter().sum(),
         };
         let rest = eta[n_atoms..].iter().sum();
         let shares = eta[..n_atoms].iter().copied().chain([rest]);
@@ -127,19 +127,15 @@ impl MultiTaskState {
         n_tasks: usize,
         n_utilities: usize,
         [local, atoms]: [usize; 2],
-    ) -> Result<(), String> {
-        expect(
-            self.global_sticks.truncation() == atoms,
-            "truncation of atoms",
-        )?;
+    ) -> Result<()> {
+        let truncation = self.global_sticks.truncation();
+        expect(truncation == atoms, "truncation of atoms")?;
         let possible = 1..=atoms;
         expect(possible.contains(&self.components.len()), "number of atoms")?;
         expect(self.tasks.len() == n_tasks, "number of tasks")?;
         for task in &self.tasks {
-            expect(
-                task.sticks.truncation() == local,
-                "truncation of local components",
-            )?;
+            let truncation = task.sticks.truncation();
+            expect(truncation == local, "truncation of local components")?;
             expect(task.indicators.len() <= local, "number of local components")?;
             for indicator in &task.indicators {
                 let sum: f64 = indicator.iter().sum();
@@ -148,21 +144,13 @@ impl MultiTaskState {
                     && (sum - 1.0).abs() < 1e-6;
                 expect(valid, "indicators")?;
             }
-            expect(
-                task.utility_means.iter().all(|t| t.is_finite()),
-                "utility means",
-            )?;
+            expect(finite(&task.utility_means), "utility means")?;
         }
         let n_experts = self.components.len() * n_utilities;
         expect(self.experts.len() == n_experts, "number of experts")?;
         let prior = &self.expert_prior;
         check_atoms(&self.components, &self.experts, prior, p, n_utilities)?;
-        check_atoms(
-            std::slice::from_ref(&self.vacant),
-            &[],
-            prior,
-            p,
-            n_utilities,
-        )
+        let vacant = std::slice::from_ref(&self.vacant);
+        check_atoms(vacant, &[], prior, p, n_utilities)
     }
 }

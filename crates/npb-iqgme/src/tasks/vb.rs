@@ -1,9 +1,6 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
-use std::ops::ControlFlow;
-
-use npb_infer::parallel;
-use npb_infer::{VbOutcome, VbReport, resume_vb};
+use npb_infer::{Variational, VbReport, parallel};
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use npb_priors::special::ln_normalize;
 use serde::{Deserialize, Serialize};
@@ -11,16 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::bound::bound;
 use super::config::{TaskInit, TasksConfig};
 use super::data::MultiTaskData;
-use super::local::TaskBegin;
-use super::rows::{EStepAtoms, TaskRows, one_hot};
+use super::rows::{EStepAtoms, TaskBegin, TaskRows, one_hot};
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term};
 use crate::e_step::{RowFamily, Update, atoms};
 use crate::prior::Prior;
-use crate::state::{Expected, Expert, dot, expect};
+use crate::state::{Component, Expected, Expert, dot, expect};
 use crate::stats::SufficientStats;
-use crate::vb::{START_ITERATIONS, falling, padded, prior_failed, stick_bound};
-use crate::{IqgmeData, IqgmeError};
+use crate::vb::{START_ITERATIONS, falling, padded, stick_bound};
+use crate::{IqgmeData, IqgmeError, Result};
 
 /// An indicator's probability below this is set to zero.
 pub(super) const INACTIVE: f64 = 1e-20;
@@ -68,7 +64,7 @@ impl TaskUpdate {
     ];
 }
 
-/// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step) or [`run`](Self::run).
+/// One run of variational Bayes over many tasks. Drive it with [`step`](Self::step), or have [`maximise`](npb_infer::maximise()) do it.
 ///
 /// Cost of an iteration: that of the single-task model for each task with its own local components, and `P^2` for each task, local component and atom.
 ///
@@ -97,10 +93,30 @@ pub struct MultiTaskVb<'d> {
     /// Of the atoms: the tasks' sums by `q(c)`.
     stats: SufficientStats,
     iteration: u64,
-    /// What a run has behind it.
-    trace: Vec<VbReport>,
     /// Experts are those of the last `q(lambda)`. The sums that they come from are not in the state: a run that has ended is saved with them.
-    finalised: bool,
+    finished: bool,
+}
+
+impl Variational for MultiTaskVb<'_> {
+    type State = MultiTaskState;
+    type Error = IqgmeError;
+
+    fn step(&mut self) -> Result<f64> {
+        MultiTaskVb::step(self)
+    }
+
+    fn state(&self) -> MultiTaskState {
+        self.state.clone()
+    }
+
+    /// Experts become those of the last `q(lambda)`, so that tasks can be added later.
+    fn finish(&mut self) -> Result<()> {
+        if !self.finished {
+            self.apply(TaskUpdate::Experts)?;
+            self.finished = true;
+        }
+        Ok(())
+    }
 }
 
 impl<'d> MultiTaskVb<'d> {
@@ -110,10 +126,10 @@ impl<'d> MultiTaskVb<'d> {
         config: &TasksConfig,
         start: TaskInit,
         (n_atoms, tasks): (usize, Vec<TaskBegin>),
-    ) -> Result<Self, IqgmeError> {
+    ) -> Result<Self> {
         let n_utilities = data.n_utilities();
         let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
-            .map_err(prior_failed)?;
+            .map_err(IqgmeError::at(0, "prior"))?;
         let p = data.pooled.rows.n_features;
         let mut state = prior_state(data, config, &prior, n_atoms);
         state.gaussians = start.gaussians();
@@ -135,8 +151,7 @@ impl<'d> MultiTaskVb<'d> {
             rows,
             stats: SufficientStats::zeros(p, n_atoms, n_utilities),
             iteration: 0,
-            trace: Vec::new(),
-            finalised: false,
+            finished: false,
         };
         vb.start()?;
         Ok(vb)
@@ -147,21 +162,18 @@ impl<'d> MultiTaskVb<'d> {
         data: &'d MultiTaskData,
         config: TasksConfig,
         state: MultiTaskState,
-        trace: Vec<VbReport>,
-    ) -> Result<Self, IqgmeError> {
+        trace: &[VbReport],
+    ) -> Result<Self> {
         config.validate()?;
         let p = data.pooled.rows.n_features;
         let n_utilities = data.n_utilities();
-        check(data, &config, &state).map_err(|what| IqgmeError::Saved { what })?;
+        check(data, &config, &state)?;
         let each = data.tasks.iter().zip(&state.tasks);
-        let rows = each
-            .map(|(task, part)| TaskRows::of_state(task, part, state.gaussians))
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| IqgmeError::Saved {
-                what: "the state is of other data".to_owned(),
-            })?;
+        let rows = each.map(|(task, part)| TaskRows::of_state(task, part, state.gaussians));
+        let rows = rows.collect::<Option<Vec<_>>>();
+        let rows = rows.ok_or_else(|| IqgmeError::saved("the state is of other data"))?;
         let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
-            .map_err(prior_failed)?;
+            .map_err(IqgmeError::at(0, "prior"))?;
         let limits = config.single.limits;
         let mut vb = Self {
             data,
@@ -172,17 +184,17 @@ impl<'d> MultiTaskVb<'d> {
             stats: SufficientStats::zeros(p, state.components.len(), n_utilities),
             state,
             iteration: trace.len() as u64,
-            finalised: limits.reached(&trace).is_some(),
-            trace,
+            finished: limits.reached(trace).is_some(),
         };
-        vb.expected = vb.expected_of(&vb.state)?;
+        let expected = Component::all_expected(&vb.state.components);
+        vb.expected = expected.map_err(IqgmeError::at(vb.iteration, "covariance"))?;
         Ok(vb)
     }
 
     /// As in the single-task model: the parameters are fitted to the responsibilities and atoms of the start before these may move.
-    fn start(&mut self) -> Result<(), IqgmeError> {
+    fn start(&mut self) -> Result<()> {
         let pooled = self.prior.pooled(&self.data.pooled.covariance).expected();
-        let expected = self.numerical("shared covariance", 0, pooled)?;
+        let expected = pooled.map_err(IqgmeError::at(0, "shared covariance"))?;
         self.expected = vec![expected; self.state.components.len()];
         let family = RowFamily::Structured;
         let held = |utility_means| Update {
@@ -199,7 +211,7 @@ impl<'d> MultiTaskVb<'d> {
         Ok(())
     }
 
-    fn fit_start(&mut self) -> Result<(), IqgmeError> {
+    fn fit_start(&mut self) -> Result<()> {
         TaskUpdate::PARAMETERS
             .iter()
             .filter(|update| **update != TaskUpdate::Indicators)
@@ -207,9 +219,9 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     /// One iteration: the rows, then the parameters. Returns the bound.
-    pub fn step(&mut self) -> Result<f64, IqgmeError> {
+    pub fn step(&mut self) -> Result<f64> {
         self.iteration += 1;
-        self.finalised = false;
+        self.finished = false;
         self.apply(TaskUpdate::Rows)?;
         let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
         TaskUpdate::PARAMETERS
@@ -218,31 +230,8 @@ impl<'d> MultiTaskVb<'d> {
         Ok(bound)
     }
 
-    /// Iterates until the bound's relative change falls below the tolerance (twice in a row), or the limit is reached, or `watch` breaks.
-    pub fn run(
-        &mut self,
-        mut watch: impl FnMut(&VbReport, &MultiTaskState) -> ControlFlow<()>,
-    ) -> Result<VbOutcome, IqgmeError> {
-        let limits = self.config.single.limits;
-        let trace = std::mem::take(&mut self.trace);
-        let outcome = resume_vb(self, &limits, trace, Self::step, |report, vb| {
-            watch(report, &vb.state)
-        })?;
-        self.trace.clone_from(&outcome.trace);
-        Ok(outcome)
-    }
-
-    /// Ends a run: experts become those of the last `q(lambda)`, so that tasks can be added later.
-    pub(super) fn finalise(&mut self) -> Result<(), IqgmeError> {
-        if !self.finalised {
-            self.apply(TaskUpdate::Experts)?;
-            self.finalised = true;
-        }
-        Ok(())
-    }
-
     /// Repeats `updates` until the bound's relative change falls below the tolerance, at most as often as a run iterates.
-    pub(super) fn repeat(&mut self, updates: &[TaskUpdate]) -> Result<(), IqgmeError> {
+    pub(super) fn repeat(&mut self, updates: &[TaskUpdate]) -> Result<()> {
         let mut last = f64::NEG_INFINITY;
         for _ in 0..self.config.single.limits.max_iterations {
             updates.iter().try_for_each(|&update| self.apply(update))?;
@@ -267,22 +256,22 @@ impl<'d> MultiTaskVb<'d> {
 
     /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no E-step over the rows.
     /// Equations: `docs/iqgme-updates.md#bound-of-many-tasks`.
-    pub fn bound(&self) -> Result<Bound, IqgmeError> {
+    pub fn bound(&self) -> Result<Bound> {
         self.bound_with(&self.state, &self.expected, &self.stats)
     }
 
     /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
     /// atoms, tasks, local components and columns as this run's.
-    pub fn bound_at(&self, state: &MultiTaskState) -> Result<Bound, IqgmeError> {
+    pub fn bound_at(&self, state: &MultiTaskState) -> Result<Bound> {
         let sizes = |state: &MultiTaskState| -> Vec<usize> {
             let local = state.tasks.iter().map(|task| task.indicators.len());
             local.chain([state.components.len()]).collect()
         };
         let own = sizes(state) == sizes(&self.state) && state.gaussians == self.state.gaussians;
-        check(self.data, &self.config, state)
-            .and_then(|()| expect(own, "number of atoms or local components"))
-            .map_err(|what| IqgmeError::Saved { what })?;
-        let expected = self.expected_of(state)?;
+        check(self.data, &self.config, state)?;
+        expect(own, "number of atoms or local components")?;
+        let expected = Component::all_expected(&state.components);
+        let expected = expected.map_err(IqgmeError::at(self.iteration, "covariance"))?;
         let stats = self.summed(state);
         self.bound_with(state, &expected, &stats)
     }
@@ -292,21 +281,15 @@ impl<'d> MultiTaskVb<'d> {
         state: &MultiTaskState,
         expected: &[Expected],
         stats: &SufficientStats,
-    ) -> Result<Bound, IqgmeError> {
+    ) -> Result<Bound> {
         let each = self.rows.iter().zip(&state.tasks);
         let tasks = each.map(|(rows, part)| (rows.counts(), rows.terms(&part.indicators)));
         let bound = bound(state, expected, tasks, stats, &self.prior);
-        self.numerical("expert covariance", 0, bound)
-    }
-
-    fn expected_of(&self, state: &MultiTaskState) -> Result<Vec<Expected>, IqgmeError> {
-        let each = state.components.iter().enumerate();
-        each.map(|(s, component)| self.numerical("covariance", s, component.expected()))
-            .collect()
+        bound.map_err(IqgmeError::at(self.iteration, "expert covariance"))
     }
 
     /// Makes one coordinate update. [`step`](Self::step) is `Rows` and then [`TaskUpdate::PARAMETERS`].
-    pub fn apply(&mut self, update: TaskUpdate) -> Result<(), IqgmeError> {
+    pub fn apply(&mut self, update: TaskUpdate) -> Result<()> {
         let family = RowFamily::Structured;
         let rows = |utility_means| Update {
             responsibilities: true,
@@ -330,14 +313,10 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     /// One E-step over the rows of every task, the tasks in parallel.
-    fn e_step(&mut self, update: Update, with_experts: bool) -> Result<(), IqgmeError> {
+    fn e_step(&mut self, update: Update, with_experts: bool) -> Result<()> {
         let iteration = self.iteration;
         let state = &self.state;
-        let experts = if with_experts {
-            &state.experts[..]
-        } else {
-            &[]
-        };
+        let experts = &state.experts[..if with_experts { state.experts.len() } else { 0 }];
         let atoms = atoms(&state.components, &self.expected, experts);
         let pooled = &self.data.pooled.rows;
         let atoms = EStepAtoms::new(atoms, state.gaussians, pooled, iteration)?;
@@ -412,7 +391,7 @@ impl<'d> MultiTaskVb<'d> {
 
     /// `sigma_jhs` proportional to `<eta_s>`'s geometric mean times what atom `s` makes of the rows of the local component.
     /// Equations: `docs/iqgme-updates.md#many-tasks`.
-    fn update_indicators(&mut self) -> Result<(), IqgmeError> {
+    fn update_indicators(&mut self) -> Result<()> {
         let mut ln_eta = vec![0.0; self.config.atoms];
         self.state.global_sticks.expected_ln_weights(&mut ln_eta);
         let (components, experts) = (&self.state.components, &self.state.experts);
@@ -422,10 +401,9 @@ impl<'d> MultiTaskVb<'d> {
             if labelled {
                 let of_atom = experts[s * n_utilities..][..n_utilities].iter().enumerate();
                 for (k, expert) in of_atom {
-                    value += if expert.at_prior {
-                        f64::NEG_INFINITY
-                    } else {
-                        soft_term(expert, stats, h, h * n_utilities + k).0
+                    value += match expert.at_prior {
+                        true => f64::NEG_INFINITY,
+                        false => soft_term(expert, stats, h, h * n_utilities + k).0,
                     };
                 }
             }
@@ -437,10 +415,9 @@ impl<'d> MultiTaskVb<'d> {
             for (h, indicator) in part.indicators.iter_mut().enumerate() {
                 for (s, sigma) in indicator.iter_mut().enumerate() {
                     let (stats, of, own) = rows.under(h, s);
-                    *sigma = if rows.offers(*sigma, iteration) {
-                        own + term(s, stats, of, rows.has_labels(task, h))
-                    } else {
-                        f64::NEG_INFINITY
+                    *sigma = match rows.offers(*sigma, iteration) {
+                        true => own + term(s, stats, of, rows.has_labels(task, h)),
+                        false => f64::NEG_INFINITY,
                     };
                 }
                 let value = ln_normalize(indicator);
@@ -487,20 +464,18 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     /// Equations: `docs/iqgme-updates.md#many-tasks`.
-    fn update_components(&mut self) -> Result<(), IqgmeError> {
+    fn update_components(&mut self) -> Result<()> {
         if self.state.gaussians == Gaussians::Shared {
             return self.update_common_component();
         }
-        for s in 0..self.state.components.len() {
-            let component = self.prior.component.given(&self.stats, s);
-            self.expected[s] = self.numerical("covariance", s, component.expected())?;
-            self.state.components[s] = component;
-        }
+        let made = self.prior.component.all_given(&self.stats);
+        let made = made.map_err(IqgmeError::at(self.iteration, "covariance"))?;
+        (self.state.components, self.expected) = made;
         Ok(())
     }
 
     /// The Gaussian that all atoms have, from the rows of all. Equations: `docs/iqgme-updates.md#one-gaussian-for-all`.
-    fn update_common_component(&mut self) -> Result<(), IqgmeError> {
+    fn update_common_component(&mut self) -> Result<()> {
         let n_atoms = self.state.components.len();
         let p = self.data.pooled.rows.n_features;
         let mut sum = SufficientStats::zeros(p, 1, self.data.n_utilities());
@@ -508,27 +483,25 @@ impl<'d> MultiTaskVb<'d> {
             sum.add(0, 1.0, &self.stats, s);
         }
         let component = self.prior.component.given(&sum, 0);
-        let expected = self.numerical("covariance", 0, component.expected())?;
+        let failed = IqgmeError::at(self.iteration, "covariance");
+        let expected = component.expected().map_err(failed)?;
         self.state.components = vec![component; n_atoms];
         self.expected = vec![expected; n_atoms];
         Ok(())
     }
 
     /// Equations: `docs/iqgme-updates.md#many-tasks`.
-    fn update_experts(&mut self) -> Result<(), IqgmeError> {
+    fn update_experts(&mut self) -> Result<()> {
         let experts = Expert::all_given(&self.state.expert_prior, &self.stats);
-        self.state.experts =
-            experts.or_else(|(s, source)| self.numerical("expert precision", s, Err(source)))?;
+        let failed = IqgmeError::at(self.iteration, "expert precision");
+        self.state.experts = experts.map_err(failed)?;
         Ok(())
     }
 
     /// Equations: `docs/iqgme.md#parameters`.
     fn update_expert_prior(&mut self) {
-        if self.state.experts.is_empty() {
-            return;
-        }
-        let experts = &mut self.state.experts;
-        self.state.expert_prior = self.prior.expert.fitted(experts, self.data.n_utilities());
+        let (prior, n_utilities) = (&self.prior.expert, self.data.n_utilities());
+        self.state.expert_prior = prior.fitted(&mut self.state.experts, n_utilities);
     }
 
     /// Equations: `docs/iqgme-updates.md#many-tasks`.
@@ -539,15 +512,6 @@ impl<'d> MultiTaskVb<'d> {
         let n_sticks = n_tasks * (self.config.single.truncation - 1);
         state.alpha.update(n_sticks, sum_ln.sum());
         state.global_sticks.update_alpha();
-    }
-
-    fn numerical<T>(
-        &self,
-        block: &'static str,
-        component: usize,
-        result: Result<T, npb_linalg::NotPositiveDefinite>,
-    ) -> Result<T, IqgmeError> {
-        result.map_err(|source| IqgmeError::numerical(self.iteration, block, component, source))
     }
 }
 
@@ -593,7 +557,7 @@ fn prior_state(
 }
 
 /// Whether a state may be of these data and this configuration.
-fn check(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskState) -> Result<(), String> {
+fn check(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskState) -> Result<()> {
     let truncations = [config.single.truncation, config.atoms];
     let p = data.pooled.rows.n_features;
     state.check(p, data.n_tasks(), data.n_utilities(), truncations)

@@ -3,11 +3,11 @@
 use npb_infer::parallel;
 
 use super::{IqgmeVb, VbUpdate, padded};
-use crate::IqgmeError;
 use crate::e_step::{EStepParameters, RowFactors, Update, e_step};
 use crate::rows::Rows;
 use crate::state::IqgmeState;
 use crate::stats::SufficientStats;
+use crate::{IqgmeError, Result};
 
 /// A training row, and what is left of the posterior without it.
 pub(crate) struct LeftOut {
@@ -27,8 +27,8 @@ impl IqgmeVb<'_> {
     pub(crate) fn leave_out<T: Send>(
         &mut self,
         wanted: impl Fn(usize) -> bool,
-        read: impl Fn(&LeftOut) -> Result<T, IqgmeError> + Sync,
-    ) -> Result<Vec<(usize, T)>, IqgmeError> {
+        read: impl Fn(&LeftOut) -> Result<T> + Sync,
+    ) -> Result<Vec<(usize, T)>> {
         self.apply(VbUpdate::Labels)?;
         let rows = &self.data.rows;
         let parameters = self.e_step_parameters()?;
@@ -42,11 +42,7 @@ impl IqgmeVb<'_> {
         Ok(read)
     }
 
-    fn without(
-        &self,
-        position: usize,
-        parameters: &EStepParameters,
-    ) -> Result<LeftOut, IqgmeError> {
+    fn without(&self, position: usize, parameters: &EStepParameters) -> Result<LeftOut> {
         let rows = &self.data.rows;
         let row = rows.only(position);
         let (k, n) = (rows.n_utilities, self.state.components.len());
@@ -74,7 +70,7 @@ impl IqgmeVb<'_> {
     }
 
     /// Components, experts and sticks given these statistics, the hyperparameters as they are.
-    fn state_given(&self, stats: &SufficientStats) -> Result<IqgmeState, IqgmeError> {
+    fn state_given(&self, stats: &SufficientStats) -> Result<IqgmeState> {
         let mut state = self.state.clone();
         for (h, component) in state.components.iter_mut().enumerate() {
             *component = self.prior.component.given(stats, h);
@@ -91,12 +87,11 @@ impl IqgmeVb<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
     use npb_data::{Labels, Table};
     use npb_linalg::faer::Mat;
 
     use super::*;
+    use crate::vb::tests::converge;
     use crate::{Init, IqgmeConfig, IqgmeData};
 
     /// Fourteen rows of three features; the fifth has a hole, every third no label.
@@ -134,7 +129,7 @@ mod tests {
         let data =
             IqgmeData::in_given_units(table, labels, &classes, &Mat::identity(3, 3)).unwrap();
         let mut vb = IqgmeVb::new(&data, config, Init::KMeans(n_components), 0).unwrap();
-        vb.run(|_, _| ControlFlow::Continue(())).unwrap();
+        converge(&mut vb, &IqgmeConfig::default().limits);
         ask(&mut vb)
     }
 

@@ -2,6 +2,8 @@
 
 use npb_data::Labels;
 use npb_infer::testing::{BoundMonitor, check_stationary};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{VbLimits, VbOutcome, Watch, maximise};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::ln_multivariate_gamma;
@@ -13,6 +15,14 @@ use self::simulated::{config, three_gaussians};
 use super::VbUpdate;
 use crate::e_step::RowFamily;
 use crate::{Init, IqgmeConfig, IqgmeData, IqgmeState, IqgmeVb};
+
+/// Runs to the end.
+pub(crate) fn converge(vb: &mut IqgmeVb<'_>, limits: &VbLimits) -> VbOutcome {
+    let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let mut part = watch.part("run", 1.0);
+    let (_, outcome) = maximise(limits, "elbo", &mut part, (&memory, 0), |_| Ok(vb)).unwrap();
+    outcome
+}
 
 const UPDATES: [VbUpdate; 8] = [
     VbUpdate::Labels,
@@ -106,7 +116,7 @@ fn the_structured_family_has_the_higher_bound() {
         }
         vb.apply(VbUpdate::Rows).unwrap();
         let state = vb.state().clone();
-        let mut other = IqgmeVb::resume(&data, apart, state, Vec::new()).unwrap();
+        let mut other = IqgmeVb::resume(&data, apart, state, &[]).unwrap();
         other.family = RowFamily::Structured;
         other.apply(VbUpdate::Rows).unwrap();
         let [apart, joint] = [&vb, &other].map(|vb| vb.bound().unwrap().total());

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use npb_data::{Labels, Table};
 use npb_infer::storage::{from_bytes, to_bytes};
 use npb_infer::testing::{same_bits_on_threads, same_bits_when_resumed};
-use npb_infer::{Stop, VbLimits};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Stop, VbLimits, VbRun, maximise};
 use npb_iqgme::{
     Every, Init, IqgmeConfig, IqgmeData, IqgmeError, IqgmeVb, Saved, Watch, fit, fit_watched,
 };
@@ -52,27 +53,30 @@ fn same_after_a_stop() {
         start,
         |half: &mut Half<'_>, n| {
             let (vb, trace) = half;
-            let limits = IqgmeConfig {
-                limits: VbLimits {
-                    max_iterations: trace.len() as u64 + n,
-                    tolerance: 1e-300,
-                },
-                ..config.clone()
+            let limits = VbLimits {
+                max_iterations: trace.len() as u64 + n,
+                tolerance: 1e-300,
             };
-            let mut run =
-                IqgmeVb::resume(&data, limits, vb.state().clone(), trace.clone()).unwrap();
-            *trace = run
-                .run(|_, _| std::ops::ControlFlow::Continue(()))
-                .unwrap()
-                .trace;
-            *vb = run;
+            let run = VbRun {
+                state: vb.state().clone(),
+                trace: trace.clone(),
+            };
+            let memory = Checkpoint::in_memory([Some(run)]);
+            let begin = |reached: Option<VbRun<_>>| {
+                let VbRun { state, trace } = reached.unwrap();
+                IqgmeVb::resume(&data, config.clone(), state, &trace)
+            };
+            let watch = Watch::none();
+            let mut part = watch.part("run", 1.0);
+            let (run, outcome) = maximise(&limits, "elbo", &mut part, (&memory, 0), begin).unwrap();
+            (*vb, *trace) = (run, outcome.trace);
         },
         |(vb, trace)| to_bytes("test", "0", &(vb.state(), trace)).unwrap(),
         |bytes| {
             let (state, trace): (npb_iqgme::IqgmeState, Vec<npb_infer::VbReport>) =
                 from_bytes("test", bytes).unwrap();
             (
-                IqgmeVb::resume(&data, config.clone(), state, trace.clone()).unwrap(),
+                IqgmeVb::resume(&data, config.clone(), state, &trace).unwrap(),
                 trace,
             )
         },

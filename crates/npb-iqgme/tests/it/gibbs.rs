@@ -387,9 +387,9 @@ fn a_chain_driven_by_hand_goes_on_in_the_same_bits() {
     let data = IqgmeData::new(&table, &labels, &config.model).unwrap();
     let mut whole = IqgmeSampler::new(&data, config.clone(), 0).unwrap();
     (0..3).for_each(|_| whole.sweep().unwrap());
-    let (state, trace) = (whole.state(), whole.trace().clone());
+    let state = whole.state();
     (0..2).for_each(|_| whole.sweep().unwrap());
-    let mut rest = IqgmeSampler::resume(&data, config, 0, state, trace).unwrap();
+    let mut rest = IqgmeSampler::resume(&data, config, 0, state).unwrap();
     (0..2).for_each(|_| rest.sweep().unwrap());
     assert_eq!(rest.sweeps(), 5);
     assert_eq!(rest.state().utilities, whole.state().utilities);
@@ -413,9 +413,9 @@ fn a_chain_of_as_many_sweeps_as_there_are_numbers_is_refused() {
     let config = chains(20, 1, 1);
     let data = IqgmeData::new(&table, &labels, &config.model).unwrap();
     let sampler = IqgmeSampler::new(&data, config.clone(), 0).unwrap();
-    let (mut state, trace) = (sampler.state(), sampler.trace().clone());
+    let mut state = sampler.state();
     state.sweep = u64::MAX;
-    let resumed = IqgmeSampler::resume(&data, config, 0, state, trace);
+    let resumed = IqgmeSampler::resume(&data, config, 0, state);
     assert!(matches!(resumed, Err(IqgmeError::Saved { .. })));
 }
 
@@ -498,28 +498,4 @@ fn levels_of_quantiles_are_checked() {
             assert_eq!(said, wanted);
         }
     }
-}
-
-#[test]
-fn a_trace_longer_than_the_chain_is_refused() {
-    let (table, labels) = three_gaussians(20, 20, 0, 0.2, 0.0);
-    let config = chains(20, 5, 12);
-    let data = IqgmeData::new(&table, &labels, &config.model).unwrap();
-    let mut chain = IqgmeSampler::new(&data, config.clone(), 0).unwrap();
-    let mut early = None;
-    chain
-        .run(|report, chain| {
-            if report.sweep == 5 {
-                early = Some(chain.state());
-            }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    let trace = chain.trace().clone();
-    let resumed = IqgmeSampler::resume(&data, config, 0, early.unwrap(), trace);
-    let said = resumed.err().unwrap().to_string();
-    assert!(
-        said.contains("17 sweeps") && said.contains("after sweep 5"),
-        "{said}"
-    );
 }

@@ -1,7 +1,7 @@
 //! A fitted model: topics, what they say of a response, and new documents.
 
 use npb_data::{Rating, Ratings};
-use npb_infer::{Stop, Variational, VbReport, Watch, maximise};
+use npb_infer::{Stop, Variational, VbReport, VbRun, Watch, maximise};
 use npb_linalg::faer::Mat;
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
@@ -264,9 +264,9 @@ impl MedLdaVb<'_> {
         let checkpoint =
             watch.checkpoint("npb-regbayes/medlda/checkpoint", version, self.key()?, 1)?;
         let (limits, mut part) = (config.limits, watch.part("run", 1.0));
-        let begin = |reached: Option<State>| {
+        let begin = |reached: Option<VbRun<State>>| {
             let mut run = self;
-            reached.map_or(Ok(()), |state| run.resume(state))?;
+            reached.map_or(Ok(()), |reached| run.resume(reached.state))?;
             Ok(run)
         };
         let objective = "minus_objective";

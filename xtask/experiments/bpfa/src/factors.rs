@@ -5,7 +5,8 @@ use npb_bpfa::{
     fit_ratings,
 };
 use npb_data::{Rating, Ratings, metrics};
-use npb_infer::{SweepPlan, Watch, stream};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{SweepPlan, Watch, maximise, stream};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -300,8 +301,10 @@ fn variational(
         seed,
         ..BpfaVbConfig::default()
     };
-    let mut vb = BpfaVb::new(&rows, config)?;
-    let outcome = vb.run(|_, _| std::ops::ControlFlow::Continue(()))?;
+    let (limits, begin) = (config.limits, |_| BpfaVb::new(&rows, config));
+    let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let mut part = watch.part("run", 1.0);
+    let (vb, outcome) = maximise(&limits, "elbo", &mut part, (&memory, 0), begin)?;
     let state = vb.state();
     let predicted: Vec<f64> = sides
         .test

@@ -183,7 +183,7 @@ fn measure_here(case: Case, n_rows: usize, seconds: f64, seed: u64) -> Result<Ou
     let mut memory = None;
     let mut times: Vec<f64> = Vec::new();
     while times.len() < LEAST || times.iter().sum::<f64>() < seconds {
-        let mut vb = IqgmeVb::resume(&data, config(), state.clone(), Vec::new())?;
+        let mut vb = IqgmeVb::resume(&data, config(), state.clone(), &[])?;
         vb.step()?;
         let (time, bound) = seconds_of(|| vb.step());
         bound?;

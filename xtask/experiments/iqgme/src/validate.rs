@@ -5,7 +5,7 @@ mod coverage;
 use std::cell::RefCell;
 
 use npb_infer::testing::{Calibration, JointModel};
-use npb_infer::{SweepPlan, Trace, Xoshiro256PlusPlus, stream};
+use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
 use npb_iqgme::{
     DrawnComponent, GibbsConfig, GibbsParameters, GibbsState, IqgmeConfig, IqgmeData, IqgmeError,
@@ -154,8 +154,7 @@ impl Model {
             missing: cells.filter(|(_, seen)| !**seen).map(|(x, _)| *x).collect(),
             ..state.clone()
         };
-        let trace = Trace::new(IqgmeSampler::scalar_names());
-        IqgmeSampler::resume(prepared, config, 0, state, trace)
+        IqgmeSampler::resume(prepared, config, 0, state)
     }
 
     fn swept(

@@ -2,11 +2,8 @@
 //!
 //! A blocked sampler: `N` clusters and `L` columns are all there, used or not. Conditionals are in `docs/iqgme-updates.md`, "Factor-analytic variant".
 
-use std::ops::ControlFlow;
-
 use npb_data::Table;
-use npb_infer::parallel;
-use npb_infer::{SweepOutcome, SweepPlan, SweepReport, Xoshiro256PlusPlus, run_sweeps, stream};
+use npb_infer::{Xoshiro256PlusPlus, parallel, stream};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::dist::{Beta, NormalGamma, sample_ln_weights, sample_probit};
@@ -105,13 +102,11 @@ impl<'d> FactorSampler<'d> {
         chain: u64,
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
-        start
-            .check(data.cells.n_features(), data.labels.n_utilities, &config)
-            .map_err(|what| IqgmeError::Saved { what })?;
+        start.check(data.cells.n_features(), data.labels.n_utilities, &config)?;
         let mut rng = stream(config.seed, [chain, 0, FIRST, 0]);
         let priors = Priors::new(&config);
         let draw = first_draw(data, (&config, &priors), start, &mut rng)
-            .map_err(|source| IqgmeError::numerical(0, "start", 0, source))?;
+            .map_err(IqgmeError::at(0, "start"))?;
         let mut sampler = Self::at(data, config, draw, chain, 0);
         sampler.apply(FactorMove::Rows)?;
         Ok(sampler)
@@ -131,8 +126,7 @@ impl<'d> FactorSampler<'d> {
     ) -> Result<Self, IqgmeError> {
         config.validate()?;
         draw.check(data, &config)
-            .and_then(|()| expect(sweep < u64::MAX, "sweep"))
-            .map_err(|what| IqgmeError::Saved { what })?;
+            .and_then(|()| expect(sweep < u64::MAX, "sweep"))?;
         Ok(Self::at(data, config, draw, chain, sweep))
     }
 
@@ -181,32 +175,16 @@ impl<'d> FactorSampler<'d> {
         Ok(())
     }
 
-    /// Makes the sweeps of `plan`; `watch` sees every sweep and the draw it ends with. Monitored: concentration, occupied clusters, indicators that are
-    /// on in them, mean log noise precision, log probability of the labels given factors and experts.
-    pub(crate) fn run(
-        &mut self,
-        plan: &SweepPlan,
-        mut watch: impl FnMut(&SweepReport<'_>, &Self) -> ControlFlow<()>,
-    ) -> Result<SweepOutcome, IqgmeError> {
-        let names = [
-            "concentration",
-            "clusters",
-            "indicators",
-            "ln_noise",
-            "ln_labels",
-        ];
-        run_sweeps(
-            self,
-            plan,
-            names,
-            |sampler, _, scalars| {
-                sampler.sweep()?;
-                scalars[..4].copy_from_slice(&sampler.draw.scalars());
-                scalars[4] = sampler.ln_labels();
-                Ok(())
-            },
-            |report, sampler| watch(report, sampler),
-        )
+    /// Concentration, occupied clusters, indicators that are on in them, mean log noise precision, and log probability of the labels given factors and experts.
+    pub(crate) fn scalars(&self) -> [f64; 5] {
+        let [concentration, clusters, indicators, ln_noise] = self.draw.scalars();
+        [
+            concentration,
+            clusters,
+            indicators,
+            ln_noise,
+            self.ln_labels(),
+        ]
     }
 
     /// Probability of the second of two classes for each row by the current draw, as [`predict_classes`](Self::predict_classes) has those of all. Errors: as there; more than two classes.
@@ -654,7 +632,7 @@ impl<'d> FactorSampler<'d> {
         component: usize,
         source: NotPositiveDefinite,
     ) -> IqgmeError {
-        IqgmeError::numerical(self.sweep, block, component, source)
+        IqgmeError::at(self.sweep, block)((component, source))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The move of the rows against their law on a grid: all rows are alike and the parameters fixed, so that one move draws that law many times.
 
 use npb_data::{Labels, Table};
-use npb_infer::Trace;
 use npb_infer::testing::largest_z;
 use npb_linalg::faer::{Mat, mat};
 use npb_priors::special::{ln_phi, normal_cdf};
@@ -100,8 +99,7 @@ fn drawn(row: Row, n_classes: usize) -> Vec<Vec<f64>> {
         utilities,
         missing: vec![0.0; n_missing * (COPIES + 1)],
     };
-    let trace = Trace::new(IqgmeSampler::scalar_names());
-    let mut sampler = IqgmeSampler::resume(&data, config, 0, state, trace).unwrap();
+    let mut sampler = IqgmeSampler::resume(&data, config, 0, state).unwrap();
     // With slices of zero every component is open to a row, and its label is drawn by likelihood alone.
     let streams = sampler.streams();
     let laws = Laws::new(&sampler.parameters, &data.rows, 0).unwrap();

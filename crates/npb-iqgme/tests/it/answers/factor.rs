@@ -582,7 +582,7 @@ fn odds_of_columns_are_those_of_the_prior_times_the_evidence() {
     assert_eq!(trace.len(), 5);
     let state = vb.state().clone();
     let ln_odds = |config: FactorConfig| -> Vec<f64> {
-        let mut vb = FactorVb::resume(&data, config, state.clone(), Vec::new()).unwrap();
+        let mut vb = FactorVb::resume(&data, config, state.clone(), &[]).unwrap();
         vb.apply(FactorUpdate::Rows).unwrap();
         let all = vb.inclusion_probabilities().unwrap().concat();
         all.iter().map(|p| p.ln() - (-p).ln_1p()).collect()

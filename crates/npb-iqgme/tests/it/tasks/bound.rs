@@ -244,7 +244,7 @@ fn labelled_tasks_point_at_atoms_that_take_labels() {
             task.indicators[0][n_atoms] = 1.0;
         }
     }
-    let mut vb = MultiTaskVb::resume(&data, config, state, Vec::new()).unwrap();
+    let mut vb = MultiTaskVb::resume(&data, config, state, &[]).unwrap();
     vb.apply(TaskUpdate::Rows).unwrap();
     vb.apply(TaskUpdate::Indicators).unwrap();
     for j in [0, 1] {

@@ -7,7 +7,6 @@ use npb_priors::dist::{Beta, Gamma, NormalGamma, pick};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use crate::FactorConfig;
 use crate::data::first_utilities;
 use crate::factor::bound::Priors;
 use crate::factor::data::FactorData;
@@ -17,6 +16,7 @@ use crate::factor::rows::{Cluster, ExpertMoments, RowFactors, Spread, multiply};
 use crate::factor::state::{FactorState, all_finite};
 use crate::state::expect;
 use crate::state::gamma;
+use crate::{FactorConfig, Result};
 
 /// Smallest and largest precision: beyond them squares are not finite.
 const PRECISIONS: [f64; 2] = [1e-100, 1e100];
@@ -191,7 +191,7 @@ impl FactorDraw {
     }
 
     /// What is wrong with a draw that a user hands in.
-    pub(super) fn check(&self, data: &FactorData, config: &FactorConfig) -> Result<(), String> {
+    pub(super) fn check(&self, data: &FactorData, config: &FactorConfig) -> Result<()> {
         let (n, p) = (data.n_rows(), data.cells.n_features());
         let (clusters, columns) = (config.truncation, config.max_factors);
         let finite = |values: &[f64], size: usize| {

@@ -3,10 +3,8 @@
 #[path = "../../../../../tests/it/factor/data.rs"]
 mod data;
 
-use std::ops::ControlFlow;
-
 use npb_data::metrics;
-use npb_infer::{SweepPlan, VbLimits};
+use npb_infer::{VbLimits, VbReport};
 use npb_priors::special::ln_phi;
 
 use self::data::{Simulation, config};
@@ -38,37 +36,34 @@ fn the_two_agree_on_classes_and_missing_cells() {
     let fit = fit_factor(&rows, &names, &config).unwrap();
     let data = FactorData::new(&rows, &names, &config).unwrap();
     let mut vb = FactorVb::new(&data, config.clone(), FactorInit::Own(2), 0).unwrap();
-    vb.run(|_, _| ControlFlow::Continue(())).unwrap();
+    let mut trace = Vec::new();
+    while config.limits.reached(&trace).is_none() {
+        let bound = vb.step().unwrap();
+        trace.push(VbReport::after(trace.last(), bound));
+    }
 
     let mut sampler = FactorSampler::new(&data, config, vb.state(), 0).unwrap();
-    let plan = SweepPlan {
-        burn_in: 300,
-        keep: 900,
-        thin: 1,
-    };
+    let (burn_in, keep) = (300, 900);
     let mut kept = 0.0;
     let mut probability = vec![0.0; test.len()];
     let (mut first, mut second) = (Vec::new(), Vec::new());
-    sampler
-        .run(&plan, |report, sampler| {
-            if report.kept {
-                kept += 1.0;
-                let drawn = sampler.predict_proba(&unseen).unwrap();
-                probability
-                    .iter_mut()
-                    .zip(drawn)
-                    .for_each(|(sum, p)| *sum += p);
-                let cells = sampler.missing_means();
-                first.resize(cells.len(), 0.0);
-                second.resize(cells.len(), 0.0);
-                for (k, cell) in cells.into_iter().enumerate() {
-                    first[k] += cell;
-                    second[k] += cell * cell;
-                }
-            }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    for sweep in 1..=burn_in + keep {
+        sampler.sweep().unwrap();
+        if sweep <= burn_in {
+            continue;
+        }
+        kept += 1.0;
+        let drawn = sampler.predict_proba(&unseen).unwrap();
+        let each = probability.iter_mut().zip(drawn);
+        each.for_each(|(sum, p)| *sum += p);
+        let cells = sampler.missing_means();
+        first.resize(cells.len(), 0.0);
+        second.resize(cells.len(), 0.0);
+        for (k, cell) in cells.into_iter().enumerate() {
+            first[k] += cell;
+            second[k] += cell * cell;
+        }
+    }
     let truth: Vec<bool> = test
         .iter()
         .map(|&i| labels.name(i) == Some(fit.classes()[1].as_str()))
@@ -144,20 +139,15 @@ fn a_chain_goes_on_from_a_draw_and_repeated_moves_draw_anew() {
     assert!(error.contains("labels"), "{error}");
 }
 
-/// The trace has what factors, indicators and experts of the draw say of the labels; with the indicators left out it is another number.
+/// Monitored is what factors, indicators and experts of the draw say of the labels; with the indicators left out it is another number.
 #[test]
-fn the_trace_has_the_log_probability_of_the_labels() {
+fn the_log_probability_of_the_labels_is_monitored() {
     let (table, labels, _) = Simulation::small().draw(5);
     let config = config(5);
     let data = FactorData::new(&table, &labels, &config).unwrap();
     let start = FactorVb::new(&data, config.clone(), FactorInit::Pooled(2), 0).unwrap();
     let start = start.into_state();
     let mut sampler = FactorSampler::new(&data, config, &start, 0).unwrap();
-    let plan = SweepPlan {
-        burn_in: 0,
-        keep: 3,
-        thin: 1,
-    };
     let second = labels.classes()[1].clone();
     let by_hand = |draw: &FactorDraw, all_on: bool| -> f64 {
         let of_row = |i: usize| {
@@ -174,19 +164,12 @@ fn the_trace_has_the_log_probability_of_the_labels() {
         };
         (0..labels.n_rows()).filter_map(of_row).sum()
     };
-    let mut swept = 0;
-    sampler
-        .run(&plan, |report, sampler| {
-            let scalar = report.trace.names().iter().position(|n| n == "ln_labels");
-            let found = report.scalars()[scalar.unwrap()];
-            let draw = sampler.draw();
-            assert!((found - by_hand(draw, false)).abs() < 1e-9 * found.abs());
-            assert!((found - by_hand(draw, true)).abs() > 1e-3);
-            swept += 1;
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    assert_eq!(swept, 3);
+    for _ in 0..3 {
+        sampler.sweep().unwrap();
+        let (found, draw) = (sampler.scalars()[4], sampler.draw());
+        assert!((found - by_hand(draw, false)).abs() < 1e-9 * found.abs());
+        assert!((found - by_hand(draw, true)).abs() > 1e-3);
+    }
 }
 
 #[test]
@@ -222,22 +205,16 @@ fn three_classes_agree() {
     let fit = fit_factor(&train, &names, &config).unwrap();
     let data = FactorData::new(&train, &names, fit.config()).unwrap();
     let mut sampler = FactorSampler::new(&data, fit.config().clone(), fit.state(), 0).unwrap();
-    let plan = SweepPlan {
-        burn_in: 100,
-        keep: 300,
-        thin: 1,
-    };
+    let (burn_in, keep) = (100, 300);
     let mut mean = vec![[0.0; 3]; 100];
-    sampler
-        .run(&plan, |report, sampler| {
-            if report.kept {
-                for (mean, p) in mean.iter_mut().zip(sampler.predict_classes(&test).unwrap()) {
-                    (0..3).for_each(|c| mean[c] += p[c] / 300.0);
-                }
+    for sweep in 1..=burn_in + keep {
+        sampler.sweep().unwrap();
+        if sweep > burn_in {
+            for (mean, p) in mean.iter_mut().zip(sampler.predict_classes(&test).unwrap()) {
+                (0..3).for_each(|c| mean[c] += p[c] / f64::from(keep));
             }
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+        }
+    }
     let variational = fit.predict_classes(&test).unwrap();
     // The variational posterior takes scores for data and is less sure; which class is more probable than which hardly differs.
     let (mut apart, mut right, mut n) = (0.0, 0.0, 0.0);
