@@ -31,12 +31,6 @@ pub(crate) const TOUR: &[Stage] = &[
         "npb-iqgme: classify rows; clusters, and a classifier in each, are found",
     ),
     stage(
-        "iqgme/coverage",
-        Scale::Smoke,
-        1.0,
-        "npb-iqgme: how often intervals of probabilities and missing cells hold the truth",
-    ),
-    stage(
         "bsvd/fig-5.4",
         Scale::Smoke,
         1.2,

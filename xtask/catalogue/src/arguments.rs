@@ -24,6 +24,23 @@ impl Scale {
             Self::Paper => "paper",
         }
     }
+
+    /// What belongs to this scale.
+    pub fn pick<T>(self, smoke: T, quick: T, paper: T) -> T {
+        match self {
+            Self::Smoke => smoke,
+            Self::Quick => quick,
+            Self::Paper => paper,
+        }
+    }
+
+    /// What the smallest scale has, or all others.
+    pub fn smoke_or<T>(self, smoke: T, others: T) -> T {
+        match self {
+            Self::Smoke => smoke,
+            Self::Quick | Self::Paper => others,
+        }
+    }
 }
 
 /// Arguments of `reproduce`.

@@ -29,6 +29,29 @@ pub struct Trial<W> {
     pub work: W,
 }
 
+impl<W> Trial<W> {
+    /// One trial of a method: data set, setting and method are those of `results.csv`.
+    pub fn new([dataset, setting, method]: [&str; 3], trial: u64, config: String, work: W) -> Self {
+        Self {
+            dataset: dataset.to_owned(),
+            setting: setting.to_owned(),
+            method: method.to_owned(),
+            trial,
+            config,
+            work,
+        }
+    }
+
+    /// Trials 0 to n - 1 of the same work.
+    pub fn runs(n: u64, place: [&str; 3], config: &str, work: W) -> Vec<Self>
+    where
+        W: Clone,
+    {
+        let one = |trial| Self::new(place, trial, config.to_owned(), work.clone());
+        (0..n).map(one).collect()
+    }
+}
+
 /// What an experiment is given.
 pub struct Context<'a> {
     /// Id of the experiment.

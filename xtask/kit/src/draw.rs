@@ -48,6 +48,26 @@ pub struct Panel {
     pub layers: Vec<Layer>,
 }
 
+impl Panel {
+    /// Layers under a heading, with the labels and ranges of both axes.
+    pub fn new(
+        title: impl Into<String>,
+        [x_label, y_label]: [&str; 2],
+        x: (f64, f64),
+        y: (f64, f64),
+        layers: Vec<Layer>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            x_label: x_label.to_owned(),
+            y_label: y_label.to_owned(),
+            x,
+            y,
+            layers,
+        }
+    }
+}
+
 /// Things of one kind; layers of one name share an entry of the legend.
 pub struct Layer {
     /// Its entry in the legend.
@@ -56,6 +76,17 @@ pub struct Layer {
     pub colour: RGBColor,
     /// What is drawn.
     pub shape: Shape,
+}
+
+impl Layer {
+    /// A shape with its entry in the legend.
+    pub fn new(name: impl Into<String>, colour: RGBColor, shape: Shape) -> Self {
+        Self {
+            name: name.into(),
+            colour,
+            shape,
+        }
+    }
 }
 
 /// What a layer draws.

@@ -18,7 +18,6 @@ pub mod films;
 mod html;
 mod number;
 mod plot;
-pub mod processor;
 mod report;
 pub mod tables;
 pub mod testing;

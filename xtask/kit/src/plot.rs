@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use npb_catalogue::Result;
 
 use crate::draw::tick;
-use crate::report::Figure;
+use crate::report::{Figure, ResultRow};
 
 /// One coordinate system.
 pub struct Panel {
@@ -28,6 +28,33 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
+impl Panel {
+    /// Curves under a heading, with the labels of both axes.
+    pub fn new(
+        title: impl Into<String>,
+        x_label: &str,
+        y_label: &str,
+        series: impl IntoIterator<Item = Series>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            x_label: x_label.to_owned(),
+            y_label: y_label.to_owned(),
+            series: series.into_iter().collect(),
+        }
+    }
+}
+
+impl Series {
+    /// A curve of points.
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = Point>) -> Self {
+        Self {
+            name: name.into(),
+            points: points.into_iter().collect(),
+        }
+    }
+}
+
 /// One point of a curve.
 #[derive(Clone, Copy)]
 pub struct Point {
@@ -37,6 +64,22 @@ pub struct Point {
     pub y: f64,
     /// Half the length of the error bar.
     pub sd: Option<f64>,
+}
+
+impl Point {
+    /// A point without an error bar.
+    pub fn at(x: f64, y: f64) -> Self {
+        Self { x, y, sd: None }
+    }
+
+    /// The mean of a result, with the standard deviation over trials as its error bar.
+    pub fn of(x: f64, row: &ResultRow) -> Self {
+        Self {
+            x,
+            y: row.mean,
+            sd: row.sd,
+        }
+    }
 }
 
 const PANEL: (u32, u32) = (640, 480);
@@ -57,10 +100,17 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 /// Panels side by side and one legend to their right; a curve has the same colour in all panels. Curves beyond the eighth
-/// repeat colours with another marker.
+/// repeat colours with another marker. Curves without points, and panels without curves beside others, are left out.
 pub fn lines(name: &str, title: &str, caption: &str, panels: &[Panel]) -> Result<Figure> {
+    let has_points = |panel: &&Panel| panel.series.iter().any(|s| !s.points.is_empty());
+    let mut shown: Vec<&Panel> = panels.iter().filter(has_points).collect();
+    if shown.is_empty() {
+        shown.extend(panels);
+    }
+    let panels = shown;
     let mut names: Vec<&str> = Vec::new();
-    for series in panels.iter().flat_map(|panel| &panel.series) {
+    let all = panels.iter().flat_map(|panel| &panel.series);
+    for series in all.filter(|s| !s.points.is_empty()) {
         if !names.contains(&series.name.as_str()) {
             names.push(&series.name);
         }
@@ -84,7 +134,7 @@ pub fn lines(name: &str, title: &str, caption: &str, panels: &[Panel]) -> Result
         root.present()?;
     }
     let mut rows = Vec::new();
-    for panel in panels {
+    for panel in &panels {
         for series in &panel.series {
             for point in &series.points {
                 let sd = point.sd.map_or(String::new(), |sd| sd.to_string());

@@ -42,6 +42,22 @@ pub struct ResultRow {
     pub paper: Option<f64>,
 }
 
+impl ResultRow {
+    /// A number that is no mean: of this data set, setting, method and metric.
+    pub fn single([dataset, setting, method, metric]: [&str; 4], number: f64) -> Self {
+        Self {
+            dataset: dataset.to_owned(),
+            setting: setting.to_owned(),
+            method: method.to_owned(),
+            metric: metric.to_owned(),
+            mean: number,
+            sd: None,
+            trials: 1,
+            paper: None,
+        }
+    }
+}
+
 /// A table for people.
 #[derive(Clone, Debug)]
 pub struct TextTable {
@@ -51,6 +67,21 @@ pub struct TextTable {
     pub header: Vec<String>,
     /// Cells, row by row.
     pub rows: Vec<Vec<String>>,
+}
+
+impl TextTable {
+    /// A table with these names of columns.
+    pub fn new<H: AsRef<str>>(
+        title: impl Into<String>,
+        header: &[H],
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            header: header.iter().map(|h| h.as_ref().to_owned()).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
 }
 
 /// A picture and its numbers.

@@ -1,4 +1,4 @@
-//! Tables that experiments share: overviews, targets, paired differences.
+//! Tables that experiments share: overviews and paired differences.
 
 use crate::cache::Record;
 use crate::number::short;
@@ -13,11 +13,6 @@ pub fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
         }
     }
     found
-}
-
-/// Names of columns.
-pub fn header(columns: &[&str]) -> Vec<String> {
-    columns.iter().map(|&column| column.to_owned()).collect()
 }
 
 /// A summarised metric.
@@ -53,12 +48,15 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// Mean, and standard deviation where there is one.
+/// Mean, with the standard deviation and what is printed where there are such.
 pub fn with_sd(row: &ResultRow) -> String {
-    match row.sd {
-        Some(sd) => format!("{} ({})", digits(row.mean), digits(sd)),
-        None => digits(row.mean),
-    }
+    let sd = row
+        .sd
+        .map_or(String::new(), |sd| format!(" ({})", digits(sd)));
+    let paper = row
+        .paper
+        .map_or(String::new(), |p| format!(" [{}]", digits(p)));
+    digits(row.mean) + &sd + &paper
 }
 
 /// One line for each data set (where there are several), setting and method, one column for each metric; metrics that nothing has are left out.
@@ -80,11 +78,11 @@ pub fn overview(title: &str, results: &[ResultRow], metrics: &[&str]) -> TextTab
         true => &["data", "setting", "method"],
         false => &["setting", "method"],
     };
-    TextTable {
-        title: format!("{title}: mean (standard deviation over trials)"),
-        header: header(&[names, &metrics[..]].concat()),
-        rows: places.into_iter().map(line).collect(),
-    }
+    TextTable::new(
+        format!("{title}: mean (standard deviation over trials) [in print]"),
+        &[names, &metrics[..]].concat(),
+        places.into_iter().map(line),
+    )
 }
 
 /// One metric with three digits: one line for each data set (where there are several) and method, one column for each setting. `more` goes behind a
@@ -115,84 +113,8 @@ pub fn by_setting(
         true => &["data", "method"],
         false => &["method"],
     };
-    TextTable {
-        title: title.to_owned(),
-        header: header(&[names, &settings[..]].concat()),
-        rows: places.into_iter().map(line).collect(),
-    }
-}
-
-/// A number that should lie in a range.
-pub struct Target {
-    /// What it is.
-    pub what: String,
-    /// The number, if it was measured.
-    pub found: Option<f64>,
-    /// At least.
-    pub low: f64,
-    /// At most.
-    pub high: f64,
-}
-
-impl Target {
-    /// A mean that should not be above `high`.
-    pub fn at_most(what: &str, found: Option<&ResultRow>, high: f64) -> Self {
-        Self {
-            what: what.to_owned(),
-            found: found.map(|row| row.mean),
-            low: f64::NEG_INFINITY,
-            high,
-        }
-    }
-
-    /// A mean that should lie between `low` and `high`.
-    pub fn between(what: &str, found: Option<&ResultRow>, low: f64, high: f64) -> Self {
-        Self {
-            low,
-            ..Self::at_most(what, found, high)
-        }
-    }
-}
-
-/// What was found beside its targets; what was not measured is left out.
-pub fn targets(targets: &[Target]) -> TextTable {
-    let line = |target: &Target| {
-        let found = target.found?;
-        let limit = |value: f64| {
-            if value.is_finite() {
-                digits(value)
-            } else {
-                String::new()
-            }
-        };
-        let met = (target.low..=target.high).contains(&found);
-        Some(vec![
-            target.what.clone(),
-            digits(found),
-            limit(target.low),
-            limit(target.high),
-            if met { "yes" } else { "no" }.to_owned(),
-        ])
-    };
-    TextTable {
-        title: "Targets".to_owned(),
-        header: header(&["what", "found", "at least", "at most", "met"]),
-        rows: targets.iter().filter_map(line).collect(),
-    }
-}
-
-/// A metric of `method` minus that of `other` on the same trials in one setting: mean and its standard error; none when no trial
-/// has both.
-pub fn difference<'a>(
-    records: impl IntoIterator<Item = &'a Record>,
-    setting: &str,
-    method: &str,
-    other: &str,
-    metric: &str,
-) -> Option<(f64, Option<f64>)> {
-    let of_setting = records.into_iter().filter(|r| r.key.setting == setting);
-    let pairs = paired(&of_setting.collect::<Vec<_>>(), method, other, metric);
-    (!pairs.is_empty()).then(|| mean_and_error(&pairs))
+    let header = [names, &settings[..]].concat();
+    TextTable::new(title, &header, places.into_iter().map(line))
 }
 
 /// A metric of `method` minus that of `other`, trial by trial. `method/variant` has the metrics of `method` that begin with `variant/`.
@@ -240,19 +162,12 @@ pub fn differences(records: &[Record], ours: &str, others: &[&str], metrics: &[&
             }
         }
     }
-    TextTable {
-        title: format!("{ours} minus each comparator on the same trials"),
-        header: header(&[
-            "data",
-            "setting",
-            "metric",
-            "comparator",
-            "mean difference",
-            "standard error",
-            "trials",
-        ]),
+    let header = "data,setting,metric,comparator,mean difference,standard error,trials";
+    TextTable::new(
+        format!("{ours} minus each comparator on the same trials"),
+        &header.split(',').collect::<Vec<_>>(),
         rows,
-    }
+    )
 }
 
 #[cfg(test)]
@@ -277,21 +192,6 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_paired_by_trial() {
-        let error = |value| Outcome::metrics([("error", value)]);
-        let records = [
-            record("a", 0, error(0.75)),
-            record("a", 1, error(0.5)),
-            record("b", 1, error(0.25)),
-            record("b", 0, error(0.625)),
-            record("b", 2, error(9.0)),
-        ];
-        // 0.125 and 0.25: mean 0.1875, standard error 0.0625.
-        let found = difference(&records, "", "a", "b", "error");
-        assert_eq!(found, Some((0.1875, Some(0.0625))));
-        assert_eq!(difference(&records, "column=R", "a", "b", "error"), None);
-    }
-    #[test]
     fn each_comparator_has_a_line_and_variants_are_metrics_of_their_own() {
         let auc = |value| Outcome::metrics([("auc", value), ("variant/auc", value - 0.125)]);
         let records = [
@@ -299,6 +199,7 @@ mod tests {
             record("a", 1, auc(0.5)),
             record("b", 1, auc(0.25)),
             record("b", 0, auc(0.625)),
+            record("b", 2, auc(9.0)),
         ];
         let table = differences(&records, "a", &["b", "b/variant", "c"], &["auc", "rmse"]);
         let line = |other: &str, mean: &str| {

@@ -133,13 +133,6 @@ pub(super) enum Method {
     Means,
 }
 
-/// Methods of one name are one method.
-impl PartialEq for Method {
-    fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
-    }
-}
-
 impl Method {
     pub(super) const DEFAULT: Self = Self::Ours("", |_| {});
 
@@ -165,8 +158,6 @@ pub(super) struct Cell {
     pub(super) file: &'static str,
     pub(super) damage: Damage,
     pub(super) method: Method,
-    /// More of the setting, for settings that are the method's.
-    pub(super) setting: String,
     /// Keep the restored image and the dictionary, for a figure.
     pub(super) shown: bool,
 }
@@ -183,7 +174,6 @@ impl Cell {
             file,
             damage,
             method,
-            setting: String::new(),
             shown: false,
         }
     }
@@ -195,14 +185,9 @@ impl Cell {
     }
 
     pub(super) fn full_setting(&self) -> String {
-        let mut setting = format!("image={}", self.image_name());
-        for more in [self.damage.setting(), self.setting.clone()] {
-            if !more.is_empty() {
-                setting += ";";
-                setting += &more;
-            }
-        }
-        setting
+        let damage = self.damage.setting();
+        let between = if damage.is_empty() { "" } else { ";" };
+        format!("image={}{between}{damage}", self.image_name())
     }
 }
 
@@ -224,14 +209,8 @@ pub(super) fn run(context: &Context<'_>, cells: Vec<Cell>) -> Result<Vec<Record>
             "{config:?}\n{:?}\n{checksum}\nshown {}",
             context.scale, cell.shown
         );
-        trials.push(Trial {
-            dataset: cell.folder.to_owned(),
-            setting: cell.full_setting(),
-            method: cell.method.name(),
-            trial: 0,
-            config,
-            work: cell,
-        });
+        let place = [cell.folder, &cell.full_setting(), &cell.method.name()];
+        trials.push(Trial::new(place, 0, config, cell.clone()));
     }
     context.run_trials(&trials, |trial, seed| {
         let cell = &trial.work;

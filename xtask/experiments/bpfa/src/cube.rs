@@ -7,12 +7,11 @@ use npb_infer::SweepPlan;
 
 use super::cells::{Cell, Damage, Method, OURS, RESTORED, load, ours, peak};
 use super::pictures::{self, Shown};
-use super::printed;
 use npb_kit::data::sha256_of;
-use npb_kit::tables::{Target, header, targets};
+use npb_kit::tables::overview;
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, Scale, Series,
-    TextTable, Trial, lines, summarise,
+    Trial, lines, summarise,
 };
 
 pub(super) const HYPERSPECTRAL: Experiment = Experiment {
@@ -74,36 +73,30 @@ fn configured(side: usize, scale: Scale, seed: u64) -> ImageConfig {
 }
 
 fn run(context: &Context<'_>) -> Result<Report> {
-    let (files, shares, sides): (&[&str], &[f64], &[usize]) = match context.scale {
-        Scale::Smoke => (&FILES[..1], &[0.05], &[1]),
-        Scale::Quick => (&FILES, &[0.05], &[4, 1]),
-        Scale::Paper => (&FILES, &[0.05, 0.02], &[4, 1]),
-    };
+    let (files, shares, sides): (&[&str], &[f64], &[usize]) = context.scale.pick(
+        (&FILES[..1], &[0.05], &[1]),
+        (&FILES, &[0.05], &[4, 1]),
+        (&FILES, &[0.05, 0.02], &[4, 1]),
+    );
+    let comparators = [
+        How::Bands {
+            rank: 2,
+            rounds: 60,
+        },
+        How::Bands { rank: 1, rounds: 0 },
+    ];
     let mut trials = Vec::new();
     for &observed in shares {
         for &file in files {
-            let mut methods: Vec<How> = sides.iter().map(|&side| How::Ours(side)).collect();
-            methods.push(How::Bands {
-                rank: 2,
-                rounds: 60,
-            });
-            methods.push(How::Bands { rank: 1, rounds: 0 });
-            for how in methods {
+            let checksum = sha256_of(&context.data_file(FOLDER, file))?;
+            let ours = sides.iter().map(|&side| How::Ours(side));
+            for how in ours.chain(comparators) {
                 let mut cell = Cell::new(FOLDER, file, Damage::holes(observed), Method::DEFAULT);
                 cell.shown = how == How::Ours(4);
-                let checksum = sha256_of(&context.data_file(FOLDER, file))?;
-                let config = match how {
-                    How::Ours(side) => format!("{:?}", configured(side, context.scale, 0)),
-                    How::Bands { .. } => format!("{how:?}"),
-                };
-                trials.push(Trial {
-                    dataset: FOLDER.to_owned(),
-                    setting: cell.full_setting(),
-                    method: how.name(),
-                    trial: 0,
-                    config: format!("{config}\n{checksum}\n{:?}", context.scale),
-                    work: (cell, how),
-                });
+                let settings = configured(4, context.scale, 0);
+                let config = format!("{how:?}\n{settings:?}\n{checksum}");
+                let place = [FOLDER, &cell.full_setting(), &how.name()];
+                trials.push(Trial::new(place, 0, config, (cell.clone(), how)));
             }
         }
     }
@@ -114,56 +107,13 @@ fn run(context: &Context<'_>) -> Result<Report> {
         one(cell, *how, &truth, &damaged, context.scale, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
-    let of = |cell: &Cell, how: How, metric: &str| {
-        let row = results.iter().find(|r| {
-            r.setting == cell.full_setting() && r.method == how.name() && r.metric == metric
-        });
-        row.map(|r| r.mean)
-    };
-    let bands = How::Bands {
-        rank: 2,
-        rounds: 60,
-    };
-    let mut wanted = Vec::new();
-    for (cell, how) in trials.iter().map(|t| &t.work) {
-        if *how != How::Ours(sides[0]) {
-            continue;
-        }
-        let target = |what: &str, low: Option<f64>| Target {
-            what: format!("{}: above {what}", cell.full_setting()),
-            found: of(cell, *how, "psnr"),
-            low: low.unwrap_or(f64::NEG_INFINITY),
-            high: f64::INFINITY,
-        };
-        wanted.push(target("rank-2 least squares here", of(cell, bands, "psnr")));
-        if cell.damage.observed == 0.05 {
-            let elsewhere = printed::bands(cell.image_name());
-            wanted.push(target(
-                "rank-2 least squares, measured elsewhere",
-                elsewhere,
-            ));
-        }
-    }
-    let line = |t: &Trial<(Cell, How)>| {
-        let (cell, how) = &t.work;
-        let number = |metric: &str| {
-            let found = of(cell, *how, metric);
-            found.map_or(String::new(), |v| format!("{v:.3}"))
-        };
-        let mut row = vec![t.setting.clone(), t.method.clone()];
-        row.extend(["psnr", "coverage_90", "seconds"].map(number));
-        row
-    };
     let figures = figures(context, &trials, &records)?;
     Ok(Report {
-        tables: vec![
-            TextTable {
-                title: "Entries restored (peak of the PSNR: the largest value of the cube)".to_owned(),
-                header: header(&["setting", "method", "psnr", "coverage of 90%", "seconds"]),
-                rows: trials.iter().map(line).collect(),
-            },
-            targets(&wanted),
-        ],
+        tables: vec![overview(
+            "Entries restored (peak of the PSNR: the largest value of the cube)",
+            &results,
+            &["psnr", "coverage_90", "seconds"],
+        )],
         figures,
         notes: vec![
             "Entries are missing one by one, not pixels. PSNR over all entries. The paper's cube is not at hand; these are crops of other scenes.".to_owned(),
@@ -243,31 +193,23 @@ fn figures(
         let numbers: Vec<f64> = truth.values().iter().map(|&v| v.into()).collect();
         let truth_spectra = some_spectra(&truth, &numbers);
         let bands = truth.channels();
-        let curve = |name: &str, all: &[f64], place: usize| Series {
-            name: name.to_owned(),
-            points: all[place * bands..(place + 1) * bands]
-                .iter()
-                .enumerate()
-                .map(|(band, &y)| Point {
-                    x: band as f64,
-                    y,
-                    sd: None,
-                })
-                .collect(),
+        let curve = |name: &str, all: &[f64], place: usize| {
+            let spectrum = all[place * bands..(place + 1) * bands].iter().enumerate();
+            Series::new(name, spectrum.map(|(band, &y)| Point::at(band as f64, y)))
         };
-        let panels: Vec<Panel> = places(&truth)
-            .iter()
-            .enumerate()
-            .map(|(n, [row, column])| Panel {
-                title: format!("row {row}, column {column}"),
-                x_label: "band".to_owned(),
-                y_label: "value".to_owned(),
-                series: vec![
-                    curve("truth", &truth_spectra, n),
-                    curve("restored", found, n),
-                ],
-            })
-            .collect();
+        let panel = |(n, [row, column]): (usize, [usize; 2])| {
+            let curves = [
+                curve("truth", &truth_spectra, n),
+                curve("restored", found, n),
+            ];
+            Panel::new(
+                format!("row {row}, column {column}"),
+                "band",
+                "value",
+                curves,
+            )
+        };
+        let panels: Vec<Panel> = places(&truth).into_iter().enumerate().map(panel).collect();
         let name = format!("spectra-{}", figures.len() + 1);
         figures.push(lines(
             &name,

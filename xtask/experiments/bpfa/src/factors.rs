@@ -11,9 +11,9 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use npb_kit::films::{Films, Size};
-use npb_kit::tables::{Target, header, targets};
+use npb_kit::tables::{distinct, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Scale, Series, TextTable,
+    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
     Trial, lines, summarise,
 };
 
@@ -100,22 +100,11 @@ struct Sides {
 
 fn run(context: &Context<'_>, question: Question) -> Result<Report> {
     let smoke = context.scale == Scale::Smoke;
-    let plan = match context.scale {
-        Scale::Smoke => SweepPlan {
-            burn_in: 4,
-            keep: 4,
-            thin: 1,
-        },
-        Scale::Quick => SweepPlan {
-            burn_in: 150,
-            keep: 150,
-            thin: 1,
-        },
-        Scale::Paper => SweepPlan {
-            burn_in: 1_000,
-            keep: 500,
-            thin: 1,
-        },
+    let (burn_in, keep) = context.scale.pick((4, 4), (150, 150), (1_000, 500));
+    let plan = SweepPlan {
+        burn_in,
+        keep,
+        thin: 1,
     };
     let sizes: &[usize] = match (context.scale, question) {
         (Scale::Smoke, _) => &[5],
@@ -153,17 +142,14 @@ fn run(context: &Context<'_>, question: Question) -> Result<Report> {
             works.extend(sizes.iter().map(|&k| Work { source, model, k }));
         }
     }
-    let trial = |work: Work| Trial {
-        dataset: match work.source {
+    let trial = |work: Work| {
+        let dataset = match work.source {
             Source::Films => "movielens-100k",
             Source::Generated => "simulated",
-        }
-        .to_owned(),
-        setting: format!("k={}", work.k),
-        method: work.model.name().to_owned(),
-        trial: 0,
-        config: format!("{:?}\n{plan:?}\n{:?}", BpfaConfig::default(), context.scale),
-        work,
+        };
+        let config = format!("{:?}\n{plan:?}\n{:?}", BpfaConfig::default(), context.scale);
+        let place = [dataset, &format!("k={}", work.k), work.model.name()];
+        Trial::new(place, 0, config, work)
     };
     let trials: Vec<Trial<Work>> = works.into_iter().map(trial).collect();
     let records = context.run_trials(&trials, |trial, seed| {
@@ -322,7 +308,6 @@ fn variational(
 
 fn report(question: Question, records: &[Record]) -> Result<Report> {
     let results = summarise(records, |_, _, _, _| None);
-    let metric = |record: &Record, name: &str| record.outcome.metrics.get(name).copied();
     let columns = [
         "rmse",
         "coverage_90",
@@ -332,72 +317,29 @@ fn report(question: Question, records: &[Record]) -> Result<Report> {
         "seconds_per_sweep",
         "seconds",
     ];
-    let line = |r: &Record| {
-        let mut row = vec![
-            r.key.dataset.clone(),
-            r.key.setting.clone(),
-            r.key.method.clone(),
-        ];
-        row.extend(columns.map(|c| metric(r, c).map_or(String::new(), |v| format!("{v:.4}"))));
-        row
-    };
-    let mut tables = vec![TextTable {
-        title: "Held-out entries".to_owned(),
-        header: header(&[&["data", "setting", "method"], &columns[..]].concat()),
-        rows: records.iter().map(line).collect(),
-    }];
-    let sparse = records
-        .iter()
-        .find(|r| r.key.method == Model::Sparse.name());
-    if let (Some(sparse), Question::Active) = (sparse, question) {
-        let dense = || {
-            records
-                .iter()
-                .filter(|r| r.key.method == Model::Dense.name())
+    let methods = distinct(results.iter().map(|r| r.method.as_str()));
+    let curve = |method: &str| {
+        let own = |r: &&ResultRow| r.method == method && r.metric == "rmse";
+        let point = |r: &ResultRow| {
+            let k = r.setting.strip_prefix("k=")?.parse().ok()?;
+            Some(Point::at(k, r.mean))
         };
-        let best = dense()
-            .filter_map(|r| metric(r, "rmse"))
-            .fold(f64::INFINITY, f64::min);
-        let same = dense().find(|r| r.key.setting == sparse.key.setting);
-        let ratio = same.and_then(|r| {
-            Some(metric(r, "seconds_per_sweep")? / metric(sparse, "seconds_per_sweep")?)
-        });
-        tables.push(targets(&[
-            Target {
-                what: "RMSE of the sparse fit less that of the best dense one".to_owned(),
-                found: metric(sparse, "rmse").map(|r| r - best),
-                low: f64::NEG_INFINITY,
-                high: 0.01,
-            },
-            Target {
-                what: "time of a dense sweep over that of a sparse one, same K".to_owned(),
-                found: ratio,
-                low: 3.0,
-                high: f64::INFINITY,
-            },
-        ]));
-    }
-    let mut figures = Vec::new();
-    let datasets = ["movielens-100k", "simulated"];
-    let panels: Vec<Panel> = datasets
-        .into_iter()
-        .filter(|d| records.iter().any(|r| r.key.dataset == *d))
-        .map(|dataset| Panel {
-            title: dataset.to_owned(),
-            x_label: "K".to_owned(),
-            y_label: "RMSE".to_owned(),
-            series: curves(records, dataset),
-        })
-        .collect();
-    figures.push(lines(
+        Series::new(method, results.iter().filter(own).filter_map(point))
+    };
+    let panel = Panel::new(
+        "held-out entries",
+        "K",
+        "RMSE",
+        methods.into_iter().map(curve),
+    );
+    let mut figures = vec![lines(
         "rmse",
         "Error against the number of factors",
         "",
-        &panels,
-    )?);
-    if let (Some(sparse), Question::Active) = (sparse, question)
-        && let Some(used) = sparse.outcome.series.get(ACTIVE)
-    {
+        &[panel],
+    )?];
+    let used = records.iter().find_map(|r| r.outcome.series.get(ACTIVE));
+    if let (Some(used), Question::Active) = (used, question) {
         figures.push(posterior(used)?);
     }
     let mut notes = vec![
@@ -407,31 +349,11 @@ fn report(question: Question, records: &[Record]) -> Result<Report> {
         notes.push("Predictions are means over kept sweeps; a film that training does not have gets the mean of all ratings.".to_owned());
     }
     Ok(Report {
+        tables: vec![overview("Held-out entries", &results, &columns)],
         results,
-        tables,
         figures,
         notes,
     })
-}
-
-fn curves(records: &[Record], dataset: &str) -> Vec<Series> {
-    let mut series: Vec<Series> = Vec::new();
-    for record in records.iter().filter(|r| r.key.dataset == dataset) {
-        let k = record.key.setting.strip_prefix("k=");
-        let (Some(Ok(k)), Some(&y)) = (k.map(str::parse), record.outcome.metrics.get("rmse"))
-        else {
-            continue;
-        };
-        let point = Point { x: k, y, sd: None };
-        match series.iter_mut().find(|s| s.name == record.key.method) {
-            Some(own) => own.points.push(point),
-            None => series.push(Series {
-                name: record.key.method.clone(),
-                points: vec![point],
-            }),
-        }
-    }
-    series
 }
 
 /// Share of the kept sweeps with each number of active factors.
@@ -442,20 +364,17 @@ fn posterior(used: &[f64]) -> Result<npb_kit::Figure> {
         let count = used.iter().filter(|&&u| u as usize == k).count();
         count as f64 / used.len() as f64
     };
-    let points = (low.saturating_sub(1)..=high + 1).map(|k| Point {
-        x: k as f64,
-        y: share(k),
-        sd: None,
-    });
-    let panel = Panel {
-        title: "K = 160".to_owned(),
-        x_label: "active factors".to_owned(),
-        y_label: "posterior probability".to_owned(),
-        series: vec![Series {
-            name: Model::Sparse.name().to_owned(),
-            points: points.collect(),
-        }],
-    };
+    let places = low.saturating_sub(1)..=high + 1;
+    let curve = Series::new(
+        Model::Sparse.name(),
+        places.map(|k| Point::at(k as f64, share(k))),
+    );
+    let panel = Panel::new(
+        "K = 160",
+        "active factors",
+        "posterior probability",
+        [curve],
+    );
     lines(
         "active",
         "Number of factors that some row uses",

@@ -8,11 +8,8 @@ use super::cells::{
 };
 use super::pictures::{self, Shown};
 use super::printed;
-use npb_kit::tables::{Target, header, targets};
-use npb_kit::{
-    Context, Experiment, Figure, Record, Report, Result, ResultRow, Scale, TextTable, short,
-    summarise,
-};
+use npb_kit::tables::overview;
+use npb_kit::{Context, Experiment, Figure, Record, Report, Result, Scale, summarise};
 
 const GREY: &str = "images";
 const COLOUR: &str = "images-colour";
@@ -76,10 +73,6 @@ pub(super) const LASSO: Experiment = Experiment {
     run: lasso,
 };
 
-fn summary(records: &[Record]) -> Vec<ResultRow> {
-    summarise(records, paper)
-}
-
 /// What is printed for a row of `results.csv`.
 fn paper(_: &str, setting: &str, method: &str, metric: &str) -> Option<f64> {
     let value = |key: &str| {
@@ -102,74 +95,18 @@ fn paper(_: &str, setting: &str, method: &str, metric: &str) -> Option<f64> {
     }
 }
 
-fn find<'a>(
-    results: &'a [ResultRow],
-    setting: &str,
-    method: &str,
-    metric: &str,
-) -> Option<&'a ResultRow> {
-    results
-        .iter()
-        .find(|r| r.setting == setting && r.method == method && r.metric == metric)
-}
+const METRICS: [&str; 5] = ["psnr", "noise_sd", "coverage_90", "atoms", "seconds"];
 
-/// A column of other people's numbers: its title, and the number of a setting.
-type Lookup<'a> = (&'a str, &'a dyn Fn(&str) -> Option<f64>);
-
-/// PSNR of all methods beside what is printed and `other` numbers; inferred noise and coverage of ours.
-fn overview(title: &str, results: &[ResultRow], other: Lookup<'_>) -> TextTable {
-    let mut methods: Vec<&str> = Vec::new();
-    let mut settings: Vec<&str> = Vec::new();
-    for row in results {
-        if !methods.contains(&row.method.as_str()) {
-            methods.push(&row.method);
-        }
-        if !settings.contains(&row.setting.as_str()) {
-            settings.push(&row.setting);
-        }
-    }
-    let number = |v: Option<f64>| v.map_or(String::new(), |v| format!("{v:.2}"));
-    let line = |setting: &&str| {
-        let get = |method: &str, metric: &str| find(results, setting, method, metric);
-        let mean = |method: &str, metric: &str| get(method, metric).map(|r| r.mean);
-        let mut cells = vec![(*setting).to_owned()];
-        cells.extend(methods.iter().map(|m| number(mean(m, "psnr"))));
-        cells.push(number(get(OURS, "psnr").and_then(|r| r.paper)));
-        cells.push(number(other.1(setting)));
-        cells.push(number(mean(OURS, "noise_sd")));
-        let coverage = mean(OURS, "coverage_90").map_or(String::new(), |c| format!("{c:.3}"));
-        cells.push(coverage);
-        cells.push(mean(OURS, "seconds").map_or(String::new(), short));
-        cells
-    };
-    TextTable {
-        title: title.to_owned(),
-        header: header(
-            &[
-                &["setting"][..],
-                &methods,
-                &[
-                    "printed",
-                    other.0,
-                    "inferred noise sd",
-                    "coverage of 90%",
-                    "seconds",
-                ],
-            ]
-            .concat(),
-        ),
-        rows: settings.iter().map(line).collect(),
-    }
-}
-
-/// A target for our PSNR in a setting.
-fn at_least(results: &[ResultRow], setting: &str, low: Option<f64>, what: &str) -> Option<Target> {
-    let found = find(results, setting, OURS, "psnr")?.mean;
-    Some(Target {
-        what: format!("{setting}: {what}"),
-        found: Some(found),
-        low: low?,
-        high: f64::INFINITY,
+/// Runs cells and reports them, with a figure for each that is shown.
+fn report(context: &Context<'_>, name: &str, cells: Vec<Cell>, notes: &[&str]) -> Result<Report> {
+    let records = run(context, cells.clone())?;
+    let results = summarise(&records, paper);
+    let notes = [PROTOCOLS].into_iter().chain(notes.iter().copied());
+    Ok(Report {
+        tables: vec![overview("Images", &results, &METRICS)],
+        figures: pictures_of(context, name, &cells, &records)?,
+        notes: notes.map(str::to_owned).collect(),
+        results,
     })
 }
 
@@ -222,15 +159,11 @@ fn pictures_of(
 }
 
 fn denoise(context: &Context<'_>) -> Result<Report> {
-    let (images, sigmas, extra): (&[&str], &[f64], bool) = match context.scale {
-        Scale::Smoke => (&GREY_IMAGES[..1], &[25.0], true),
-        Scale::Quick => (&GREY_IMAGES[..3], &[25.0, 50.0, 10.0], true),
-        Scale::Paper => (
-            &GREY_IMAGES,
-            &[50.0, 100.0, 25.0, 10.0, 15.0, 5.0, 20.0],
-            true,
-        ),
-    };
+    let (images, sigmas): (&[&str], &[f64]) = context.scale.pick(
+        (&GREY_IMAGES[..1], &[25.0]),
+        (&GREY_IMAGES[..3], &[25.0, 50.0, 10.0]),
+        (&GREY_IMAGES, &[50.0, 100.0, 25.0, 10.0, 15.0, 5.0, 20.0]),
+    );
     let mut cells = Vec::new();
     for &sigma in sigmas {
         for &image in images {
@@ -240,14 +173,12 @@ fn denoise(context: &Context<'_>) -> Result<Report> {
         }
     }
     // Comparators on the same noise.
-    let factors: &[f64] = if extra { &[1.0, 0.6, 1.4] } else { &[1.0] };
     for &sigma in sigmas {
         for &image in images {
             let cell = |method| Cell::new(GREY, image, Damage::noise(sigma), method);
             cells.push(cell(Method::Means));
-            let wanted = context.scale == Scale::Paper || image == HOUSE;
-            if wanted {
-                cells.extend(factors.iter().map(|&f| cell(Method::Ksvd(f))));
+            if context.scale == Scale::Paper || image == HOUSE {
+                cells.extend([1.0, 0.6, 1.4].map(|factor| cell(Method::Ksvd(factor))));
             }
         }
     }
@@ -258,60 +189,18 @@ fn denoise(context: &Context<'_>) -> Result<Report> {
                 ..Damage::noise(sigma)
             };
             cells.push(Cell::new(GREY, image, damage, Method::DEFAULT));
-            if sigma == 50.0 {
-                let bounded = Method::Ours("bounds", |config| config.bounds = Some([0.0, PEAK]));
-                cells.push(Cell::new(GREY, image, damage, bounded));
-            }
         }
     }
-    let records = run(context, cells.clone())?;
-    let results = summary(&records);
-    let mut wanted = Vec::new();
-    for cell in cells.iter().filter(|c| c.method == Method::DEFAULT) {
-        let setting = cell.full_setting();
-        if cell.damage.protocol == Protocol::Clip8 {
-            continue;
-        }
-        let sigma = cell.damage.sigma;
-        let low = printed::denoised(cell.image_name(), sigma).map(|p| p - 0.15);
-        wanted.extend(at_least(&results, &setting, low, "printed less .15 dB"));
-        if (10.0..=25.0).contains(&sigma) {
-            let found = find(&results, &setting, OURS, "noise_sd").map(|r| r.mean);
-            wanted.push(Target {
-                what: format!("{setting}: inferred noise sd, within 1.5 of sigma"),
-                found,
-                low: sigma - 1.5,
-                high: sigma + 1.5,
-            });
-        }
-    }
-    let bm3d = |setting: &str| {
-        let cell = cells.iter().find(|c| c.full_setting() == setting)?;
-        (cell.damage.protocol == Protocol::Clip8)
-            .then(|| printed::bm3d_clipped(cell.image_name(), cell.damage.sigma))?
-    };
-    let figures = pictures_of(context, "denoised", &cells, &records)?;
-    Ok(Report {
-        tables: vec![
-            overview("PSNR (dB)", &results, ("BM3D told sigma, on clip8, measured elsewhere", &bm3d)),
-            targets(&wanted),
-        ],
-        figures,
-        notes: vec![
-            PROTOCOLS.to_owned(),
-            "K-SVD is ours (256 atoms, orthogonal matching pursuit, 10 rounds, gain 1.15), told sigma, 0.6 and 1.4 times it.".to_owned(),
-            "npb:bpfa/bounds knows that values were cut off at 0 and 255.".to_owned(),
-        ],
-        results,
-    })
+    let note = "K-SVD is ours (256 atoms, orthogonal matching pursuit, 10 rounds, gain 1.15), told sigma, 0.6 and 1.4 times it.";
+    report(context, "denoised", cells, &[note])
 }
 
 fn denoise_colour(context: &Context<'_>) -> Result<Report> {
-    let (images, sigmas): (&[&str], &[f64]) = match context.scale {
-        Scale::Smoke => (&[CASTLE], &[25.0]),
-        Scale::Quick => (&[CASTLE, MUSHROOM], &[25.0]),
-        Scale::Paper => (&[CASTLE, MUSHROOM], &[25.0, 15.0, 10.0, 5.0]),
-    };
+    let (images, sigmas): (&[&str], &[f64]) = context.scale.pick(
+        (&[CASTLE], &[25.0]),
+        (&[CASTLE, MUSHROOM], &[25.0]),
+        (&[CASTLE, MUSHROOM], &[25.0, 15.0, 10.0, 5.0]),
+    );
     let mut cells = Vec::new();
     for &sigma in sigmas {
         for &image in images {
@@ -326,38 +215,15 @@ fn denoise_colour(context: &Context<'_>) -> Result<Report> {
             ));
         }
     }
-    let records = run(context, cells.clone())?;
-    let results = summary(&records);
-    let wanted: Vec<Target> = cells
-        .iter()
-        .filter(|c| c.method == Method::DEFAULT)
-        .filter_map(|c| {
-            let low = printed::denoised_colour(c.image_name(), c.damage.sigma)?;
-            at_least(
-                &results,
-                &c.full_setting(),
-                Some(low - 0.15),
-                "printed less .15 dB",
-            )
-        })
-        .collect();
-    Ok(Report {
-        tables: vec![
-            overview("PSNR (dB)", &results, ("", &|_| None)),
-            targets(&wanted),
-        ],
-        figures: pictures_of(context, "denoised", &cells, &records)?,
-        notes: vec![PROTOCOLS.to_owned()],
-        results,
-    })
+    report(context, "denoised", cells, &[])
 }
 
 fn inpaint(context: &Context<'_>) -> Result<Report> {
-    let (files, shares): (&[(&str, &str)], &[f64]) = match context.scale {
-        Scale::Smoke => (&INPAINTED[..1], &[0.2]),
-        Scale::Quick => (&INPAINTED, &[0.2, 0.5]),
-        Scale::Paper => (&INPAINTED, &[0.2, 0.5, 0.3, 0.8]),
-    };
+    let (files, shares): (&[(&str, &str)], &[f64]) = context.scale.pick(
+        (&INPAINTED[..1], &[0.2]),
+        (&INPAINTED, &[0.2, 0.5]),
+        (&INPAINTED, &[0.2, 0.5, 0.3, 0.8]),
+    );
     let mut cells = Vec::new();
     for &observed in shares {
         for &(folder, file) in files {
@@ -379,57 +245,20 @@ fn inpaint(context: &Context<'_>) -> Result<Report> {
         let damage = Damage::holes(0.2);
         cells.push(Cell::new(GREY, HOUSE, damage, Method::Ours(name, depart)));
     }
-    let records = run(context, cells.clone())?;
-    let results = summary(&records);
-    let mut wanted = Vec::new();
-    for cell in cells.iter().filter(|c| c.method == Method::DEFAULT) {
-        let (image, observed) = (cell.image_name(), cell.damage.observed);
-        let setting = cell.full_setting();
-        let less = if observed < 0.5 { 0.35 } else { 0.5 };
-        let low = printed::inpainted(image, observed).map(|p| p - less);
-        wanted.extend(at_least(
-            &results,
-            &setting,
-            low,
-            &format!("printed less {less} dB"),
-        ));
-        if !(image == "peppers" && observed == 0.2) {
-            let low = printed::interpolated(image, observed);
-            wanted.extend(at_least(&results, &setting, low, "best interpolation"));
-        }
-    }
-    let best = |setting: &str| {
-        let cell = cells.iter().find(|c| c.full_setting() == setting)?;
-        printed::interpolated(cell.image_name(), cell.damage.observed)
-    };
-    Ok(Report {
-        tables: vec![
-            overview(
-                "PSNR (dB)",
-                &results,
-                ("best of biharmonic, linear and cubic interpolation, measured elsewhere", &best),
-            ),
-            targets(&wanted),
-        ],
-        figures: pictures_of(context, "inpainted", &cells, &records)?,
-        notes: vec![
-            PROTOCOLS.to_owned(),
-            "Linear interpolation (over Delaunay triangles) is measured here, on the same pixels. Without noise the inferred noise is what the patches leave unexplained.".to_owned(),
-        ],
-        results,
-    })
+    let note = "Linear interpolation (over Delaunay triangles) is measured here, on the same pixels. Without noise the inferred noise is what the patches leave unexplained.";
+    report(context, "inpainted", cells, &[note])
 }
 
 fn noise_and_missing(context: &Context<'_>) -> Result<Report> {
-    let (files, sigmas, shares): (&[(&str, &str)], &[f64], &[f64]) = match context.scale {
-        Scale::Smoke => (&[(GREY, HOUSE)], &[25.0], &[0.5]),
-        Scale::Quick => (&[(GREY, HOUSE)], &[15.0, 25.0], &[0.5, 0.3, 0.2]),
-        Scale::Paper => (
+    let (files, sigmas, shares): (&[(&str, &str)], &[f64], &[f64]) = context.scale.pick(
+        (&[(GREY, HOUSE)], &[25.0], &[0.5]),
+        (&[(GREY, HOUSE)], &[15.0, 25.0], &[0.5, 0.3, 0.2]),
+        (
             &[(GREY, HOUSE), (COLOUR, CASTLE)],
             &[15.0, 25.0, 10.0, 5.0],
             &[0.5, 0.3, 0.2, 0.1],
         ),
-    };
+    );
     let mut cells = Vec::new();
     for &(folder, file) in files {
         for &sigma in sigmas {
@@ -445,48 +274,11 @@ fn noise_and_missing(context: &Context<'_>) -> Result<Report> {
             }
         }
     }
-    let records = run(context, cells.clone())?;
-    let results = summary(&records);
-    let mut wanted = Vec::new();
-    for cell in cells.iter().filter(|c| c.method == Method::DEFAULT) {
-        let setting = cell.full_setting();
-        let low = printed::two_stage(cell.image_name(), cell.damage.sigma, cell.damage.observed);
-        wanted.extend(at_least(
-            &results,
-            &setting,
-            low,
-            "interpolation, then a denoiser told sigma",
-        ));
-        let here = find(&results, &setting, "linear+nl-means", "psnr").map(|r| r.mean);
-        wanted.extend(at_least(&results, &setting, here, "linear+nl-means"));
-    }
-    let stored = |setting: &str| {
-        let cell = cells.iter().find(|c| c.full_setting() == setting)?;
-        printed::two_stage(cell.image_name(), cell.damage.sigma, cell.damage.observed)
-    };
-    Ok(Report {
-        tables: vec![
-            overview(
-                "PSNR (dB)",
-                &results,
-                (
-                    "interpolation, then a denoiser told sigma, measured elsewhere",
-                    &stored,
-                ),
-            ),
-            targets(&wanted),
-        ],
-        figures: pictures_of(context, "restored", &cells, &records)?,
-        notes: vec![PROTOCOLS.to_owned()],
-        results,
-    })
+    report(context, "restored", cells, &[])
 }
 
 fn lasso(context: &Context<'_>) -> Result<Report> {
-    let files: &[&str] = match context.scale {
-        Scale::Smoke | Scale::Quick => &[HOUSE],
-        Scale::Paper => &[HOUSE, CAMERAMAN],
-    };
+    let files: &[&str] = context.scale.pick(&[HOUSE], &[HOUSE], &[HOUSE, CAMERAMAN]);
     let laplace = Method::Ours("lasso", |config| {
         config.model.scores = npb_bpfa::ScorePrior::Lasso {
             per_entry: false,
@@ -506,31 +298,8 @@ fn lasso(context: &Context<'_>) -> Result<Report> {
             }
         }
     }
-    let records = run(context, cells.clone())?;
-    let results = summary(&records);
-    let mut wanted = Vec::new();
-    for cell in cells.iter().filter(|c| c.method == slab) {
-        let setting = cell.full_setting();
-        let get =
-            |method: &Method| find(&results, &setting, &method.name(), "psnr").map(|r| r.mean);
-        if let (Some(found), Some(low)) = (get(&slab), get(&laplace)) {
-            wanted.push(Target {
-                what: format!("{setting}: spike-and-slab above lasso"),
-                found: Some(found),
-                low,
-                high: f64::INFINITY,
-            });
-        }
-    }
-    Ok(Report {
-        tables: vec![overview("PSNR (dB)", &results, ("", &|_| None)), targets(&wanted)],
-        notes: vec![
-            PROTOCOLS.to_owned(),
-            "Every second patch in both directions for both priors: all scores of the lasso are at work, so its sweeps are slow.".to_owned(),
-        ],
-        results,
-        ..Report::default()
-    })
+    let note = "Every second patch in both directions for both priors: all scores of the lasso are at work, so its sweeps are slow.";
+    report(context, "restored", cells, &[note])
 }
 
 pub(super) const SPIKES: Experiment = Experiment {
@@ -560,11 +329,11 @@ fn with_locations(config: &mut ImageConfig) {
 }
 
 fn spikes(context: &Context<'_>) -> Result<Report> {
-    let (images, shares): (&[&str], &[f64]) = match context.scale {
-        Scale::Smoke => (&GREY_IMAGES[..1], &[0.05]),
-        Scale::Quick => (&GREY_IMAGES[..1], &[0.02, 0.05, 0.1]),
-        Scale::Paper => (&GREY_IMAGES, &[0.05, 0.02, 0.1]),
-    };
+    let (images, shares): (&[&str], &[f64]) = context.scale.pick(
+        (&GREY_IMAGES[..1], &[0.05]),
+        (&GREY_IMAGES[..1], &[0.02, 0.05, 0.1]),
+        (&GREY_IMAGES, &[0.05, 0.02, 0.1]),
+    );
     let ours = Method::Ours("spikes", with_spikes);
     let mut cells = Vec::new();
     for &spikes in shares {
@@ -582,50 +351,12 @@ fn spikes(context: &Context<'_>) -> Result<Report> {
             cells.extend(methods.map(|method| Cell::new(GREY, image, damage, method)));
         }
     }
-    let records = run(context, cells.clone())?;
-    let results = summary(&records);
-    let wanted = paired(&cells, &results, &ours, &Method::MedianThenMeans, 0.0);
-    Ok(Report {
-        tables: vec![overview("PSNR (dB)", &results, ("", &|_| None)), targets(&wanted)],
-        notes: vec![
-            PROTOCOLS.to_owned(),
-            "npb:bpfa/spikes has one spike per pixel, npb:bpfa has none; columns on the right are of the latter.".to_owned(),
-        ],
-        results,
-        ..Report::default()
-    })
-}
-
-/// Targets: our variant at least the other method less `slack`, in each setting.
-fn paired(
-    cells: &[Cell],
-    results: &[ResultRow],
-    ours: &Method,
-    other: &Method,
-    slack: f64,
-) -> Vec<Target> {
-    let of = |cell: &&Cell| {
-        let setting = cell.full_setting();
-        let get = |method: &Method| find(results, &setting, &method.name(), "psnr").map(|r| r.mean);
-        Some(Target {
-            what: format!("{setting}: {} above {}", ours.name(), other.name()),
-            found: get(ours),
-            low: get(other)? - slack,
-            high: f64::INFINITY,
-        })
-    };
-    cells
-        .iter()
-        .filter(|c| c.method == *ours)
-        .filter_map(|c| of(&c))
-        .collect()
+    let note = "npb:bpfa/spikes has one spike per pixel, npb:bpfa has none.";
+    report(context, "restored", cells, &[note])
 }
 
 fn dhbp(context: &Context<'_>) -> Result<Report> {
-    let images: &[&str] = match context.scale {
-        Scale::Smoke => &GREY_IMAGES[..1],
-        Scale::Quick | Scale::Paper => &GREY_IMAGES,
-    };
+    let images: &[&str] = context.scale.smoke_or(&GREY_IMAGES[..1], &GREY_IMAGES);
     let dependent = Method::Ours("dhbp", with_locations);
     let both = Method::Ours("dhbp-spikes", |config| {
         with_spikes(config);
@@ -644,26 +375,6 @@ fn dhbp(context: &Context<'_>) -> Result<Report> {
     for method in [both, Method::Ours("spikes", with_spikes)] {
         cells.push(Cell::new(GREY, HOUSE, damage, method));
     }
-    let records = run(context, cells.clone())?;
-    let results = summary(&records);
-    let mut wanted = paired(&cells, &results, &dependent, &Method::DEFAULT, 0.05);
-    let gains: Vec<f64> = wanted
-        .iter()
-        .filter_map(|t| Some(t.found? - (t.low + 0.05)))
-        .collect();
-    wanted.push(Target {
-        what: "mean gain over the images at 80% missing, dB".to_owned(),
-        found: (!gains.is_empty()).then(|| gains.iter().sum::<f64>() / gains.len() as f64),
-        low: 0.0,
-        high: f64::INFINITY,
-    });
-    Ok(Report {
-        tables: vec![overview("PSNR (dB)", &results, ("", &|_| None)), targets(&wanted)],
-        notes: vec![
-            PROTOCOLS.to_owned(),
-            "Both usages see the same pixels, the same start and the same seed. Columns on the right are of exchangeable usage.".to_owned(),
-        ],
-        results,
-        ..Report::default()
-    })
+    let note = "Both usages see the same pixels, the same start and the same seed.";
+    report(context, "restored", cells, &[note])
 }

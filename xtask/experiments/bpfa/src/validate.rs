@@ -14,9 +14,9 @@ use npb_priors::{GammaPrior, beta_bernoulli::WeightPrior};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
+use npb_kit::Result;
 use npb_kit::validate::coverage::{LEVELS, Quantity, Share, findings};
 use npb_kit::validate::{Check, Findings, Plan, calibration};
-use npb_kit::{Result, Scale};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -49,11 +49,7 @@ const MISSING: f64 = 0.2;
 const NOISE: f64 = 0.3;
 
 fn coverage(plan: &Plan) -> Result<Findings> {
-    let (tables, sweeps) = match plan.scale {
-        Scale::Smoke => (2, 20),
-        Scale::Quick => (20, 300),
-        Scale::Paper => (1_000, 600),
-    };
+    let (tables, sweeps) = plan.scale.pick((2, 20), (20, 300), (1_000, 600));
     let shares = (0..tables).map(|table| share_inside(plan.seed, table, sweeps));
     let shares = shares.collect::<Result<Vec<Option<[f64; 2]>>>>()?;
     let by_table: Vec<[f64; 2]> = shares.into_iter().flatten().collect();

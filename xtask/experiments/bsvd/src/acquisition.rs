@@ -4,12 +4,12 @@ use npb_bsvd::{Acquisition, BsvdConfig, BsvdUnits, Cells, SideInformation, Wante
 use npb_infer::{SweepPlan, stream};
 use rand::seq::SliceRandom;
 
-use super::fits::{OURS, config, global_mean};
+use super::fits::{config, global_mean};
 use super::generated::{LowRank, SIDE, observe};
-use npb_kit::tables::{self, Target, distinct, find, header};
+use npb_kit::tables::{differences, distinct, overview};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, Scale, Series,
-    TextTable, Trial, lines, mean_and_sd, short, summarise,
+    Trial, lines, mean_and_sd, summarise,
 };
 
 pub(super) const FIG_5_4: Experiment = Experiment {
@@ -57,9 +57,15 @@ enum Strategy {
 }
 
 const STRATEGIES: [(Strategy, &str); 3] = [
-    (Strategy::Random, "random"),
-    (Strategy::Asked(Acquisition::LargestSd), "largest-sd"),
-    (Strategy::Asked(Acquisition::Uncorrelated), "uncorrelated"),
+    (Strategy::Random, "npb:bsvd/random"),
+    (
+        Strategy::Asked(Acquisition::LargestSd),
+        "npb:bsvd/largest-sd",
+    ),
+    (
+        Strategy::Asked(Acquisition::Uncorrelated),
+        "npb:bsvd/uncorrelated",
+    ),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +80,6 @@ fn setting(rank: usize, decibels: Option<f64>) -> String {
         Some(decibels) => format!("k={rank};decibels={decibels}"),
         None => format!("k={rank}"),
     }
-}
-
-fn method(name: &str) -> String {
-    format!("{OURS}/{name}")
 }
 
 const KEEP: u64 = 100;
@@ -106,70 +108,35 @@ fn configured(unit: f64, seed: u64) -> BsvdConfig {
 }
 
 fn run(context: &Context<'_>, name: &str, cases: &[(usize, Option<f64>)]) -> Result<Report> {
-    let (cases, n, most) = match context.scale {
-        Scale::Smoke => (&cases[..1], 1, 4 * STEP),
-        Scale::Quick => (cases, 5, ALL),
-        Scale::Paper => (cases, 10, ALL),
-    };
+    let (cases, n, most) = context.scale.pick(
+        (&cases[..1], 1, 4 * STEP),
+        (cases, 5, ALL),
+        (cases, 10, ALL),
+    );
+    let config = format!("{:?}\n{NEXT:?}\nto {most}", configured(1.0, 0));
     let mut trials = Vec::new();
     for &(rank, decibels) in cases {
         for (strategy, name) in STRATEGIES {
-            trials.extend((0..n).map(|trial| Trial {
-                dataset: "simulated".to_owned(),
-                setting: setting(rank, decibels),
-                method: method(name),
-                trial,
-                config: format!("{:?}\n{NEXT:?}\nto {most}", configured(1.0, 0)),
-                work: Work {
-                    rank,
-                    decibels,
-                    strategy,
-                },
-            }));
+            let place = ["simulated", &setting(rank, decibels), name];
+            let work = Work {
+                rank,
+                decibels,
+                strategy,
+            };
+            trials.extend(Trial::runs(n, place, &config, work));
         }
     }
     let records = context.run_trials(&trials, |trial, seed| acquire(&trial.work, most, seed))?;
     let results = summarise(&records, |_, _, _, _| None);
-    let saved: Vec<(String, &str, Vec<f64>)> = cases
-        .iter()
-        .flat_map(|&(rank, decibels)| {
-            let setting = setting(rank, decibels);
-            ["largest-sd", "uncorrelated"]
-                .map(|name| (setting.clone(), name, savings(&records, &setting, name)))
-        })
-        .collect();
-    let wanted: Vec<Target> = saved
-        .iter()
-        .filter(|(setting, ..)| setting == "k=5" || setting == "k=5;decibels=20")
-        .filter(|(.., values)| !values.is_empty())
-        .map(|(setting, name, values)| Target {
-            what: format!("{setting}: share of entries saved by {name} at relative error {GOAL}"),
-            found: Some(mean_and_sd(values).0),
-            low: 0.15,
-            high: 1.0,
-        })
-        .collect();
-    let needed = |(setting, name): (String, &str)| -> Vec<String> {
-        let row = find(&results, &setting, &method(name), "entries_needed");
-        vec![
-            setting,
-            name.to_owned(),
-            row.map_or(String::new(), tables::with_sd),
-        ]
-    };
-    let lines = cases
-        .iter()
-        .flat_map(|&(rank, decibels)| STRATEGIES.map(|(_, name)| (setting(rank, decibels), name)));
-    let report = Report {
+    let [random, asked @ ..] = STRATEGIES.map(|(_, name)| name);
+    let entries = format!(
+        "Entries until the relative error is {GOAL} ({ALL} when it is not within those acquired)"
+    );
+    Ok(Report {
         figures: vec![figure(name, &records)?],
         tables: vec![
-            TextTable {
-                title: format!("Entries until the relative error is {GOAL}: mean (standard deviation); {ALL} when it is not within those acquired"),
-                header: header(&["matrix", "strategy", "entries"]),
-                rows: lines.map(needed).collect(),
-            },
-            savings_table(&saved),
-            tables::targets(&wanted),
+            overview(&entries, &results, &["entries_needed", "error"]),
+            differences(&records, random, &asked, &["entries_needed"]),
         ],
         notes: vec![
             format!(
@@ -182,8 +149,7 @@ fn run(context: &Context<'_>, name: &str, cases: &[(usize, Option<f64>)]) -> Res
                 .to_owned(),
         ],
         results,
-    };
-    Ok(report)
+    })
 }
 
 /// One sequence of acquisitions. Series `error`: after each step.
@@ -257,74 +223,25 @@ fn needed(errors: &[f64]) -> f64 {
     }
 }
 
-/// Share of the entries of the random sequence that a strategy saves, trial by trial.
-fn savings(records: &[Record], setting: &str, name: &str) -> Vec<f64> {
-    let of = |name: &str, trial: u64| {
-        let wanted = |r: &&Record| {
-            r.key.setting == setting && r.key.method == method(name) && r.key.trial == trial
-        };
-        records
-            .iter()
-            .find(wanted)
-            .map(|r| r.outcome.metrics["entries_needed"])
-    };
-    let trials = distinct(records.iter().map(|r| r.key.trial));
-    let saved = |&trial: &u64| Some(1.0 - of(name, trial)? / of("random", trial)?);
-    trials.iter().filter_map(saved).collect()
-}
-
-fn savings_table(saved: &[(String, &str, Vec<f64>)]) -> TextTable {
-    let line = |(setting, name, values): &(String, &str, Vec<f64>)| {
-        let (mean, sd) = mean_and_sd(values);
-        let error = sd.map_or(String::new(), |sd| short(sd / (values.len() as f64).sqrt()));
-        vec![
-            setting.clone(),
-            (*name).to_owned(),
-            short(mean),
-            error,
-            values.len().to_string(),
-        ]
-    };
-    TextTable {
-        title: format!(
-            "Share of entries saved against random acquisition at relative error {GOAL}, on the same matrices"
-        ),
-        header: header(&["matrix", "strategy", "saved", "standard error", "trials"]),
-        rows: saved.iter().filter(|s| !s.2.is_empty()).map(line).collect(),
-    }
-}
-
 /// Error against entries; sequences that ended early keep their last error.
 fn figure(name: &str, records: &[Record]) -> Result<Figure> {
     let settings = distinct(records.iter().map(|r| r.key.setting.as_str()));
     let panel = |setting: &&str| {
         let curves = STRATEGIES.map(|(_, strategy)| {
-            let wanted = records
-                .iter()
-                .filter(|r| r.key.setting == **setting && r.key.method == method(strategy));
-            let errors: Vec<&[f64]> = wanted.map(|r| &r.outcome.series["error"][..]).collect();
+            let wanted = |r: &&Record| r.key.setting == **setting && r.key.method == strategy;
+            let own = records.iter().filter(wanted);
+            let errors: Vec<&[f64]> = own.map(|r| &r.outcome.series["error"][..]).collect();
             let steps = errors.iter().map(|e| e.len()).max().unwrap_or(0);
             let point = |step: usize| {
                 let at = |e: &&[f64]| e.get(step).or(e.last()).copied();
                 let values: Vec<f64> = errors.iter().filter_map(at).collect();
-                let (mean, sd) = mean_and_sd(&values);
-                Point {
-                    x: (STEP * (step + 1)) as f64,
-                    y: mean,
-                    sd,
-                }
+                let (y, sd) = mean_and_sd(&values);
+                let x = (STEP * (step + 1)) as f64;
+                Point { x, y, sd }
             };
-            Series {
-                name: strategy.to_owned(),
-                points: (0..steps).map(point).collect(),
-            }
+            Series::new(strategy, (0..steps).map(point))
         });
-        Panel {
-            title: (*setting).to_owned(),
-            x_label: "observed entries".to_owned(),
-            y_label: "relative error".to_owned(),
-            series: curves.into(),
-        }
+        Panel::new(*setting, "observed entries", "relative error", curves)
     };
     let panels: Vec<Panel> = settings.iter().map(panel).collect();
     lines(

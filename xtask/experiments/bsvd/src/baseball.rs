@@ -10,10 +10,9 @@ use npb_data::{Rating, Ratings};
 
 use super::counts::{FOLDER, Seasons, Window};
 use super::fits::{OURS, config, traced};
-use npb_kit::tables::{distinct, find, header};
+use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Report, Result, ResultRow, Scale, TextTable, Trial, mean_and_sd,
-    short, summarise,
+    Context, Experiment, Outcome, Report, Result, ResultRow, Scale, TextTable, Trial, summarise,
 };
 
 pub(super) use players::FIG_5_8;
@@ -126,24 +125,20 @@ fn cells_of(counts: &[PairCount]) -> Cells {
 
 fn table_5_3(context: &Context<'_>) -> Result<Report> {
     let seasons = Seasons::load(context)?;
-    let windows = match context.scale {
-        Scale::Smoke => &WINDOWS[..1],
-        Scale::Quick | Scale::Paper => &WINDOWS[..],
-    };
+    let windows = context.scale.smoke_or(&WINDOWS[..1], &WINDOWS[..]);
     let mut trials = Vec::new();
     // The largest first: the others run beside it.
     for window in windows.iter().rev() {
-        trials.extend(METHODS.map(|(method, name)| Trial {
-            dataset: FOLDER.to_owned(),
-            setting: format!("train={}", window.name),
-            method: name.to_owned(),
-            trial: 0,
-            config: format!(
-                "{}\n{:?}\n{CLIPS:?}",
-                seasons.checksums,
-                configured(context.scale, 0)
-            ),
-            work: (method, window),
+        let config = configured(context.scale, 0);
+        let config = format!("{}\n{config:?}\n{CLIPS:?}", seasons.checksums);
+        let setting = format!("train={}", window.name);
+        trials.extend(METHODS.map(|(method, name)| {
+            Trial::new(
+                [FOLDER, &setting, name],
+                0,
+                config.clone(),
+                (method, window),
+            )
         }));
     }
     let records = context.run_trials(&trials, |trial, seed| {
@@ -173,11 +168,20 @@ fn table_5_3(context: &Context<'_>) -> Result<Report> {
             .to_owned(),
     ];
     Ok(Report {
-        tables: vec![
-            likelihoods(&results, windows),
-            order(&results, windows),
-            pairs_seen(&results),
-        ],
+        tables: vec![overview(
+            "Log-likelihood of 2008 by training seasons",
+            &results,
+            &[
+                "ln_likelihood",
+                "ln_likelihood_per_event",
+                "ln_likelihood_clip_0.001",
+                "training_pairs",
+                "pairs",
+                "events",
+                "rank",
+                "seconds",
+            ],
+        )],
         notes: notes.to_vec(),
         results,
         ..Default::default()
@@ -241,87 +245,6 @@ fn ln_likelihood(rates: &[f64], counts: &[PairCount], clip: f64) -> f64 {
     rates.iter().zip(counts).map(of).sum()
 }
 
-/// As Table 5.3, with the printed figures.
-fn likelihoods(results: &[ResultRow], windows: &[Printed]) -> TextTable {
-    let line = |&(_, method): &(Method, &str)| {
-        let cells = windows.iter().flat_map(|w| {
-            let setting = format!("train={}", w.name);
-            let row = |metric: &str| find(results, &setting, method, metric);
-            let number =
-                |metric: &str| row(metric).map_or(String::new(), |r| format!("{:.0}", r.mean));
-            let per_event =
-                row("ln_likelihood_per_event").map_or(String::new(), |r| format!("{:.5}", r.mean));
-            let printed = row("ln_likelihood").and_then(|r| r.paper);
-            [
-                number("ln_likelihood"),
-                printed.map_or(String::new(), |p| format!("{p:.0}")),
-                per_event,
-                number("ln_likelihood_clip_0.001"),
-            ]
-        });
-        std::iter::once(method.to_owned()).chain(cells).collect()
-    };
-    let columns = windows.iter().flat_map(|w| {
-        ["", " printed", " per event", " clipped at 0.001"].map(|what| format!("{}{what}", w.name))
-    });
-    TextTable {
-        title: "Log-likelihood of 2008 by training seasons".to_owned(),
-        header: std::iter::once("method".to_owned())
-            .chain(columns)
-            .collect(),
-        rows: METHODS.iter().map(line).collect(),
-    }
-}
-
-/// Whether BSVD > pitcher > batter > empirical.
-fn order(results: &[ResultRow], windows: &[Printed]) -> TextTable {
-    let wanted = [OURS, "pitcher-average", "batter-average", "empirical"];
-    let line = |w: &Printed| {
-        let setting = format!("train={}", w.name);
-        let of = |method: &&str| find(results, &setting, method, "ln_likelihood").map(|r| r.mean);
-        let values: Option<Vec<f64>> = wanted.iter().map(of).collect();
-        let holds = values.is_some_and(|v| v.windows(2).all(|pair| pair[0] > pair[1]));
-        vec![
-            w.name.to_owned(),
-            if holds { "yes" } else { "no" }.to_owned(),
-        ]
-    };
-    TextTable {
-        title: "BSVD above pitcher average above batter average above empirical".to_owned(),
-        header: header(&["training seasons", "holds"]),
-        rows: windows.iter().map(line).collect(),
-    }
-}
-
-fn pairs_seen(results: &[ResultRow]) -> TextTable {
-    let settings = distinct(results.iter().map(|r| r.setting.as_str()));
-    let line = |setting: &&str| {
-        let number = |metric: &str| {
-            find(results, setting, OURS, metric).map_or(String::new(), |r| short(r.mean))
-        };
-        vec![
-            (*setting).to_owned(),
-            number("training_pairs"),
-            number("pairs"),
-            number("events"),
-            number("rank"),
-            number("seconds"),
-        ]
-    };
-    TextTable {
-        title: "Sizes".to_owned(),
-        header: header(&[
-            "setting",
-            "training pairs",
-            "pairs of 2008",
-            "events of 2008",
-            "rank",
-            "seconds",
-        ]),
-        rows: settings.iter().map(line).collect(),
-    }
-}
-
 fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
     let seasons = Seasons::load(context)?;
     let window = seasons.window(2003..=2007);
@@ -334,14 +257,9 @@ fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
         .filter(|c| !held.contains(c))
         .copied()
         .collect();
-    let trial = Trial {
-        dataset: FOLDER.to_owned(),
-        setting: "train=2003-2007".to_owned(),
-        method: OURS.to_owned(),
-        trial: 0,
-        config: format!("{}\n{:?}", seasons.checksums, configured(context.scale, 0)),
-        work: (),
-    };
+    let config = configured(context.scale, 0);
+    let config = format!("{}\n{config:?}", seasons.checksums);
+    let trial = Trial::new([FOLDER, "train=2003-2007", OURS], 0, config, ());
     let records = context.run_trials(&[trial], |_, seed| {
         let fit = fit(
             &window,
@@ -377,51 +295,17 @@ fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
             format!("{spread:.4}"),
         ]);
         for (metric, value) in [("predicted", mean[k]), ("sd", sd[k]), ("empirical", rate)] {
-            results.push(ResultRow {
-                dataset: FOLDER.to_owned(),
-                setting: format!("pair={};train=2003-2007", k + 1),
-                method: OURS.to_owned(),
-                metric: metric.to_owned(),
-                mean: value,
-                sd: None,
-                trials: 1,
-                paper: None,
-            });
+            results.push(ResultRow::single(
+                [
+                    FOLDER,
+                    &format!("pair={};train=2003-2007", k + 1),
+                    OURS,
+                    metric,
+                ],
+                value,
+            ));
         }
     }
-    let range = |low: f64, high: f64| format!("{low:.3} to {high:.3}");
-    let extremes = |values: &[f64]| {
-        values
-            .iter()
-            .fold((f64::MAX, f64::MIN), |(l, h), &v| (l.min(v), h.max(v)))
-    };
-    let off: Vec<f64> = held
-        .iter()
-        .zip(mean)
-        .map(|(c, m)| (f64::from(c.hits) / f64::from(c.trials) - m).abs())
-        .collect();
-    let line = |what: &str, values: &[f64], printed: &str| {
-        let (low, high) = extremes(values);
-        vec![what.to_owned(), range(low, high), printed.to_owned()]
-    };
-    let summary = TextTable {
-        title: "In short".to_owned(),
-        header: header(&["what", "found", "printed"]),
-        rows: vec![
-            line("predicted probability", mean, "0.24 to 0.29"),
-            vec![
-                "mean standard deviation".to_owned(),
-                format!("{:.4}", mean_and_sd(sd).0),
-                "about 0.014".to_owned(),
-            ],
-            line("distance from the observed rate", &off, "0.0128 to 0.0862"),
-            vec![
-                "observed rates within 90% intervals".to_owned(),
-                format!("{covered} of {PAIRS}"),
-                String::new(),
-            ],
-        ],
-    };
     let columns = [
         "batter",
         "pitcher",
@@ -432,15 +316,11 @@ fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
         "distance",
         "sd of an observed rate",
     ];
+    let title = format!(
+        "The ten pairs that met most often in 2003-2007, held out ({covered} of {PAIRS} observed rates within 90% intervals)"
+    );
     Ok(Report {
-        tables: vec![
-            TextTable {
-                title: "The ten pairs that met most often in 2003-2007, held out".to_owned(),
-                header: header(&columns),
-                rows,
-            },
-            summary,
-        ],
+        tables: vec![TextTable::new(title, &columns, rows)],
         notes: vec![
             "Means: offset and intercepts of batters and pitchers inside the probit link (the default). The sd of an observed rate adds the binomial variance of \
              its at-bats to the posterior variance of the probability."

@@ -10,7 +10,6 @@ mod generated;
 mod ordinal;
 mod recovery;
 mod speed;
-mod tables;
 mod validate;
 
 use std::process::ExitCode;
@@ -29,8 +28,6 @@ const EXPERIMENTS: &[Experiment] = &[
     baseball::TABLE_5_3,
     baseball::HELD_OUT_PAIRS,
     baseball::FIG_5_8,
-    films_tables::NINETY_TEN,
-    films_tables::HUNDRED_THOUSAND,
     films_tables::COLD_START,
     films_tables::COVERAGE,
 ];

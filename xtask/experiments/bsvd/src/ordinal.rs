@@ -5,7 +5,7 @@ use npb_priors::special::normal_cdf;
 
 use super::fits::{self, OURS, held_out, point_scores, traced};
 use npb_kit::films::{Films, NINETY_TEN_ROWS, Size};
-use npb_kit::tables::{self, Target, find, header, overview};
+use npb_kit::tables::overview;
 use npb_kit::{
     Context, Experiment, Outcome, Record, Report, Result, TextTable, Trial, mean_and_sd, summarise,
 };
@@ -46,19 +46,11 @@ fn run(context: &Context<'_>) -> Result<Report> {
         None => films.fraction(0.9, context.seed, 0)?,
     };
     let sides = films.sides(&split)?;
-    let trial = |(kind, name): (Kind, &str)| Trial {
-        dataset: films.size.folder().to_owned(),
-        setting: "train=0.9".to_owned(),
-        method: name.to_owned(),
-        trial: 0,
-        config: format!(
-            "{}\n{:?}",
-            films.checksums,
-            configured(kind, fits::config(context.scale, 0))
-        ),
-        work: kind,
-    };
-    let trials: Vec<Trial<Kind>> = KINDS.map(trial).into();
+    let trials = KINDS.map(|(kind, name)| {
+        let config = configured(kind, fits::config(context.scale, 0));
+        let config = format!("{}\n{config:?}", films.checksums);
+        Trial::new([films.size.folder(), "train=0.9", name], 0, config, kind)
+    });
     let records = context.run_trials(&trials, |trial, seed| {
         let config = configured(trial.work, fits::config(context.scale, seed));
         let fit = held_out(
@@ -70,24 +62,6 @@ fn run(context: &Context<'_>) -> Result<Report> {
         scores(trial.work, &fit)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
-    let of = |kind: usize, metric: &str| {
-        find(&results, "train=0.9", KINDS[kind].1, metric).map(|r| r.mean)
-    };
-    let above = |metric: &str| Some(of(1, metric)? - of(0, metric)?);
-    let wanted = [
-        Target {
-            what: "RMSE of the ordinal posterior mean minus the Gaussian's".to_owned(),
-            found: above("rmse"),
-            low: f64::NEG_INFINITY,
-            high: 0.002,
-        },
-        Target {
-            what: "held-out log-likelihood of a rating, ordinal minus Gaussian".to_owned(),
-            found: above("ln_probability"),
-            low: 0.0,
-            high: f64::INFINITY,
-        },
-    ];
     let metrics = [
         "rmse",
         "rmse_clipped",
@@ -105,7 +79,6 @@ fn run(context: &Context<'_>) -> Result<Report> {
     Ok(Report {
         tables: vec![
             overview("Held-out ratings", &results, &metrics),
-            tables::targets(&wanted),
             thresholds(&records),
         ],
         notes: notes.map(str::to_owned).to_vec(),
@@ -177,11 +150,17 @@ fn thresholds(records: &[Record]) -> TextTable {
             edge.to_string(),
         ]
     };
-    TextTable {
-        title: "Thresholds (standard deviation of the noise 1), and stretched so that the outer ones are at half stars".to_owned(),
-        header: header(&["between stars", "posterior mean", "sd", "in stars", "half-star step"]),
-        rows: found.iter().enumerate().map(line).collect(),
-    }
+    TextTable::new(
+        "Thresholds (standard deviation of the noise 1), and stretched so that the outer ones are at half stars",
+        &[
+            "between stars",
+            "posterior mean",
+            "sd",
+            "in stars",
+            "half-star step",
+        ],
+        found.iter().enumerate().map(line),
+    )
 }
 
 #[cfg(test)]

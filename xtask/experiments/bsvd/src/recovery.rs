@@ -4,13 +4,12 @@ use npb_baselines::{NuclearNorm, NuclearNormConfig};
 use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit};
 use npb_infer::SweepPlan;
 
-use super::fits::{OURS, config, global_mean, traced};
+use super::fits::{config, global_mean, traced};
 use super::generated::{LowRank, SIDE, degrees_of_freedom, observe};
 use npb_kit::draw::{Cells as Grid, Layer, Panel, Shape, colours, picture};
-use npb_kit::tables::{self, Target, find, header};
+use npb_kit::tables::{distinct, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Record, Report, Result, ResultRow, Scale, TextTable,
-    Trial, short, summarise,
+    Context, Experiment, Figure, Outcome, Report, Result, ResultRow, Scale, Trial, summarise,
 };
 
 pub(super) const FIG_5_2: Experiment = Experiment {
@@ -32,6 +31,8 @@ pub(super) const FIG_5_3: Experiment = Experiment {
 /// A matrix is recovered below this relative error.
 const RECOVERED: f64 = 1e-3;
 const NUCLEAR: &str = "nuclear-norm";
+/// The default without intercepts.
+const OURS_HERE: &str = "npb:bsvd/global-mean";
 const RANKS: [usize; 10] = [1, 2, 3, 5, 7, 10, 12, 15, 20, 25];
 const FRACTIONS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
@@ -103,58 +104,33 @@ fn run(context: &Context<'_>, priors: &[(f64, f64)], nuclear: bool) -> Result<Re
         for &method in &methods {
             let (name, prior, config) = match method {
                 Method::Bsvd(a, b) => (
-                    format!("{OURS}/global-mean"),
+                    OURS_HERE,
                     Some((a, b)),
                     format!("{:?}", configured(a, b, 0)),
                 ),
-                Method::Nuclear => (
-                    NUCLEAR.to_owned(),
-                    None,
-                    format!("{:?}", NuclearNormConfig::default()),
-                ),
+                Method::Nuclear => (NUCLEAR, None, format!("{:?}", NuclearNormConfig::default())),
             };
-            trials.extend((0..n).map(|trial| Trial {
-                dataset: "simulated".to_owned(),
-                setting: setting(rank, fraction, prior),
-                method: name.clone(),
-                trial,
-                config: config.clone(),
-                work: Cell {
-                    rank,
-                    fraction,
-                    method,
-                },
-            }));
+            let place = ["simulated", &setting(rank, fraction, prior), name];
+            let cell = Cell {
+                rank,
+                fraction,
+                method,
+            };
+            trials.extend(Trial::runs(n, place, &config, cell));
         }
     }
     let records = context.run_trials(&trials, |trial, seed| complete(&trial.work, seed))?;
     let results = summarise(&records, |_, _, _, _| None);
-    let mut report = Report {
+    Ok(Report {
         figures: vec![figure(&results, priors, nuclear)?],
-        tables: priors
-            .iter()
-            .map(|&prior| rates(&results, &format!("{OURS}/global-mean"), Some(prior)))
-            .collect(),
+        tables: vec![overview(
+            "Matrices",
+            &results,
+            &["recovered", "error", "rank", "converged"],
+        )],
         notes: notes(),
         results,
-    };
-    if nuclear {
-        report.tables.push(rates(&report.results, NUCLEAR, None));
-        report.tables.push(against_nuclear(&records));
-        let at = find(
-            &report.results,
-            &setting(10, 0.6, None),
-            &format!("{OURS}/global-mean"),
-            "recovered",
-        );
-        report.tables.push(tables::targets(&[Target::between(
-            "share recovered at rank 10, 60% observed",
-            at,
-            0.9,
-            1.0,
-        )]));
-    }
-    Ok(report)
+    })
 }
 
 fn complete(cell: &Cell, seed: u64) -> Result<Outcome> {
@@ -198,38 +174,6 @@ fn complete(cell: &Cell, seed: u64) -> Result<Outcome> {
     ]))
 }
 
-/// Share recovered, ranks by fractions.
-fn rates(results: &[ResultRow], method: &str, prior: Option<(f64, f64)>) -> TextTable {
-    let (mut ranks, mut fractions): (Vec<usize>, Vec<f64>) = (Vec::new(), Vec::new());
-    for row in results.iter().filter(|r| r.metric == "recovered") {
-        if let Some((rank, fraction)) = place(&row.setting) {
-            ranks.push(rank);
-            fractions.push(fraction);
-        }
-    }
-    ranks.sort_unstable();
-    ranks.dedup();
-    fractions.sort_by(f64::total_cmp);
-    fractions.dedup();
-    let line = |&rank: &usize| {
-        let cell = |&f: &f64| {
-            find(results, &setting(rank, f, prior), method, "recovered")
-                .map_or(String::new(), |r| format!("{:.2}", r.mean))
-        };
-        std::iter::once(rank.to_string())
-            .chain(fractions.iter().map(cell))
-            .collect()
-    };
-    let columns: Vec<String> = fractions.iter().map(|f| format!("{f}")).collect();
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let prior = prior.map_or(String::new(), |(a, b)| format!(", a = {a}, b = {b}"));
-    TextTable {
-        title: format!("Share recovered by {method}{prior}: rank by observed fraction"),
-        header: header(&[&["rank"], &columns[..]].concat()),
-        rows: ranks.iter().map(line).collect(),
-    }
-}
-
 /// Rank and observed fraction of a setting.
 fn place(setting: &str) -> Option<(usize, f64)> {
     let value = |key: &str| setting.split(';').find_map(|part| part.strip_prefix(key));
@@ -239,106 +183,24 @@ fn place(setting: &str) -> Option<(usize, f64)> {
     ))
 }
 
-/// McNemar's exact test on the same matrices, in every cell where the two differ.
-fn against_nuclear(records: &[Record]) -> TextTable {
-    let recovered = |method: &str| -> Vec<(&str, u64, bool)> {
-        let of = records.iter().filter(|r| r.key.method == method);
-        of.map(|r| {
-            (
-                r.key.setting.as_str(),
-                r.key.trial,
-                r.outcome.metrics["recovered"] == 1.0,
-            )
-        })
-        .collect()
-    };
-    let (ours, theirs) = (
-        recovered(&format!("{OURS}/global-mean")),
-        recovered(NUCLEAR),
-    );
-    let mut rows = Vec::new();
-    let (mut below, mut above) = (0, 0);
-    for setting in tables::distinct(ours.iter().map(|o| o.0)) {
-        let (mut better, mut worse) = (0, 0);
-        for (_, trial, ours) in ours.iter().filter(|o| o.0 == setting) {
-            match theirs.iter().find(|t| t.0 == setting && t.1 == *trial) {
-                Some((.., theirs)) if *ours && !theirs => better += 1,
-                Some((.., theirs)) if !ours && *theirs => worse += 1,
-                _ => {}
-            }
-        }
-        if better + worse == 0 {
-            continue;
-        }
-        let p = sign_test(better, worse);
-        let verdict = match (p < 0.01, better > worse) {
-            (false, _) => "",
-            (true, true) => "above",
-            (true, false) => "below",
-        };
-        above += usize::from(verdict == "above");
-        below += usize::from(verdict == "below");
-        rows.push(vec![
-            setting.to_owned(),
-            better.to_string(),
-            worse.to_string(),
-            short(p),
-            verdict.to_owned(),
-        ]);
-    }
-    TextTable {
-        title: format!(
-            "Matrices that only one of the two recovers (p < 0.01: BSVD above in {above} cells, below in {below})"
-        ),
-        header: header(&[
-            "cell",
-            "only BSVD",
-            "only nuclear norm",
-            "two-sided p",
-            "BSVD is",
-        ]),
-        rows,
-    }
-}
-
-/// Two-sided p of a fair coin that falls `a` times one way and `b` times the other.
-fn sign_test(a: usize, b: usize) -> f64 {
-    let n = a + b;
-    let mut mass = 0.5f64.powi(n as i32);
-    let mut tail = 0.0;
-    for k in 0..=a.min(b) {
-        tail += mass;
-        mass *= (n - k) as f64 / (k + 1) as f64;
-    }
-    (2.0 * tail).min(1.0)
-}
-
 /// Cells of the picture along each axis.
 const GRID: usize = 36;
 
 /// Recovery as in the thesis: observed fraction by degrees of freedom per entry, with trajectories of equal rank.
 fn figure(results: &[ResultRow], priors: &[(f64, f64)], nuclear: bool) -> Result<Figure> {
-    let ours = format!("{OURS}/global-mean");
-    let mut panels: Vec<Panel> = priors
-        .iter()
-        .map(|&(a, b)| {
-            panel(
-                results,
-                &ours,
-                Some((a, b)),
-                &format!("BSVD, a = {a}, b = {b}"),
-            )
-        })
-        .collect();
+    let ours = |&(a, b): &(f64, f64)| {
+        let title = format!("BSVD, a = {a}, b = {b}");
+        panel(results, OURS_HERE, Some((a, b)), &title)
+    };
+    let mut panels: Vec<Panel> = priors.iter().map(ours).collect();
     if nuclear {
         panels.insert(
             0,
             panel(results, NUCLEAR, None, "nuclear-norm minimisation"),
         );
     }
-    let name = if nuclear { "fig-5.2" } else { "fig-5.3" };
     picture(
-        name,
+        if nuclear { "fig-5.2" } else { "fig-5.3" },
         "Share of matrices recovered",
         "Each point shows the nearest cell that was run. Dashed: equal ranks, from 1 below to the largest above.",
         &panels,
@@ -367,7 +229,7 @@ fn panel(results: &[ResultRow], method: &str, prior: Option<(f64, f64)>, title: 
         let at = |index: usize| (index as f64 + 0.5) / GRID as f64;
         nearest(at(cell % GRID), at(cell / GRID))
     });
-    let ranks = tables::distinct(measured.iter().map(|m| m.3));
+    let ranks = distinct(measured.iter().map(|m| m.3));
     let trajectory = |&rank: &usize| -> Vec<[f64; 2]> {
         let d = degrees_of_freedom(rank) as f64 / (SIDE * SIDE) as f64;
         (1..=100)
@@ -375,28 +237,27 @@ fn panel(results: &[ResultRow], method: &str, prior: Option<(f64, f64)>, title: 
             .map(|x| [x, d / x])
             .collect()
     };
-    Panel {
-        title: title.to_owned(),
-        x_label: "observed entries m / I^2".to_owned(),
-        y_label: "degrees of freedom d_r / m".to_owned(),
-        x: (0.0, 1.0),
-        y: (0.0, 1.0),
-        layers: vec![
-            Layer {
-                name: "recovered: 0 to 1".to_owned(),
-                colour: colours::BLUE,
-                shape: Shape::Cells(Grid {
+    Panel::new(
+        title,
+        ["observed entries m / I^2", "degrees of freedom d_r / m"],
+        (0.0, 1.0),
+        (0.0, 1.0),
+        vec![
+            Layer::new(
+                "recovered: 0 to 1",
+                colours::BLUE,
+                Shape::Cells(Grid {
                     columns: GRID,
                     probabilities: grid.collect(),
                 }),
-            },
-            Layer {
-                name: "equal rank".to_owned(),
-                colour: colours::GREEN,
-                shape: Shape::Dashed(ranks.iter().map(trajectory).collect()),
-            },
+            ),
+            Layer::new(
+                "equal rank",
+                colours::GREEN,
+                Shape::Dashed(ranks.iter().map(trajectory).collect()),
+            ),
         ],
-    }
+    )
 }
 
 fn notes() -> Vec<String> {
@@ -412,13 +273,6 @@ fn notes() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn coins_are_judged_exactly() {
-        assert!((sign_test(8, 0) - 2.0 / 256.0).abs() < 1e-12);
-        assert!((sign_test(1, 3) - 10.0 / 16.0).abs() < 1e-12);
-        assert_eq!(sign_test(2, 2), 1.0);
-    }
 
     #[test]
     fn nuclear_norm_recovers_rank_two_and_not_rank_ten() {

@@ -498,11 +498,7 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         Residuals,
     ];
     let extras = [&plain[..], &[Weight, Intercept, NoiseWeight]].concat();
-    let length = match plan.scale {
-        Scale::Smoke => 5,
-        Scale::Quick => 40,
-        Scale::Paper => 200,
-    };
+    let length = plan.scale.pick(5, 40, 200);
     let mut found = Vec::new();
     for (name, size, with_extras, quantities) in [
         ("factors alone", (6, 5), false, &plain[..]),

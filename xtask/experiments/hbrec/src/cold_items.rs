@@ -5,13 +5,12 @@ use npb_data::{Ratings, metrics};
 use npb_hbrec::Recommender;
 
 use super::data::Survey;
-use super::machine::svm;
-use super::methods::Variant;
+use super::methods::{Variant, svm};
 use super::protocol::mean;
 use super::runs::margins;
 use npb_kit::films::{Films, Size};
 use npb_kit::tables::overview;
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
+use npb_kit::{Context, Experiment, Outcome, Report, Result, Trial, summarise};
 
 pub(super) const COLD_ITEMS: Experiment = Experiment {
     id: "hbrec/cold-items",
@@ -58,10 +57,7 @@ fn cold_items(context: &Context<'_>) -> Result<Report> {
         .given(context, SPLIT)?
         .ok_or_else(|| format!("{SPLIT} is not there"))?;
     let sides = films.sides(&split)?;
-    let users = match context.scale {
-        Scale::Smoke => 50,
-        Scale::Quick | Scale::Paper => usize::MAX,
-    };
+    let users = context.scale.smoke_or(50, usize::MAX);
     let like = |e: npb_data::Rating| npb_data::Rating {
         value: if e.value >= 4.0 { 1.0 } else { -1.0 },
         ..e
@@ -81,30 +77,23 @@ fn cold_items(context: &Context<'_>) -> Result<Report> {
     let asked: Vec<usize> = (0..train.n_rows().min(users))
         .filter(|&u| both(&held_out[u]) && !train.row(u).0.is_empty())
         .collect();
-    let methods: &[Method] = match context.scale {
-        Scale::Smoke => &[
-            Method::Ours(Variant::Smoke),
-            Method::Content,
-            Method::ItemRate,
-        ],
-        Scale::Quick | Scale::Paper => &METHODS,
+    let few = [
+        Method::Ours(Variant::Smoke),
+        Method::Content,
+        Method::ItemRate,
+    ];
+    let methods: &[Method] = context.scale.smoke_or(&few, &METHODS);
+    let trial = |&method: &Method| {
+        let settings = (svm(), Variant::Learned.config(0));
+        let config = format!("{} {method:?} {settings:?}", survey.source);
+        Trial::new(
+            [&survey.name, "cold=items", method.name()],
+            0,
+            config,
+            method,
+        )
     };
-    let trials: Vec<Trial<Method>> = methods
-        .iter()
-        .map(|&method| Trial {
-            dataset: survey.name.clone(),
-            setting: "cold=items".to_owned(),
-            method: method.name().to_owned(),
-            trial: 0,
-            config: format!(
-                "{} {method:?} {:?} {:?}",
-                survey.source,
-                svm(),
-                Variant::Learned.config(0)
-            ),
-            work: method,
-        })
-        .collect();
+    let trials: Vec<Trial<Method>> = methods.iter().map(trial).collect();
     let records = context.run_trials(&trials, |trial, seed| {
         let predict = learned(trial.work, &survey, &train, seed)?;
         let mut areas = Vec::new();

@@ -4,10 +4,10 @@ use npb_priors::dist::Normal;
 use npb_priors::dp::{cluster_count_moments, sample_urn};
 
 use super::protocol::mean;
-use npb_kit::tables::{digits, header};
+use npb_kit::tables::digits;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, Scale, Series, TextTable, Trial,
-    lines, summarise,
+    Context, Experiment, Outcome, Panel, Point, Report, Result, Series, TextTable, Trial, lines,
+    summarise,
 };
 
 pub(super) const FIG_3: Experiment = Experiment {
@@ -24,23 +24,12 @@ const BINS: usize = 80;
 const REACH: f64 = 4.0;
 
 fn fig_3(context: &Context<'_>) -> Result<Report> {
-    let (n, repeats) = match context.scale {
-        Scale::Smoke => (2_000, 2),
-        Scale::Quick | Scale::Paper => (100_000, 10),
-    };
+    let (n, repeats) = context.scale.smoke_or((2_000, 2), (100_000, 10));
     let mut trials = Vec::new();
     for tau in [None, Some(TAUS[0]), Some(TAUS[1])] {
-        for trial in 0..repeats {
-            let name = tau.map_or("inf".to_owned(), |tau| tau.to_string());
-            trials.push(Trial {
-                dataset: "simulated".to_owned(),
-                setting: format!("n={n};tau={name}"),
-                method: "polya-urn".to_owned(),
-                trial,
-                config: String::new(),
-                work: tau,
-            });
-        }
+        let name = tau.map_or("inf".to_owned(), |tau| tau.to_string());
+        let place = ["simulated", &format!("n={n};tau={name}"), "polya-urn"];
+        trials.extend(Trial::runs(repeats, place, "", tau));
     }
     let records = context.run_trials(&trials, |trial, seed| draws(n, trial.work, seed))?;
     let results = summarise(&records, |_, _, _, _| None);
@@ -54,24 +43,13 @@ fn fig_3(context: &Context<'_>) -> Result<Report> {
             .cloned()
             .unwrap_or_default();
         let width = 2.0 * REACH / BINS as f64;
-        let point = |(k, count): (usize, f64)| Point {
-            x: -REACH + (k as f64 + 0.5) * width,
-            y: count,
-            sd: None,
+        let point = |(k, count): (usize, f64)| Point::at(-REACH + (k as f64 + 0.5) * width, count);
+        let title = match tau {
+            "inf" => "base distribution".to_owned(),
+            _ => format!("tau = {tau}"),
         };
-        Panel {
-            title: if tau == "inf" {
-                "base distribution".to_owned()
-            } else {
-                format!("tau = {tau}")
-            },
-            x_label: "theta".to_owned(),
-            y_label: format!("draws of {n} in a bin"),
-            series: vec![Series {
-                name: "draws".to_owned(),
-                points: counts.into_iter().enumerate().map(point).collect(),
-            }],
-        }
+        let curve = Series::new("draws", counts.into_iter().enumerate().map(point));
+        Panel::new(title, "theta", &format!("draws of {n} in a bin"), [curve])
     };
     let panels = ["inf", "10", "10000"].map(panel);
     let caption = "Counts in bins of width 0.1. A draw of the process with small tau puts most of its mass on few points, whatever the number of draws.";
@@ -130,9 +108,9 @@ fn clusters(records: &[npb_kit::Record], n: usize) -> TextTable {
             digits((variance / found.len().max(1) as f64).sqrt()),
         ]
     };
-    TextTable {
-        title: format!("Distinct values among {n} draws"),
-        header: header(&["tau", "found", "expected", "standard error"]),
-        rows: TAUS.iter().map(line).collect(),
-    }
+    TextTable::new(
+        format!("Distinct values among {n} draws"),
+        &["tau", "found", "expected", "standard error"],
+        TAUS.iter().map(line),
+    )
 }

@@ -2,10 +2,10 @@
 
 use super::data::{Survey, SurveyModel};
 use super::methods::{Method, Variant};
-use super::protocol::{Ask, Choice, LENGTHS, Protocol, mean};
+use super::protocol::{Ask, LENGTHS, Protocol, mean};
 use super::runs;
 use npb_kit::films::Size;
-use npb_kit::tables::overview;
+use npb_kit::tables::{distinct, overview};
 use npb_kit::{
     Context, Experiment, Figure, Panel, Point, Record, Report, Result, Scale, Series, TextTable,
     lines, mean_and_sd, summarise,
@@ -27,27 +27,22 @@ pub(super) const FIG_4: Experiment = Experiment {
     run: fig_4,
 };
 
-const METHODS: [Method; 14] = [
+const METHODS: [Method; 11] = [
     Method::Ours(Variant::Learned),
     Method::Content,
     Method::Pearson,
     Method::PearsonNormalised,
-    Method::PearsonRate,
     Method::ItemRate,
     Method::Popularity,
     Method::ItemKnn,
     Method::ItemKnnRate,
     Method::Ials,
     Method::Ours(Variant::Printed),
-    Method::Ours(Variant::Collaborative),
     Method::Bsvd,
-    Method::Machines,
 ];
 
 const CURVE_GIVEN: [usize; 4] = [4, 10, 20, 50];
 const COMMON: &str = ";users=common";
-const RANDOM: &str = ";choice=random";
-
 const RATED: [&str; 7] = [
     "auc",
     "precision_5",
@@ -92,20 +87,15 @@ fn methods(scale: Scale) -> Vec<Method> {
 }
 
 fn survey(context: &Context<'_>) -> Result<Report> {
-    let (folds, active, draws) = match context.scale {
-        Scale::Smoke => (1, 5, 1),
-        Scale::Quick => (10, usize::MAX, 2),
-        Scale::Paper => (10, usize::MAX, 5),
+    let all = usize::MAX;
+    let (folds, active, draws) = context.scale.pick((1, 5, 1), (10, all, 2), (10, all, 5));
+    let few = SurveyModel {
+        users: 40,
+        items: 120,
+        ratings: 60,
+        ..Default::default()
     };
-    let model = match context.scale {
-        Scale::Smoke => SurveyModel {
-            users: 40,
-            items: 120,
-            ratings: 60,
-            ..Default::default()
-        },
-        Scale::Quick | Scale::Paper => SurveyModel::default(),
-    };
+    let model = context.scale.smoke_or(few, SurveyModel::default());
     let survey = Survey::simulated(&model, context.seed)?;
     let protocol = Protocol {
         asks: vec![balanced("", &[20])],
@@ -115,9 +105,6 @@ fn survey(context: &Context<'_>) -> Result<Report> {
     };
     let mut methods = methods(context.scale);
     methods.retain(|method| *method != Method::Bsvd);
-    if context.scale > Scale::Smoke {
-        methods.push(Method::Ours(Variant::PrintedIdentity));
-    }
     let records = runs::run(context, &survey, &protocol, &methods, folds)?;
     let results = summarise(&records, |_, _, _, _| None);
     let mut tables = vec![overview(
@@ -190,27 +177,21 @@ fn balanced(label: &'static str, given: &[usize]) -> Ask {
     Ask {
         label,
         given: given.to_vec(),
-        choice: Choice::Balanced,
     }
 }
 
 /// All runs on one data set, and the number of examples of the main one.
 fn of_set(context: &Context<'_>, survey: &Survey) -> Result<(usize, Vec<Record>)> {
     // Folds, active users of each, draws.
-    let (folds, active, draws) = match (context.scale, survey.name.as_str()) {
-        (Scale::Smoke, _) => (1, 5, 1),
-        (Scale::Quick, "movielens-100k") => (2, usize::MAX, 1),
-        (Scale::Quick, "movielens-1m") => (1, 200, 1),
-        (Scale::Quick, _) => (1, 200, 1),
-        (Scale::Paper, _) => (10, usize::MAX, 5),
+    let all = usize::MAX;
+    let quick = match survey.name.as_str() {
+        "movielens-100k" => (2, all, 1),
+        _ => (1, 200, 1),
     };
+    let (folds, active, draws) = context.scale.pick((1, 5, 1), quick, (10, all, 5));
     let given = if survey.name == "sushi" { 4 } else { 20 };
     let mut asks = vec![balanced("", &[given])];
     if context.scale > Scale::Smoke && survey.name != "sushi" {
-        asks.push(Ask {
-            choice: Choice::AtRandom,
-            ..balanced(RANDOM, &[given])
-        });
         asks.push(balanced(COMMON, &CURVE_GIVEN));
     }
     let protocol = Protocol {
@@ -220,18 +201,9 @@ fn of_set(context: &Context<'_>, survey: &Survey) -> Result<(usize, Vec<Record>)
         draws,
     };
     let mut methods = methods(context.scale);
-    if context.scale < Scale::Paper {
-        // Many minutes; the survey shows that they run.
-        methods.retain(|method| *method != Method::Machines);
-    }
-    if survey.name == "movielens-1m" {
-        // A machine for each of 6,040 users, and a sampler of a million cells for each draw.
-        let dear = |method: &Method| match method {
-            Method::Machines => true,
-            Method::Bsvd => context.scale == Scale::Quick,
-            _ => false,
-        };
-        methods.retain(|method| !dear(method));
+    if survey.name == "movielens-1m" && context.scale == Scale::Quick {
+        // A sampler of a million cells for each draw.
+        methods.retain(|method| *method != Method::Bsvd);
     }
     let records = runs::run(context, survey, &protocol, &methods, folds)?;
     Ok((given, records))
@@ -259,26 +231,15 @@ fn against_given(records: &[Record], dataset: &str) -> Result<Figure> {
             for (name, users) in runs::users(records, dataset, &setting, metric) {
                 let (mean, sd) = mean_and_sd(&users);
                 let sd = sd.map(|sd| sd / (users.len() as f64).sqrt());
-                let point = Point {
-                    x: given as f64,
-                    y: mean,
-                    sd,
-                };
+                let x = given as f64;
+                let point = Point { x, y: mean, sd };
                 match series.iter_mut().find(|s| s.name == name) {
                     Some(found) => found.points.push(point),
-                    None => series.push(Series {
-                        name,
-                        points: vec![point],
-                    }),
+                    None => series.push(Series::new(name, [point])),
                 }
             }
         }
-        Panel {
-            title: metric.to_owned(),
-            x_label: "examples given".to_owned(),
-            y_label: metric.to_owned(),
-            series,
-        }
+        Panel::new(metric, "examples given", metric, series)
     };
     let caption = "Half of the examples liked; the same users and the same held-out films at every number. Bars: standard errors over users.";
     lines(
@@ -293,57 +254,39 @@ fn against_given(records: &[Record], dataset: &str) -> Result<Figure> {
 fn curves(records: &[Record], dataset: &str, given: &str) -> Result<Figure> {
     let top = format!("{given};protocol=all");
     let rated = format!("{given};protocol=rated");
-    let mut methods: Vec<&str> = Vec::new();
-    for record in records {
-        if !methods.contains(&record.key.method.as_str()) {
-            methods.push(&record.key.method);
-        }
-    }
-    let point = |x: f64, y: f64| Point { x, y, sd: None };
+    let methods = distinct(records.iter().map(|r| r.key.method.as_str()));
     let top_l = |method: &&str| {
-        let at = |l: &usize| -> Option<Point> {
+        let at = |l: &usize| {
             let users = runs::users(records, dataset, &top, &format!("top_{l}"));
-            Some(point(*l as f64, mean(users.get(*method)?)))
+            Some(Point::at(*l as f64, mean(users.get(*method)?)))
         };
-        Series {
-            name: (*method).to_owned(),
-            points: LENGTHS.iter().filter_map(at).collect(),
-        }
+        Series::new(*method, LENGTHS.iter().filter_map(at))
     };
     let roc = |method: &&str| {
-        let of = |r: &&Record| {
-            r.key.method == **method && r.key.setting == rated && r.key.dataset == dataset
-        };
-        let found: Vec<&Vec<f64>> = records
-            .iter()
-            .filter(of)
-            .filter_map(|r| r.outcome.series.get("roc"))
-            .collect();
+        let place = (dataset, &*rated, *method);
+        let own = |r: &&Record| (&*r.key.dataset, &*r.key.setting, &*r.key.method) == place;
+        let own = records.iter().filter(own);
+        let found: Vec<&Vec<f64>> = own.filter_map(|r| r.outcome.series.get("roc")).collect();
         let n = found.first().map_or(0, |values| values.len());
         let at = |k: usize| {
-            point(
-                k as f64 / (n - 1) as f64,
-                mean(&found.iter().map(|v| v[k]).collect::<Vec<_>>()),
-            )
+            let of_folds: Vec<f64> = found.iter().map(|v| v[k]).collect();
+            Point::at(k as f64 / (n - 1) as f64, mean(&of_folds))
         };
-        Series {
-            name: (*method).to_owned(),
-            points: (0..n).map(at).collect(),
-        }
+        Series::new(*method, (0..n).map(at))
     };
     let panels = [
-        Panel {
-            title: "Top-L over all unseen items".to_owned(),
-            x_label: "L".to_owned(),
-            y_label: "known likes among the L first".to_owned(),
-            series: methods.iter().map(top_l).collect(),
-        },
-        Panel {
-            title: "ROC over rated items".to_owned(),
-            x_label: "1 - specificity".to_owned(),
-            y_label: "sensitivity".to_owned(),
-            series: methods.iter().map(roc).collect(),
-        },
+        Panel::new(
+            "Top-L over all unseen items",
+            "L",
+            "known likes among the L first",
+            methods.iter().map(top_l),
+        ),
+        Panel::new(
+            "ROC over rated items",
+            "1 - specificity",
+            "sensitivity",
+            methods.iter().map(roc),
+        ),
     ];
     let caption = "Left: known likes in lists of L items, over L. Right: likes found against false alarms, mean over users.";
     lines(

@@ -4,7 +4,6 @@ mod cold_items;
 mod data;
 mod fig_3;
 mod fig_4;
-mod machine;
 mod methods;
 mod protocol;
 mod runs;

@@ -1,19 +1,18 @@
 //! Comparators and our methods behind one interface: made from a fold, asked about its active users.
 
 use npb_baselines::{
-    Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Pearson, PearsonForm,
-    PlattSvm,
+    Given, ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Kernel, Pearson,
+    PearsonForm, Svm, SvmConfig,
 };
 use npb_bsvd::{BsvdConfig, Cells, Likelihood, SideInformation};
 use npb_data::{Rating, Ratings};
 use npb_hbrec::{
-    BaseConfig, BaseDistribution, Content, ContentKernel, DpConcentration, Filter, HbrecConfig,
-    LikeMatrix, Likes, Mixture, Recommender, RecommenderConfig, WeightsConfig,
+    BaseConfig, BaseDistribution, Content, ContentKernel, Filter, HbrecConfig, Likes, Recommender,
+    RecommenderConfig,
 };
 use npb_infer::VbLimits;
 
 use super::data::Survey;
-use super::machine::{Machines, svm};
 use super::protocol::{Active, Ask, Fold, LENGTHS, Predicted};
 use npb_kit::Result;
 
@@ -22,14 +21,10 @@ use npb_kit::Result;
 pub(super) enum Method {
     /// Support vector machine on content, of the user's examples alone.
     Content,
-    /// The chapter's hybrid 2 of such machines: T (14) with tau = 0.
-    Machines,
     /// Pearson correlation as Breese et al. print it.
     Pearson,
     /// Divided by the weights of raters, with significance weights.
     PearsonNormalised,
-    /// The same, about the like-rate of the item.
-    PearsonRate,
     ItemRate,
     Popularity,
     ItemKnn,
@@ -42,15 +37,6 @@ pub(super) enum Method {
     Ours(Variant),
 }
 
-/// What differs between forms of one fit.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
-    /// Weight of the own model.
-    Tau(f64),
-    /// Examples are known to have been chosen by whether they are liked.
-    Chosen(bool),
-}
-
 /// Forms of our recommender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
@@ -58,10 +44,6 @@ pub(super) enum Variant {
     Learned,
     /// Standard base, as printed; `-tau0` and the user alone, a Bayesian kernel model of content, are of the same fit.
     Printed,
-    /// As printed, but with item identity in the kernel.
-    PrintedIdentity,
-    /// Hybrid 1 without content.
-    Collaborative,
     /// Hybrid 1 of few iterations and loadings: whether everything runs.
     Smoke,
 }
@@ -71,8 +53,6 @@ impl Variant {
         match self {
             Self::Learned | Self::Smoke => "npb:hbrec",
             Self::Printed => "npb:hbrec/printed",
-            Self::PrintedIdentity => "npb:hbrec/printed-identity",
-            Self::Collaborative => "npb:hbrec/collaborative",
         }
     }
 
@@ -102,31 +82,16 @@ impl Variant {
                 })
             }
             Self::Printed => with(HbrecConfig::printed()),
-            Self::PrintedIdentity => with(HbrecConfig {
-                identity: default.identity,
-                ..HbrecConfig::printed()
-            }),
-            Self::Collaborative => RecommenderConfig {
-                filter: Filter::Collaborative,
-                ..with(default)
-            },
         }
     }
 
-    /// Other forms of the same fit, in the order in which they are asked.
-    fn forms(self) -> &'static [(&'static str, Form)] {
-        match self {
-            Self::Learned | Self::Smoke => &[
-                ("npb:hbrec/chosen", Form::Chosen(true)),
-                ("npb:hbrec/tau0", Form::Tau(0.0)),
-                ("npb:hbrec/base", Form::Tau(f64::INFINITY)),
-            ],
-            Self::Printed => &[
-                ("npb:hbrec/printed-tau0", Form::Tau(0.0)),
-                ("npb:hbrec/content", Form::Tau(f64::INFINITY)),
-            ],
-            Self::PrintedIdentity | Self::Collaborative => &[],
-        }
+    /// Other weights of the own model with the same fit.
+    fn forms(self) -> [(&'static str, f64); 2] {
+        let names = match self {
+            Self::Learned | Self::Smoke => ["npb:hbrec/tau0", "npb:hbrec/base"],
+            Self::Printed => ["npb:hbrec/printed-tau0", "npb:hbrec/content"],
+        };
+        [(names[0], 0.0), (names[1], f64::INFINITY)]
     }
 
     /// From the likes of a database.
@@ -138,7 +103,7 @@ impl Variant {
     ) -> Result<Recommender> {
         // As printed: the radial kernel of the chapter's machines. The learned base takes features as they are.
         let kernel = match self {
-            Self::Printed | Self::PrintedIdentity => ContentKernel::Rbf { length: 1.0 },
+            Self::Printed => ContentKernel::Rbf { length: 1.0 },
             _ => ContentKernel::Linear,
         };
         let content = Content::of_features(&survey.content, kernel)?;
@@ -154,10 +119,8 @@ impl Method {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Content => "content",
-            Self::Machines => "svm-hybrid2",
             Self::Pearson => "pearson",
             Self::PearsonNormalised => "pearson/normalised",
-            Self::PearsonRate => "pearson+rate",
             Self::ItemRate => "item-rate",
             Self::Popularity => "popularity",
             Self::ItemKnn => "item-knn",
@@ -168,11 +131,11 @@ impl Method {
         }
     }
 
-    /// Other forms of the same fit.
-    pub(super) fn forms(self) -> &'static [(&'static str, Form)] {
+    /// Other forms of the same fit: names, and weights of the own model.
+    pub(super) fn forms(self) -> Vec<(&'static str, f64)> {
         match self {
-            Self::Ours(variant) => variant.forms(),
-            _ => &[],
+            Self::Ours(variant) => variant.forms().to_vec(),
+            _ => Vec::new(),
         }
     }
 
@@ -210,23 +173,25 @@ impl Method {
         };
         Ok(match self {
             Self::Content => Learned::Content(survey),
-            Self::Machines => machines(survey, likes)?,
             Self::Pearson => Learned::Pearson(Pearson::new(likes, PearsonForm::Breese)?),
             Self::PearsonNormalised => Learned::Pearson(Pearson::new(likes, significance)?),
-            Self::PearsonRate => Learned::Both(
-                Pearson::new(likes, significance)?,
-                ItemRates::fit(likes, VOTES)?,
-            ),
             Self::ItemRate => Learned::Items(ItemRates::fit(likes, VOTES)?.like_rates().to_vec()),
             Self::Popularity => Learned::Items(ItemRates::fit(likes, VOTES)?.popularity().to_vec()),
             Self::ItemKnn => Learned::ItemKnn(ItemKnn::fit(likes, &ItemKnnConfig::default())?),
             Self::ItemKnnRate => about_rates(likes)?,
             Self::Ials => Learned::Ials(ImplicitAls::fit(likes, &als)?),
             Self::Bsvd => Learned::Bsvd(fold, seed),
-            Self::Ours(variant) => {
-                Learned::Ours(Box::new(variant.learn(survey, likes, seed)?), false)
-            }
+            Self::Ours(variant) => Learned::Ours(Box::new(variant.learn(survey, likes, seed)?)),
         })
+    }
+}
+
+/// A linear machine with a strong penalty: what does best on MovieLens's genres and years, of the kernels and penalties tried.
+pub(super) fn svm() -> SvmConfig {
+    SvmConfig {
+        kernel: Kernel::Linear,
+        c: 0.1,
+        ..Default::default()
     }
 }
 
@@ -261,28 +226,22 @@ fn about_rates<'a>(likes: &Ratings) -> Result<Learned<'a>> {
 /// A method that knows the database.
 pub(super) enum Learned<'a> {
     Content(&'a Survey),
-    Machines(Box<Mixture<Machines<'a>>>),
     Pearson(Pearson<'a>),
-    Both(Pearson<'a>, ItemRates),
     Items(Vec<f64>),
     ItemKnn(ItemKnn),
     /// And the mean of each item.
     ItemKnnRate(ItemKnn, Vec<f64>),
     Ials(ImplicitAls),
     Bsvd(&'a Fold, u64),
-    /// And whether it knows how the examples were chosen.
-    Ours(Box<Recommender>, bool),
+    Ours(Box<Recommender>),
 }
 
 impl Learned<'_> {
-    /// Another form of the same fit; a comparator stays what it is.
-    pub(super) fn with_form(self, form: Form) -> Result<Self> {
-        Ok(match (self, form) {
-            (Self::Ours(recommender, _), Form::Tau(tau)) => {
-                Self::Ours(Box::new(recommender.with_tau(tau)?), false)
-            }
-            (Self::Ours(recommender, _), Form::Chosen(chosen)) => Self::Ours(recommender, chosen),
-            (other, _) => other,
+    /// With another weight of the own model; a comparator stays what it is.
+    pub(super) fn with_tau(self, tau: f64) -> Result<Self> {
+        Ok(match self {
+            Self::Ours(recommender) => Self::Ours(Box::new(recommender.with_tau(tau)?)),
+            other => other,
         })
     }
 
@@ -300,26 +259,7 @@ impl Learned<'_> {
     fn one(&self, given: &[Given]) -> Result<Predicted> {
         Ok(match self {
             Self::Content(survey) => content(survey, given)?,
-            Self::Machines(mixture) => {
-                let n_items = mixture.model().content.n_rows();
-                let user = mixture.user(&likes_of(n_items, given)?)?;
-                let p = |item| mixture.predict(&user, &item);
-                Predicted::probabilities((0..n_items).map(p).collect())
-            }
             Self::Pearson(pearson) => Predicted::ranking(pearson.scores(given)?),
-            Self::Both(pearson, rates) => {
-                let deviations = pearson.scores(given)?;
-                let mean = given.iter().map(|g| g.1).sum::<f64>() / given.len().max(1) as f64;
-                // Likes are +1 and -1: twice the rate less one is the mean of an item.
-                let score = |(d, r): (&f64, &f64)| d - mean + 2.0 * r - 1.0;
-                Predicted::ranking(
-                    deviations
-                        .iter()
-                        .zip(rates.like_rates())
-                        .map(score)
-                        .collect(),
-                )
-            }
             Self::Items(scores) => Predicted::ranking(scores.clone()),
             Self::ItemKnn(knn) => Predicted::ranking(knn.scores(given)?),
             Self::ItemKnnRate(knn, means) => {
@@ -330,12 +270,10 @@ impl Learned<'_> {
             }
             Self::Ials(als) => Predicted::ranking(als.scores(given)?),
             Self::Bsvd(..) => return Err("it predicts for all active users in one go".into()),
-            Self::Ours(recommender, chosen) => {
-                let likes = likes_of(recommender.n_items(), given)?;
-                let profile = match chosen {
-                    true => recommender.profile_of_chosen(&likes)?,
-                    false => recommender.profile(&likes)?,
-                };
+            Self::Ours(recommender) => {
+                let pairs: Vec<(u32, bool)> = given.iter().map(|g| (g.0, g.1 > 0.0)).collect();
+                let likes = Likes::new(recommender.n_items(), &pairs)?;
+                let profile = recommender.profile(&likes)?;
                 let list = match recommender.config().fit.base {
                     // As printed: by the chance of a like alone.
                     BaseDistribution::Standard => None,
@@ -353,30 +291,8 @@ impl Learned<'_> {
     }
 }
 
-fn likes_of(n_items: usize, given: &[Given]) -> Result<Likes> {
-    let pairs: Vec<(u32, bool)> = given.iter().map(|g| (g.0, g.1 > 0.0)).collect();
-    Ok(Likes::new(n_items, &pairs)?)
-}
-
-/// Machines of the users of the database as atoms, their weights by EM.
-fn machines<'a>(survey: &'a Survey, database: &Ratings) -> Result<Learned<'a>> {
-    let config = WeightsConfig {
-        tau: DpConcentration::Given(0.0),
-        ..HbrecConfig::printed().weights
-    };
-    let likes = LikeMatrix::new(database, 0.0)?;
-    let users: Vec<&Likes> = likes.users().iter().filter(|u| !u.is_empty()).collect();
-    let model = Machines {
-        content: &survey.content_table,
-    };
-    Ok(Learned::Machines(Box::new(Mixture::learn(
-        model, &users, &config,
-    )?)))
-}
-
-/// A support vector machine on the content of the given items, scaled to probabilities.
+/// A support vector machine on the content of the given items.
 fn content(survey: &Survey, given: &[Given]) -> Result<Predicted> {
-    const FOLDS: usize = 5;
     let rows: Vec<usize> = given.iter().map(|g| g.0 as usize).collect();
     let labels: Vec<bool> = given.iter().map(|g| g.1 > 0.0).collect();
     let n = survey.content_table.n_rows();
@@ -389,12 +305,7 @@ fn content(survey: &Survey, given: &[Given]) -> Result<Predicted> {
         let smoothed = (labels.len() as f64 * p + 1.0) / (labels.len() as f64 + 2.0);
         return Ok(Predicted::probabilities(vec![smoothed; n]));
     }
-    let svm = PlattSvm::fit(
-        &survey.content_table.select_rows(&rows),
-        &labels,
-        &svm(),
-        FOLDS,
-    )?;
+    let svm = Svm::fit(&survey.content_table.select_rows(&rows), &labels, &svm())?;
     Ok(Predicted::ranking(svm.decision(&survey.content_table)?))
 }
 

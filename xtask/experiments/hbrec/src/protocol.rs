@@ -15,15 +15,6 @@ const ROC_GRID: usize = 50;
 /// Bins of calibration.
 pub(super) const BINS: usize = 10;
 
-/// How the examples of an active user are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    /// Half liked, half not: the chapter's.
-    Balanced,
-    /// From all that the user rated.
-    AtRandom,
-}
-
 /// One way of giving examples.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
@@ -31,7 +22,6 @@ pub(super) struct Ask {
     pub(super) label: &'static str,
     /// Numbers of examples given, ascending. Users without enough for the last are not asked.
     pub(super) given: Vec<usize>,
-    pub(super) choice: Choice,
 }
 
 /// Which users are active, and what is given.
@@ -103,28 +93,15 @@ fn active(ask: &Ask, survey: &Survey, user: usize, draw: u64, seed: u64) -> Resu
     let (items, values) = survey.likes.row(user);
     let liked: Vec<bool> = values.iter().map(|&v| v > 0.0).collect();
     let rng = &mut npb_infer::stream(seed, [draw, user as u64, 0, GIVEN]);
-    let places: Vec<Vec<usize>>;
-    let test: Vec<usize>;
-    match ask.choice {
-        Choice::Balanced => {
-            let sizes: Vec<(usize, usize)> = ask.given.iter().map(|n| (n / 2, n - n / 2)).collect();
-            let splits = splits::given_examples(&liked, &sizes, rng)?;
-            test = splits.first().map(|s| s.test.clone()).unwrap_or_default();
-            places = splits.into_iter().map(|s| s.train).collect();
-        }
-        Choice::AtRandom => {
-            let most = ask.given.iter().max().copied().unwrap_or(0);
-            let order = splits::sample_rows(items.len(), most, rng)?;
-            test = (0..items.len())
-                .filter(|k| order.binary_search(k).is_err())
-                .collect();
-            places = ask.given.iter().map(|&n| order[..n].to_vec()).collect();
-        }
-    }
+    // Half liked, half not.
+    let sizes: Vec<(usize, usize)> = ask.given.iter().map(|n| (n / 2, n - n / 2)).collect();
+    let splits = splits::given_examples(&liked, &sizes, rng)?;
+    let test = splits.first().map(|s| s.test.clone()).unwrap_or_default();
+    let places = splits.into_iter().map(|s| s.train);
     let examples = |places: Vec<usize>| places.into_iter().map(|k| (items[k], values[k])).collect();
     Ok(Active {
         user,
-        given: places.into_iter().map(examples).collect(),
+        given: places.map(examples).collect(),
         held_out: test.into_iter().map(|k| (items[k], liked[k])).collect(),
     })
 }
@@ -153,14 +130,11 @@ impl Predicted {
 
     pub(super) fn probabilities(scores: Vec<f64>) -> Self {
         Self {
-            scores,
             probabilities: true,
-            list: None,
+            ..Self::ranking(scores)
         }
     }
-}
 
-impl Predicted {
     /// Scores by which lists of all unseen items are made.
     fn of_list(&self) -> Vec<f64> {
         let Some(list) = &self.list else {
@@ -342,11 +316,10 @@ mod tests {
     use super::*;
     use crate::data::SurveyModel;
 
-    fn protocol(choice: Choice) -> Protocol {
+    fn protocol() -> Protocol {
         let ask = Ask {
             label: "",
             given: vec![4, 20],
-            choice,
         };
         Protocol {
             asks: vec![ask],
@@ -359,30 +332,27 @@ mod tests {
     #[test]
     fn active_users_are_not_in_the_database() {
         let survey = Survey::simulated(&SurveyModel::default(), 1).unwrap();
-        for choice in [Choice::Balanced, Choice::AtRandom] {
-            let fold = protocol(choice).fold(&survey, 3, 1).unwrap();
-            let draws = &fold.asked[0];
-            assert_eq!((draws.len(), draws[0].len()), (2, 5));
-            for (a, b) in draws[0].iter().zip(&draws[1]) {
-                assert_eq!(a.user, b.user);
-                assert!(fold.database.row(a.user).0.is_empty());
-                assert_ne!(a.given, b.given);
-                assert_eq!((a.given[0].len(), a.given[1].len()), (4, 20));
-                let rated = survey.likes.row(a.user).0.len();
-                assert_eq!(a.given[1].len() + a.held_out.len(), rated);
-                assert!(
-                    a.given[1]
-                        .iter()
-                        .all(|g| a.held_out.iter().all(|h| h.0 != g.0))
-                );
-            }
+        let fold = protocol().fold(&survey, 3, 1).unwrap();
+        let draws = &fold.asked[0];
+        assert_eq!((draws.len(), draws[0].len()), (2, 5));
+        for (a, b) in draws[0].iter().zip(&draws[1]) {
+            assert_eq!(a.user, b.user);
+            assert!(fold.database.row(a.user).0.is_empty());
+            assert_ne!(a.given, b.given);
+            assert_eq!((a.given[0].len(), a.given[1].len()), (4, 20));
+            let liked = a.given[1].iter().filter(|g| g.1 > 0.0).count();
+            assert_eq!(liked, 10);
+            let rated = survey.likes.row(a.user).0.len();
+            assert_eq!(a.given[1].len() + a.held_out.len(), rated);
+            let is_held_out = |item: u32| a.held_out.iter().any(|h| h.0 == item);
+            assert!(a.given[1].iter().all(|g| !is_held_out(g.0)));
         }
     }
 
     #[test]
     fn the_truth_scores_best_and_chance_in_the_middle() {
         let survey = Survey::simulated(&SurveyModel::default(), 1).unwrap();
-        let fold = protocol(Choice::Balanced).fold(&survey, 0, 1).unwrap();
+        let fold = protocol().fold(&survey, 0, 1).unwrap();
         let truth = |a: &Active| {
             let mut scores = vec![0.0; 642];
             a.held_out

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::data::Survey;
 use super::methods::Method;
 use super::protocol::{Measures, Protocol};
-use npb_kit::tables::{digits, header};
+use npb_kit::tables::digits;
 use npb_kit::{Context, Outcome, Record, Result, TextTable, Trial, mean_and_sd};
 
 /// Runs every method on the first `folds` folds, fold by fold. A method learns the database of a fold once and is asked in every way that it takes part
@@ -19,21 +19,15 @@ pub(super) fn run(
     folds: usize,
 ) -> Result<Vec<Record>> {
     let mut trials = Vec::new();
-    for fold in 0..folds {
+    for fold in 0..folds as u64 {
         for &method in methods {
-            trials.push(Trial {
-                dataset: survey.name.clone(),
-                setting: "folds".to_owned(),
-                method: method.name().to_owned(),
-                trial: fold as u64,
-                config: format!(
-                    "{}\n{protocol:?}\n{}\n{}",
-                    survey.source,
-                    method.settings(),
-                    context.seed
-                ),
-                work: method,
-            });
+            let settings = method.settings();
+            let config = format!(
+                "{}\n{protocol:?}\n{settings}\n{}",
+                survey.source, context.seed
+            );
+            let place = [&*survey.name, "folds", method.name()];
+            trials.push(Trial::new(place, fold, config, method));
         }
     }
     let records = context.run_trials(&trials, |trial, seed| {
@@ -41,13 +35,11 @@ pub(super) fn run(
         let method = trial.work;
         let mut learned = method.learn(survey, &fold, seed)?;
         let mut all = Outcome::default();
-        let others = method
-            .forms()
-            .iter()
-            .map(|(name, form)| (*name, Some(*form)));
-        for (name, form) in std::iter::once((method.name(), None)).chain(others) {
-            if let Some(form) = form {
-                learned = learned.with_form(form)?;
+        let forms = method.forms().into_iter();
+        let others = forms.map(|(name, tau)| (name, Some(tau)));
+        for (name, tau) in std::iter::once((method.name(), None)).chain(others) {
+            if let Some(tau) = tau {
+                learned = learned.with_tau(tau)?;
             }
             for (ask, draws) in protocol.asks.iter().zip(&fold.asked) {
                 if !method.takes_part(ask) {
@@ -176,9 +168,9 @@ pub(super) fn margins(
             }
         }
     }
-    TextTable {
-        title: format!("{dataset}: {ours} less the others, user by user"),
-        header: header(&[
+    TextTable::new(
+        format!("{dataset}: {ours} less the others, user by user"),
+        &[
             "setting",
             "measure",
             "method",
@@ -186,7 +178,7 @@ pub(super) fn margins(
             "difference",
             "standard error",
             "z",
-        ]),
+        ],
         rows,
-    }
+    )
 }

@@ -9,10 +9,8 @@ use npb_priors::dist::Beta;
 use rand::RngExt;
 use rand::seq::index::sample;
 
-use npb_kit::tables::{digits, header};
-use npb_kit::{
-    Context, Experiment, Outcome, Record, Report, Result, Scale, TextTable, Trial, summarise,
-};
+use npb_kit::tables::overview;
+use npb_kit::{Context, Experiment, Outcome, Report, Result, Trial, summarise};
 
 pub(super) const SAMPLERS: Experiment = Experiment {
     id: "hbrec/samplers",
@@ -63,11 +61,10 @@ struct Work {
 }
 
 fn samplers(context: &Context<'_>) -> Result<Report> {
-    let (users, sweeps, repeats) = match context.scale {
-        Scale::Smoke => (40, 40, 1),
-        Scale::Quick => (200, 400, 3),
-        Scale::Paper => (200, 1500, 10),
-    };
+    let (users, sweeps, repeats) = context
+        .scale
+        .pick((40, 40, 1), (200, 400, 3), (200, 1500, 10));
+    let config = format!("{users} users, {sweeps} sweeps, {ROUNDS} rounds");
     let mut trials = Vec::new();
     for clusters in [1, 5, 20, 50] {
         for n in [5, 20, 50] {
@@ -78,14 +75,8 @@ fn samplers(context: &Context<'_>) -> Result<Report> {
                 sweeps,
             };
             for method in METHODS {
-                trials.extend((0..repeats).map(|trial| Trial {
-                    dataset: "simulated".to_owned(),
-                    setting: format!("clusters={clusters};n={n}"),
-                    method: method.to_owned(),
-                    trial,
-                    config: format!("{users} users, {sweeps} sweeps, {ROUNDS} rounds"),
-                    work: (method, work),
-                }));
+                let place = ["simulated", &format!("clusters={clusters};n={n}"), method];
+                trials.extend(Trial::runs(repeats, place, &config, (method, work)));
             }
         }
     }
@@ -96,19 +87,18 @@ fn samplers(context: &Context<'_>) -> Result<Report> {
         "Rates of each cluster's {ITEMS} items are Beta({SHAPE}, {SHAPE}), the base distribution. {NEW} new users with as many ratings are asked about the rest. \
          Gibbs: one chain of {sweeps} sweeps (an eighth with parameters integrated out), half of them burnt; parameters at their means given the drawn clusters. The finite models have the users' own fits as their parameters."
     );
+    let results = summarise(&records, |_, _, _, _| None);
+    let metrics = [
+        "ln_likelihood",
+        "clusters",
+        "effective_draws_per_second",
+        "seconds",
+    ];
     Ok(Report {
-        tables: vec![
-            table(
-                &records,
-                "Held-out log-likelihood, nats a rating",
-                "ln_likelihood",
-            ),
-            table(&records, "Seconds", "seconds"),
-            gaps(&records),
-        ],
-        figures: Vec::new(),
-        results: summarise(&records, |_, _, _, _| None),
+        tables: vec![overview("Held-out ratings, nats each", &results, &metrics)],
+        results,
         notes: vec![notes],
+        ..Default::default()
     })
 }
 
@@ -339,65 +329,4 @@ fn mean_ln(rest: &[(usize, bool)], p: impl Fn(usize) -> f64) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn settings(records: &[Record]) -> Vec<String> {
-    let mut settings: Vec<String> = records.iter().map(|r| r.key.setting.clone()).collect();
-    settings.dedup();
-    settings
-}
-
-fn found(records: &[Record], setting: &str, method: &str, metric: &str) -> f64 {
-    let of = |r: &&Record| r.key.setting == setting && r.key.method == method;
-    let values = records.iter().filter(of);
-    let values: Vec<f64> = values
-        .filter_map(|r| r.outcome.metrics.get(metric).copied())
-        .collect();
-    mean(&values)
-}
-
-fn table(records: &[Record], title: &str, metric: &str) -> TextTable {
-    let row = |setting: &String| {
-        let each = METHODS
-            .iter()
-            .map(|method| digits(found(records, setting, method, metric)));
-        std::iter::once(setting.clone()).chain(each).collect()
-    };
-    TextTable {
-        title: title.to_owned(),
-        header: header(&[&["setting"][..], &METHODS[..]].concat()),
-        rows: settings(records).iter().map(row).collect(),
-    }
-}
-
-/// Relative gap of the mean log-loss to the best of the infinite samplers, and how many times as fast.
-fn gaps(records: &[Record]) -> TextTable {
-    let row = |setting: &String| {
-        let of = |method: &str| found(records, setting, method, "ln_likelihood");
-        let best = INFINITE.iter().max_by(|a, b| of(a).total_cmp(&of(b)));
-        let best = best.unwrap_or(&INFINITE[0]);
-        let gap = |method: &str| format!("{:.1}%", 100.0 * (of(best) - of(method)) / -of(best));
-        let seconds = |method: &str| found(records, setting, method, "seconds");
-        vec![
-            setting.clone(),
-            gap(OWN),
-            gap(EM),
-            gap(RE_ESTIMATED),
-            format!("{:.0}", seconds(best) / seconds(EM)),
-            format!("{:.0}", seconds(best) / seconds(RE_ESTIMATED)),
-        ]
-    };
-    let columns = [
-        "setting",
-        "own model",
-        "EM",
-        "EM re-estimated",
-        "EM times as fast",
-        "re-estimated times as fast",
-    ];
-    TextTable {
-        title: "Gap of the log-loss to the best infinite sampler".to_owned(),
-        header: header(&columns),
-        rows: settings(records).iter().map(row).collect(),
-    }
 }

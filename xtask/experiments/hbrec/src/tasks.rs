@@ -14,10 +14,10 @@ use rand::RngExt;
 use super::protocol::mean;
 use npb_kit::data::sha256_of;
 use npb_kit::films::open;
-use npb_kit::tables::overview;
+use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Scale, Series, Trial,
-    lines, mean_and_sd, summarise,
+    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Series, Trial, lines,
+    summarise,
 };
 
 pub(super) const FIG_1: Experiment = Experiment {
@@ -163,71 +163,32 @@ impl World {
 }
 
 fn fig_1(context: &Context<'_>) -> Result<Report> {
-    let (world, repeats) = match context.scale {
-        Scale::Smoke => (
-            World {
-                users: 20,
-                rows: 10,
-                new: 5,
-            },
-            1,
-        ),
-        Scale::Quick => (
-            World {
-                users: 100,
-                rows: 20,
-                new: 100,
-            },
-            5,
-        ),
-        Scale::Paper => (
-            World {
-                users: 100,
-                rows: 20,
-                new: 200,
-            },
-            20,
-        ),
-    };
-    let mut trials = Vec::new();
-    for prior in PRIORS {
-        for trial in 0..repeats {
-            trials.push(Trial {
-                dataset: "simulated".to_owned(),
-                setting: String::new(),
-                method: prior.name().to_owned(),
-                trial,
-                config: format!("{world:?}"),
-                work: prior,
-            });
-        }
-    }
+    let world = |users, rows, new| World { users, rows, new };
+    let (world, repeats) = context.scale.pick(
+        (world(20, 10, 5), 1),
+        (world(100, 20, 100), 5),
+        (world(100, 20, 200), 20),
+    );
+    let config = format!("{world:?}");
+    let of_prior =
+        |prior: Prior| Trial::runs(repeats, ["simulated", "", prior.name()], &config, prior);
+    let trials: Vec<Trial<Prior>> = PRIORS.into_iter().flat_map(of_prior).collect();
     let records = context.run_trials(&trials, |trial, seed| new_tasks(world, trial.work, seed))?;
     let records = by_number(&records);
+    let results = summarise(&records, |_, _, _, _| None);
     let series = |prior: Prior| {
         let point = |&n: &usize| {
-            let own =
-                |r: &&Record| r.key.method == prior.name() && r.key.setting == format!("n={n}");
-            let found: Vec<f64> = records
-                .iter()
-                .filter(own)
-                .filter_map(|r| r.outcome.metrics.get("ln_likelihood").copied())
-                .collect();
-            let (y, sd) = mean_and_sd(&found);
-            Point { x: n as f64, y, sd }
+            let row = find(&results, &format!("n={n}"), prior.name(), "ln_likelihood")?;
+            Some(Point::of(n as f64, row))
         };
-        Series {
-            name: prior.name().to_owned(),
-            points: GIVEN.iter().map(point).collect(),
-        }
+        Series::new(prior.name(), GIVEN.iter().filter_map(point))
     };
-    let panel = Panel {
-        title: String::new(),
-        x_label: "observations of the new task".to_owned(),
-        y_label: "mean ln density of another one".to_owned(),
-        series: PRIORS.into_iter().map(series).collect(),
-    };
-    let results = summarise(&records, |_, _, _, _| None);
+    let panel = Panel::new(
+        "",
+        "observations of the new task",
+        "mean ln density of another one",
+        PRIORS.map(series),
+    );
     let caption = "Coefficients lie near four points on a circle of radius 3, which no Gaussian can say. Bars: standard deviations over worlds.";
     Ok(Report {
         tables: vec![overview("New tasks", &results, &["ln_likelihood"])],
@@ -380,23 +341,10 @@ impl School {
 
 fn tasks(context: &Context<'_>) -> Result<Report> {
     let school = School::load(context)?;
-    let (splits, n_tasks) = match context.scale {
-        Scale::Smoke => (1, 10),
-        Scale::Quick | Scale::Paper => (10, usize::MAX),
-    };
-    let mut trials = Vec::new();
-    for prior in PRIORS {
-        for trial in 0..splits {
-            trials.push(Trial {
-                dataset: "school".to_owned(),
-                setting: String::new(),
-                method: prior.name().to_owned(),
-                trial,
-                config: format!("{} {n_tasks}", school.checksums),
-                work: prior,
-            });
-        }
-    }
+    let (splits, n_tasks) = context.scale.smoke_or((1, 10), (10, usize::MAX));
+    let config = format!("{} {n_tasks}", school.checksums);
+    let of_prior = |prior: Prior| Trial::runs(splits, ["school", "", prior.name()], &config, prior);
+    let trials: Vec<Trial<Prior>> = PRIORS.into_iter().flat_map(of_prior).collect();
     let records = context.run_trials(&trials, |trial, _| {
         explained(&school, trial.work, trial.trial as usize, n_tasks)
     })?;

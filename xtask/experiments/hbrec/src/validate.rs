@@ -150,11 +150,7 @@ impl JointModel for Infinite {
 }
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
-    let (chains, length) = match plan.scale {
-        Scale::Smoke => (20, 5),
-        Scale::Quick => (200, 20),
-        Scale::Paper => (1_000, 50),
-    };
+    let (chains, length) = plan.scale.pick((20, 5), (200, 20), (1_000, 50));
     let moves = [
         ("escobar", DpMove::Escobar),
         ("auxiliary", DpMove::Auxiliary { components: 2 }),
@@ -185,11 +181,7 @@ fn ranks(plan: &Plan) -> Result<Findings> {
 fn calibration(plan: &Plan) -> Result<Findings> {
     const BINS: usize = 10;
     const LIMIT: f64 = 0.03;
-    let (surveys, users) = match plan.scale {
-        Scale::Smoke => (1, 40),
-        Scale::Quick => (2, 190),
-        Scale::Paper => (10, 190),
-    };
+    let (surveys, users) = plan.scale.pick((1, 40), (2, 190), (10, 190));
     let (mut probabilities, mut liked) = (Vec::new(), Vec::new());
     for survey in 0..surveys {
         let model = SurveyModel {
@@ -219,22 +211,22 @@ fn calibration(plan: &Plan) -> Result<Findings> {
             short(bin.share_positive),
         ]
     };
-    let table = TextTable {
-        title: format!("Predicted and found, {surveys} surveys"),
-        header: ["ratings", "mean probability", "share liked"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: curve.iter().map(line).collect(),
-    };
+    let table = TextTable::new(
+        format!("Predicted and found, {surveys} surveys"),
+        &["ratings", "mean probability", "share liked"],
+        curve.iter().map(line),
+    );
     let row = ResultRow {
-        dataset: "simulated".to_owned(),
-        setting: "given=20;choice=random".to_owned(),
-        method: "npb:hbrec".to_owned(),
-        metric: "calibration_error".to_owned(),
-        mean: error,
-        sd: None,
         trials: surveys as usize,
-        paper: None,
+        ..ResultRow::single(
+            [
+                "simulated",
+                "given=20;choice=random",
+                "npb:hbrec",
+                "calibration_error",
+            ],
+            error,
+        )
     };
     Ok(Findings {
         passed: error <= LIMIT || plan.scale == Scale::Smoke,

@@ -11,7 +11,7 @@ mod truth;
 use npb_iqgme::IqgmeConfig;
 
 use fitted::{Fitted, OURS, ROWS, SHOWN};
-use npb_kit::{Context, Experiment, Outcome, Record, Report, Result, Scale, Trial};
+use npb_kit::{Context, Experiment, Outcome, Record, Report, Result, Trial};
 
 pub(crate) const FIG_3_2: Experiment = Experiment {
     id: "iqgme/fig-3.2",
@@ -42,11 +42,7 @@ fn reproduce(
     run: fn(&Fitted) -> Result<Outcome>,
     report: fn(&[Record]) -> Result<Report>,
 ) -> Result<Report> {
-    let trials = match context.scale {
-        Scale::Smoke => 2,
-        Scale::Quick => 10,
-        Scale::Paper => 20,
-    };
+    let trials = context.scale.pick(2, 10, 20);
     let trial = |trial| Trial {
         dataset: "simulated".to_owned(),
         setting: format!("rows={ROWS}"),

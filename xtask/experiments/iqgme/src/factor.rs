@@ -7,11 +7,12 @@ use npb_data::{Labels, Mask, MixedColumn, MixedTable, metrics};
 use npb_iqgme::FactorConfig;
 
 use super::comparators::{COMPARATORS, Comparator};
+use super::data::FRACTIONS;
 use data::{Data, SOURCES, Sides, Source};
 use npb_kit::tables;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
-    Series, TextTable, Trial, lines, short, summarise,
+    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series,
+    TextTable, Trial, lines, summarise,
 };
 
 pub(crate) const FIG_3_13: Experiment = Experiment {
@@ -22,13 +23,8 @@ pub(crate) const FIG_3_13: Experiment = Experiment {
     run: reproduce,
 };
 
-const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
-
 /// The method that the others are compared with.
 const OURS: &str = "npb:iqgme-mfa";
-
-/// What is allowed between ours and the best comparator.
-const MARGIN: f64 = 0.01;
 
 #[derive(Clone, Copy)]
 enum Method {
@@ -75,59 +71,44 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
         .iter()
         .map(|source| Data::load(context, source))
         .collect::<Result<_>>()?;
-    let trials = design(context.scale, &sets);
+    let scale = context.scale;
+    let fractions: &[f64] = scale.pick(&[0.1], &[0.1, 0.5, 0.9], &FRACTIONS);
+    let mut trials = Vec::new();
+    // Seconds, not minutes: the first set alone.
+    for (data, source) in sets.iter().zip(&SOURCES).take(scale.smoke_or(1, 3)) {
+        let with_holes = data.columns_with_holes();
+        let n = scale.pick(1, if with_holes > SLOW_COLUMNS { 2 } else { 5 }, 100);
+        for &train in fractions {
+            for (name, method) in methods() {
+                if name.ends_with("+chained") && with_holes > MOST_CHAINED_COLUMNS {
+                    continue;
+                }
+                let config = format!("{}\n{}", data.checksums, configuration(method));
+                let place = [source.folder, &source.setting(train), name];
+                trials.extend(Trial::runs(n, place, &config, (data, method, train)));
+            }
+        }
+    }
     let records = context.run_trials(&trials, |trial, seed| {
-        let (set, method, train, number) = trial.work;
-        run(&sets[set], method, train, number, context.seed, seed)
+        let (data, method, train) = trial.work;
+        let sides = Sides::new(data, train, trial.trial, context.seed)?;
+        run(&sides, method, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
-        tables: vec![verdict(&results), overview(&results), differences(&records)],
+        tables: vec![
+            tables::by_setting(
+                "Mean AUC (standard deviation over trials)",
+                &results,
+                "auc",
+                |_| String::new(),
+            ),
+            differences(&records),
+        ],
         figures: vec![figure(&results)?],
         notes: notes(),
         results,
     })
-}
-
-/// Data set, method, training fraction, trial.
-type Work = (usize, Method, f64, u64);
-
-fn design(scale: Scale, sets: &[Data]) -> Vec<Trial<Work>> {
-    let fractions: &[f64] = match scale {
-        Scale::Smoke => &[0.1],
-        Scale::Quick => &[0.1, 0.5, 0.9],
-        Scale::Paper => &FRACTIONS,
-    };
-    let mut trials = Vec::new();
-    // Seconds, not minutes: the first set alone.
-    let n_sets = if scale == Scale::Smoke { 1 } else { sets.len() };
-    for (set, (data, source)) in sets.iter().zip(&SOURCES).enumerate().take(n_sets) {
-        let n = match scale {
-            Scale::Smoke => 1,
-            Scale::Quick if data.columns_with_holes() > SLOW_COLUMNS => 2,
-            Scale::Quick => 5,
-            Scale::Paper => 100,
-        };
-        for &train in fractions {
-            for (name, method) in methods() {
-                let chained = name.ends_with("+chained");
-                if chained && data.columns_with_holes() > MOST_CHAINED_COLUMNS {
-                    continue;
-                }
-                for trial in 0..n {
-                    trials.push(Trial {
-                        dataset: source.folder.to_owned(),
-                        setting: source.setting(train),
-                        method: name.to_owned(),
-                        trial,
-                        config: format!("{}\n{}", data.checksums, configuration(method)),
-                        work: (set, method, train, trial),
-                    });
-                }
-            }
-        }
-    }
-    trials
 }
 
 /// Everything that a method's outcome depends on besides data and seed.
@@ -139,24 +120,14 @@ fn configuration(method: Method) -> String {
     }
 }
 
-/// One trial. `run_seed` draws the split, which all methods share; `seed` is the trial's own.
-fn run(
-    data: &Data,
-    method: Method,
-    train: f64,
-    trial: u64,
-    run_seed: u64,
-    seed: u64,
-) -> Result<Outcome> {
-    let sides = Sides::new(data, train, trial, run_seed)?;
+fn run(sides: &Sides, method: Method, seed: u64) -> Result<Outcome> {
+    let Sides { train, test, .. } = sides;
     let scores = match method {
-        Method::Factor => factor(&sides, seed)?,
-        Method::Boosted => boosted(&sides, seed)?,
+        Method::Factor => factor(sides, seed)?,
+        Method::Boosted => boosted(sides, seed)?,
         Method::Shared(comparator) => {
-            let Sides { train, test, .. } = &sides;
-            comparator
-                .scores(train, &sides.train_positive, test, seed)?
-                .scores
+            let found = comparator.scores(train, &sides.train_positive, test, seed)?;
+            found.scores
         }
     };
     let auc = metrics::auc(&scores, &sides.test_positive)?;
@@ -203,63 +174,6 @@ fn boosted(sides: &Sides, seed: u64) -> Result<Vec<f64>> {
     Ok(cells.into_iter().map(|c| probability(c.value)).collect())
 }
 
-/// The AUC of a method.
-fn find<'a>(
-    results: &'a [ResultRow],
-    source: &Source,
-    train: f64,
-    method: &str,
-) -> Option<&'a ResultRow> {
-    let setting = source.setting(train);
-    tables::find_in(results, source.folder, &setting, method, "auc")
-}
-
-/// Ours beside the best comparator, data set by data set and fraction by fraction.
-fn verdict(results: &[ResultRow]) -> TextTable {
-    let mut rows = Vec::new();
-    for source in &SOURCES {
-        for train in FRACTIONS {
-            let Some(ours) = find(results, source, train, OURS) else {
-                continue;
-            };
-            let others = methods().into_iter().filter(|(name, _)| *name != OURS);
-            let found = others.filter_map(|(name, _)| find(results, source, train, name));
-            let Some(best) = found.max_by(|a, b| a.mean.total_cmp(&b.mean)) else {
-                continue;
-            };
-            let reached = ours.mean >= best.mean - MARGIN;
-            rows.push(vec![
-                source.title.to_owned(),
-                train.to_string(),
-                format!("{:.3}", ours.mean),
-                format!("{:.3}", best.mean),
-                best.method.clone(),
-                short(ours.mean - best.mean),
-                if reached { "yes" } else { "no" }.to_owned(),
-            ]);
-        }
-    }
-    let header = [
-        "data set",
-        "training fraction",
-        "ours",
-        "best comparator",
-        "which",
-        "difference",
-        "at least best - 0.01",
-    ];
-    TextTable {
-        title: "Mean AUC of ours beside that of the best comparator".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-    }
-}
-
-fn overview(results: &[ResultRow]) -> TextTable {
-    let title = "Mean AUC (standard deviation over trials)";
-    tables::by_setting(title, results, "auc", |_| String::new())
-}
-
 /// Our AUC minus each comparator's on the same trials, mean and standard error.
 fn differences(records: &[Record]) -> TextTable {
     let others: Vec<&str> = methods().into_iter().map(|(name, _)| name).collect();
@@ -270,33 +184,23 @@ fn differences(records: &[Record]) -> TextTable {
 /// One panel for each data set.
 fn figure(results: &[ResultRow]) -> Result<Figure> {
     let panel = |source: &Source| {
-        let curve = |method: &str| Series {
-            name: method.to_owned(),
-            points: FRACTIONS
-                .iter()
-                .filter_map(|&train| {
-                    let row = find(results, source, train, method)?;
-                    Some(Point {
-                        x: train,
-                        y: row.mean,
-                        sd: row.sd,
-                    })
-                })
-                .collect(),
+        let curve = |(method, _): (&'static str, Method)| {
+            let point = |&train: &f64| {
+                let setting = source.setting(train);
+                let row = tables::find_in(results, source.folder, &setting, method, "auc")?;
+                Some(Point::of(train, row))
+            };
+            Series::new(method, FRACTIONS.iter().filter_map(point))
         };
-        let series = methods().into_iter().map(|(method, _)| curve(method));
-        Panel {
-            title: source.title.to_owned(),
-            x_label: "fraction of rows in training".to_owned(),
-            y_label: "mean AUC".to_owned(),
-            series: series.filter(|s| !s.points.is_empty()).collect(),
-        }
+        let curves = methods().into_iter().map(curve);
+        Panel::new(
+            source.title,
+            "fraction of rows in training",
+            "mean AUC",
+            curves,
+        )
     };
-    let panels: Vec<Panel> = SOURCES
-        .iter()
-        .map(panel)
-        .filter(|panel| !panel.series.is_empty())
-        .collect();
+    let panels = SOURCES.each_ref().map(panel);
     let caption = "Mean over trials; bars are one standard deviation over trials.";
     lines("auc", "AUC where features are many", caption, &panels)
 }
@@ -321,9 +225,9 @@ mod tests {
 
     #[test]
     fn every_method_learns_an_easy_problem() {
-        let data = data::tests::example();
+        let sides = Sides::new(&data::tests::example(), 0.5, 0, 1).unwrap();
         for (name, method) in methods() {
-            let auc = run(&data, method, 0.5, 0, 1, 1).unwrap().metrics["auc"];
+            let auc = run(&sides, method, 1).unwrap().metrics["auc"];
             assert!(auc > 0.8, "{name}: {auc}");
         }
     }

@@ -1,13 +1,13 @@
 //! Figure 3.7: the finite mixture of experts by EM with K components, and the infinite one without K, on ionosphere.
 
 use npb_data::metrics;
-use npb_iqgme::{IqgmeConfig, QgmeConfig, fit, fit_qgme};
+use npb_iqgme::{IqgmeConfig, QgmeConfig, fit_qgme};
 
-use super::mcar::IONOSPHERE;
-use super::mcar::data::{Cell, Data, Sides};
+use super::data::{Data, IONOSPHERE, Sides};
+use super::data::{OURS, setting};
+use npb_kit::tables::{by_setting, find};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
-    TextTable, Trial, lines, short, summarise,
+    Context, Experiment, Outcome, Panel, Point, Report, Result, Series, Trial, lines, summarise,
 };
 
 pub(crate) const FIG_3_7: Experiment = Experiment {
@@ -18,25 +18,71 @@ pub(crate) const FIG_3_7: Experiment = Experiment {
     run: reproduce,
 };
 
-const OURS: &str = "npb:iqgme";
 const EM: &str = "npb:qgme-em";
 const COMPONENTS: [usize; 5] = [1, 3, 5, 10, 20];
 const RATES: [f64; 2] = [0.25, 0.5];
 const FRACTIONS: [f64; 3] = [0.1, 0.5, 0.9];
 
-/// The infinite mixture, or a finite one with so many components.
-type Work = (Option<usize>, Cell);
-
 fn reproduce(context: &Context<'_>) -> Result<Report> {
     let data = Data::load(context, &IONOSPHERE)?;
-    let trials = design(context.scale, &data);
+    let (rates, fractions, components, n): (&[f64], &[f64], &[usize], u64) = context.scale.pick(
+        (&[0.25], &[0.5], &[1, 3], 1),
+        (&RATES, &FRACTIONS, &COMPONENTS, 5),
+        (&RATES, &FRACTIONS, &COMPONENTS, 10),
+    );
+    let (finite, infinite) = (QgmeConfig::default(), IqgmeConfig::default());
+    let config = format!("{}\n{finite:?}\n{infinite:?}", data.checksums);
+    let mut trials = Vec::new();
+    for &missing in rates {
+        for &train in fractions {
+            // None is the infinite mixture.
+            for k in components.iter().copied().map(Some).chain([None]) {
+                let method = if k.is_some() { EM } else { OURS };
+                let place = [data.name, &place(missing, train, k), method];
+                trials.extend(Trial::runs(n, place, &config, (k, missing, train)));
+            }
+        }
+    }
     let records = context.run_trials(&trials, |trial, seed| {
-        run(&data, &trial.work, context.seed, seed)
+        let (k, missing, train) = trial.work;
+        let sides = data.masked(missing, train, trial.trial, context.seed)?;
+        run(&Sides::whole(sides)?, k, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
+    let panels = RATES.iter().flat_map(|&missing| {
+        let results = &results;
+        FRACTIONS.map(|train| {
+            let auc = |k: Option<usize>| {
+                let method = if k.is_some() { EM } else { OURS };
+                find(results, &place(missing, train, k), method, "auc")
+            };
+            let em = |&k: &usize| Some(Point::of(k as f64, auc(Some(k))?));
+            let ours = |k: usize| Some(Point::of(k as f64, auc(None)?));
+            Panel::new(
+                format!(
+                    "{:.0}% missing, {:.0}% training",
+                    100.0 * missing,
+                    100.0 * train
+                ),
+                "components K",
+                "mean AUC",
+                [
+                    Series::new(EM, COMPONENTS.iter().filter_map(em)),
+                    Series::new(OURS, [1, 20].into_iter().filter_map(ours)),
+                ],
+            )
+        })
+    });
+    let panels: Vec<Panel> = panels.collect();
+    let caption = "Mean over trials; bars are one standard deviation over trials. The infinite mixture has no K: its line joins the same number twice.";
     Ok(Report {
-        tables: vec![table(&results)],
-        figures: vec![figure(&results)?],
+        tables: vec![by_setting(
+            "Mean AUC (standard deviation over trials)",
+            &results,
+            "auc",
+            |_| String::new(),
+        )],
+        figures: vec![lines("auc", "AUC on ionosphere against K", caption, &panels)?],
         notes: vec![
             "EM maximises the likelihood with a penalty on covariances (as many further rows with the covariance of all data as a quarter of the features) and a \
              ridge on the experts; without these the larger mixtures have no maximum. Masks and splits are those of figure 3.5."
@@ -46,158 +92,23 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
     })
 }
 
-fn design(scale: Scale, data: &Data) -> Vec<Trial<Work>> {
-    let (rates, fractions, components, n): (&[f64], &[f64], &[usize], u64) = match scale {
-        Scale::Smoke => (&[0.25], &[0.5], &[1, 3], 1),
-        Scale::Quick => (&RATES, &FRACTIONS, &COMPONENTS, 5),
-        Scale::Paper => (&RATES, &FRACTIONS, &COMPONENTS, 10),
-    };
-    let mut trials = Vec::new();
-    for &missing in rates {
-        for &train in fractions {
-            for k in components.iter().copied().map(Some).chain([None]) {
-                for trial in 0..n {
-                    let cell = Cell {
-                        missing,
-                        train,
-                        trial,
-                    };
-                    trials.push(Trial {
-                        dataset: IONOSPHERE.name.to_owned(),
-                        setting: setting(missing, train, k),
-                        method: if k.is_some() { EM } else { OURS }.to_owned(),
-                        trial,
-                        config: format!(
-                            "{}\n{:?}\n{:?}",
-                            data.checksums,
-                            QgmeConfig::default(),
-                            IqgmeConfig::default()
-                        ),
-                        work: (k, cell),
-                    });
-                }
-            }
-        }
-    }
-    trials
+fn place(missing: f64, train: f64, k: Option<usize>) -> String {
+    let k = k.map_or(String::new(), |k| format!(";k={k}"));
+    setting(missing, train) + &k
 }
 
-fn setting(missing: f64, train: f64, k: Option<usize>) -> String {
-    match k {
-        Some(k) => format!("missing={missing};train={train};k={k}"),
-        None => format!("missing={missing};train={train}"),
-    }
-}
-
-fn run(data: &Data, (k, cell): &Work, run_seed: u64, seed: u64) -> Result<Outcome> {
-    let sides = Sides::new(data, cell, run_seed)?;
-    let (classes, scores) = match *k {
+fn run(Sides { train, test }: &Sides, k: Option<usize>, seed: u64) -> Result<Outcome> {
+    let scores = match k {
         Some(components) => {
             let config = QgmeConfig {
                 components,
                 seed,
                 ..QgmeConfig::default()
             };
-            let fitted = fit_qgme(&sides.train, &sides.train_labels, &config)?;
-            (
-                fitted.classes().to_vec(),
-                fitted.predict_proba(&sides.test)?,
-            )
+            fit_qgme(&train.rows, &train.labels, &config)?.predict_proba(&test.rows)?
         }
-        None => {
-            let config = IqgmeConfig {
-                seed,
-                ..IqgmeConfig::default()
-            };
-            let fitted = fit(&sides.train, &sides.train_labels, &config)?;
-            (
-                fitted.classes().to_vec(),
-                fitted.predict_proba(&sides.test)?,
-            )
-        }
+        None => train.fit(seed)?.predict_proba(&test.rows)?,
     };
-    let sign = if classes.get(1).is_some_and(|c| c == data.positive) {
-        1.0
-    } else {
-        -1.0
-    };
-    let scores: Vec<f64> = scores.into_iter().map(|p| sign * p).collect();
-    let auc = metrics::auc(&scores, &sides.test_positive)?;
+    let auc = metrics::auc(&scores, &test.positive)?;
     Ok(Outcome::metrics([("auc", auc)]))
-}
-
-fn auc(results: &[ResultRow], missing: f64, train: f64, k: Option<usize>) -> Option<&ResultRow> {
-    let setting = setting(missing, train, k);
-    results
-        .iter()
-        .find(|r| r.setting == setting && r.metric == "auc")
-}
-
-fn table(results: &[ResultRow]) -> TextTable {
-    let mut rows = Vec::new();
-    for missing in RATES {
-        for train in FRACTIONS {
-            let cell = |k| match auc(results, missing, train, k) {
-                Some(row) => match row.sd {
-                    Some(sd) => format!("{} ({})", short(row.mean), short(sd)),
-                    None => short(row.mean),
-                },
-                None => String::new(),
-            };
-            if auc(results, missing, train, None).is_some() {
-                let ks = COMPONENTS.iter().copied().map(Some).chain([None]);
-                let place = vec![missing.to_string(), train.to_string()];
-                rows.push([place, ks.map(cell).collect()].concat());
-            }
-        }
-    }
-    let ks = COMPONENTS.map(|k| format!("EM, K = {k}"));
-    let header = ["missing", "training fraction"].map(str::to_owned);
-    TextTable {
-        title: "Mean AUC (standard deviation over trials)".to_owned(),
-        header: [&header[..], &ks[..], &["infinite mixture".to_owned()]].concat(),
-        rows,
-    }
-}
-
-fn figure(results: &[ResultRow]) -> Result<Figure> {
-    let mut panels = Vec::new();
-    for missing in RATES {
-        for train in FRACTIONS {
-            let point = |k: usize, found: Option<&ResultRow>| {
-                found.map(|row| Point {
-                    x: k as f64,
-                    y: row.mean,
-                    sd: row.sd,
-                })
-            };
-            let each = COMPONENTS.iter();
-            let em = each.filter_map(|&k| point(k, auc(results, missing, train, Some(k))));
-            let ends = [COMPONENTS[0], COMPONENTS[COMPONENTS.len() - 1]];
-            let ours = ends
-                .iter()
-                .filter_map(|&k| point(k, auc(results, missing, train, None)));
-            let series: Vec<Series> = [(EM, em.collect()), (OURS, ours.collect())]
-                .into_iter()
-                .map(|(name, points)| Series {
-                    name: name.to_owned(),
-                    points,
-                })
-                .collect();
-            if series.iter().all(|s: &Series| !s.points.is_empty()) {
-                panels.push(Panel {
-                    title: format!(
-                        "{:.0}% missing, {:.0}% training",
-                        100.0 * missing,
-                        100.0 * train
-                    ),
-                    x_label: "components K".to_owned(),
-                    y_label: "mean AUC".to_owned(),
-                    series,
-                });
-            }
-        }
-    }
-    let caption = "Mean over trials; bars are one standard deviation over trials. The infinite mixture has no K: its line joins the same number twice.";
-    lines("auc", "AUC on ionosphere against K", caption, &panels)
 }

@@ -1,13 +1,13 @@
 //! npb-iqgme: figures of chapters 3 and 4 beside comparators, and the model on trial beyond them.
 
 mod comparators;
+mod data;
 mod factor;
 mod finite;
 mod gibbs;
 mod given;
 mod mcar;
 mod quality;
-mod scaling;
 mod tasks;
 mod validate;
 
@@ -30,12 +30,7 @@ const EXPERIMENTS: &[Experiment] = &[
     tasks::FIG_4_5,
     tasks::FIG_4_6,
     tasks::FIG_4_8,
-    quality::SMALL_SETS,
     quality::CALIBRATION,
-    quality::DENSITY,
-    quality::HOSPITALS,
-    quality::COVERAGE,
-    scaling::SCALING,
 ];
 
 const MODEL: Model = Model {

@@ -62,26 +62,19 @@ fn design(
     sizes: &[usize],
     trials: u64,
     methods: &[(&'static str, Method)],
-) -> Vec<Trial<(Method, Cell)>> {
+) -> Vec<Trial<(Method, f64, usize)>> {
     let mut all = Vec::new();
     for &missing in rates {
         for &train in sizes {
             for &(name, method) in methods.iter().filter(|(_, m)| m.takes(missing > 0.0)) {
-                for trial in 0..trials {
-                    let cell = Cell {
-                        missing,
-                        train,
-                        trial,
-                    };
-                    all.push(Trial {
-                        dataset: dataset.to_owned(),
-                        setting: setting(missing, train),
-                        method: name.to_owned(),
-                        trial,
-                        config: format!("{checksums}\n{}", method.configuration()),
-                        work: (method, cell),
-                    });
-                }
+                let place = [dataset, &setting(missing, train), name];
+                let config = format!("{checksums}\n{}", method.configuration());
+                all.extend(Trial::runs(
+                    trials,
+                    place,
+                    &config,
+                    (method, missing, train),
+                ));
             }
         }
     }
@@ -113,7 +106,12 @@ fn landmine(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
     let (sizes, trials) = landmine_counts(context.scale, rates);
     let trials = design("landmine", &data.checksums, rates, sizes, trials, &METHODS);
     let records = context.run_trials(&trials, |trial, seed| {
-        let (method, cell) = trial.work;
+        let (method, missing, train) = trial.work;
+        let cell = Cell {
+            missing,
+            train,
+            trial: trial.trial,
+        };
         mean_auc(&data.problem(&cell, context.seed)?, method, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
@@ -136,7 +134,12 @@ fn similarity(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
     let ours = [(OURS, Method::Together)];
     let trials = design("landmine", &data.checksums, rates, sizes, trials, &ours);
     let records = context.run_trials(&trials, |trial, seed| {
-        let (_, cell) = trial.work;
+        let (_, missing, train) = trial.work;
+        let cell = Cell {
+            missing,
+            train,
+            trial: trial.trial,
+        };
         let fit = methods::together(&data.problem(&cell, context.seed)?, seed)?;
         let similarity = fit.similarity();
         let entries = (0..similarity.ncols()).flat_map(|j| similarity.col_as_slice(j).to_vec());
@@ -148,7 +151,7 @@ fn similarity(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
         tables: vec![tables::block_table(&results)],
-        figures: tables::matrices(&records, rates, sizes, &data.names()),
+        figures: tables::matrices(&records, rates, sizes, &data.names())?,
         notes: vec![
             "Similarities of the run with the highest bound, averaged over trials; within: pairs of tasks on one ground, between: pairs on two.".to_owned(),
         ],
@@ -171,7 +174,12 @@ fn letters(context: &Context<'_>) -> Result<Report> {
         .collect();
     let trials = design("letters", &data.checksums, rates, sizes, trials, &methods);
     let records = context.run_trials(&trials, |trial, seed| {
-        let (method, cell) = trial.work;
+        let (method, missing, train) = trial.work;
+        let cell = Cell {
+            missing,
+            train,
+            trial: trial.trial,
+        };
         mean_auc(&data.problem(&cell, context.seed)?, method, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);

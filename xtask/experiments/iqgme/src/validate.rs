@@ -17,8 +17,8 @@ use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, Normal, NormalGamma, NormalWishart, Wishart};
 use rand::{Rng, RngExt};
 
+use npb_kit::Result;
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Result, Scale};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -373,11 +373,11 @@ impl JointModel for Model {
 
 /// Rows, and how ranks are counted.
 fn design(plan: &Plan) -> (usize, Calibration) {
-    let (n_rows, replications, draws, burn_in, thin) = match plan.scale {
-        Scale::Smoke => (10, 20, 9, 5, 1),
-        Scale::Quick => (40, 1_000, 49, 100, 10),
-        Scale::Paper => (100, 2_000, 99, 500, 20),
-    };
+    let (n_rows, replications, draws, burn_in, thin) = plan.scale.pick(
+        (10, 20, 9, 5, 1),
+        (40, 1_000, 49, 100, 10),
+        (100, 2_000, 99, 500, 20),
+    );
     let test = Calibration {
         seed: plan.seed,
         replications,
@@ -397,11 +397,7 @@ fn calibrate(plan: &Plan, n_classes: usize) -> Result<Findings> {
 }
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
-    let length = match plan.scale {
-        Scale::Smoke => 5,
-        Scale::Quick => 30,
-        Scale::Paper => 200,
-    };
+    let length = plan.scale.pick(5, 30, 200);
     let mut found = Vec::new();
     for (name, n_classes) in [("two classes", 2), ("three classes", 3)] {
         let model = Model::new(8, n_classes);

@@ -1,21 +1,14 @@
 //! Table 3: hidden cells of real tables with columns of different kinds.
 
-use npb_baselines::{
-    BoostedConfig, Cell, CellValue, MixedChainedConfig, boosted_cells, chained_cells,
-    marginal_cells,
-};
+use npb_baselines::{Cell, CellValue, MixedChainedConfig, chained_cells};
 use npb_data::{ColumnKind, Mask, MixedColumn, MixedTable, splits};
-use npb_infer::{SweepPlan, stream};
+use npb_infer::stream;
 use npb_itf::{Grouping, ImputedCell, ItfConfig, ItfData, Structure, fit_data};
 
 use super::mixed_sets::{self, Mixed};
-use super::names::{DPM, ITF};
-use super::tables::with_sd;
-use npb_kit::tables::{difference, header};
-use npb_kit::{
-    Context, Experiment, Outcome, Record, Report, Result, ResultRow, Scale, TextTable, Trial,
-    mean_and_sd, short, summarise,
-};
+use super::names::{self, DPM, ITF};
+use npb_kit::tables::{differences, overview};
+use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, mean_and_sd, summarise};
 
 pub(super) const TABLE_3: Experiment = Experiment {
     id: "itf/table-3",
@@ -45,16 +38,11 @@ const GROUPS: &str = "npb:itf/groups";
 /// Every column a mixture of its own.
 const INDEPENDENT: &str = "independent";
 const CHAINED: &str = "chained";
-const BOOSTED: &str = "boosted";
-const MARGINAL: &str = "marginal";
-
-const METHODS: [(&str, Method); 6] = [
+const METHODS: [(&str, Method); 4] = [
     (ITF, Method::Mixture(Structure::TensorBlocks, Grouping::Off)),
     (DPM, Method::Mixture(Structure::Joint, Grouping::Off)),
     (INDEPENDENT, Method::Independent),
     (CHAINED, Method::Chained),
-    (BOOSTED, Method::Boosted),
-    (MARGINAL, Method::Marginal),
 ];
 
 const GROUPED: [(&str, Method); 3] = [
@@ -66,37 +54,29 @@ const GROUPED: [(&str, Method); 3] = [
     (CHAINED, Method::Chained),
 ];
 
-const METRICS: [&str; 7] = [
+const METRICS: [&str; 6] = [
     "ln_predictive",
     "nrmse",
     "nrmse_columns",
     "error_rate",
     "coverage",
-    "coverage_closed",
     "seconds",
 ];
 
 /// Share of the observed cells that are hidden.
 const HIDDEN: f64 = 0.1;
-/// Probability that intervals hold, and the range in which their coverage should be.
+/// Probability that intervals hold.
 const LEVEL: f64 = 0.9;
-const COVERAGE: (f64, f64) = (0.86, 0.94);
 /// Draws of every hidden cell, for its place in its predictive law.
 const DRAWS: usize = 100;
-/// Boosted trees of tables with more columns have a smaller budget at quick scale: every column is a target, with all others as its
-/// inputs, and one trial of the full budget takes hours.
-const MANY_COLUMNS: usize = 40;
-const SMALL_BUDGET: f32 = 0.3;
 /// Key of the random streams of hidden cells.
 const MASK: u64 = 2;
 
-#[derive(Clone)]
+#[derive(Debug)]
 enum Method {
     Mixture(Structure, Grouping),
     Independent,
     Chained,
-    Boosted,
-    Marginal,
 }
 
 fn run(context: &Context<'_>) -> Result<Report> {
@@ -115,17 +95,33 @@ fn run_on(
     methods: &[(&'static str, Method)],
     own: &str,
 ) -> Result<Report> {
-    let design = design(context.scale, sets, methods);
-    let records = context.run_trials(&design, |trial, seed| {
-        let (set, method) = &trial.work;
-        let hidden = Hidden::draw(sets[*set].table(context.scale, seed)?, seed)?;
-        hidden.run(&sets[*set], method, context.scale, seed)
+    let scale = context.scale;
+    let mut trials = Vec::new();
+    for set in sets {
+        for trial in 0..scale.pick(1, 2, 10) {
+            for (name, method) in methods {
+                let place = [set.name, &format!("missing={HIDDEN}"), name];
+                let settings = (
+                    mixture(scale, Structure::Joint, Grouping::Off, 0),
+                    chained(scale),
+                );
+                let rows = set.n_rows(scale);
+                let config = format!("{}\n{rows} rows\n{method:?}\n{settings:?}", set.checksums);
+                trials.push(Trial::new(place, trial, config, (set, method)));
+            }
+        }
+    }
+    let records = context.run_trials(&trials, |trial, seed| {
+        let (set, method) = trial.work;
+        let hidden = Hidden::draw(set.table(scale, seed)?, seed)?;
+        hidden.run(set, method, scale, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
+    let others: Vec<&str> = methods.iter().map(|m| m.0).filter(|&m| m != own).collect();
     Ok(Report {
         tables: vec![
-            overview(&results, sets, methods),
-            comparison(&records, sets, methods, own),
+            overview("Held-out cells", &results, &METRICS),
+            differences(&records, own, &others, &METRICS[..4]),
         ],
         notes: notes(sets),
         results,
@@ -133,83 +129,8 @@ fn run_on(
     })
 }
 
-fn design(
-    scale: Scale,
-    sets: &[Mixed],
-    methods: &[(&'static str, Method)],
-) -> Vec<Trial<(usize, Method)>> {
-    let n = match scale {
-        Scale::Smoke => 1,
-        Scale::Quick => 2,
-        Scale::Paper => 10,
-    };
-    let mut trials = Vec::new();
-    for (index, set) in sets.iter().enumerate() {
-        for trial in 0..n {
-            for (name, method) in methods {
-                let rows = set.n_rows(scale);
-                let settings = configuration(scale, method, set.n_cols());
-                trials.push(Trial {
-                    dataset: set.name.to_owned(),
-                    setting: setting(),
-                    method: (*name).to_owned(),
-                    trial,
-                    config: format!("{}\n{rows} rows\n{settings}", set.checksums),
-                    work: (index, method.clone()),
-                });
-            }
-        }
-    }
-    trials
-}
-
-fn setting() -> String {
-    format!("missing={HIDDEN}")
-}
-
-fn configuration(scale: Scale, method: &Method, n_cols: usize) -> String {
-    match method {
-        Method::Mixture(structure, groups) => {
-            format!("{:?}", mixture(scale, *structure, groups.clone(), 0))
-        }
-        Method::Independent => {
-            format!("{:?}", mixture(scale, Structure::Joint, Grouping::Off, 0))
-        }
-        Method::Chained => format!("{:?}", chained(scale)),
-        Method::Boosted => format!("{:?}", boosted(scale, n_cols, 0)),
-        Method::Marginal => String::new(),
-    }
-}
-
 fn mixture(scale: Scale, structure: Structure, groups: Grouping, seed: u64) -> ItfConfig {
-    let config = ItfConfig {
-        structure,
-        groups,
-        seed,
-        keep_labels: false,
-        ..Default::default()
-    };
-    match scale {
-        Scale::Smoke => ItfConfig {
-            chains: 1,
-            sweeps: SweepPlan {
-                burn_in: 20,
-                keep: 5,
-                thin: 1,
-            },
-            ..config
-        },
-        Scale::Quick => ItfConfig {
-            chains: 2,
-            sweeps: SweepPlan {
-                burn_in: 300,
-                thin: 2,
-                ..ItfConfig::default().sweeps
-            },
-            ..config
-        },
-        Scale::Paper => config,
-    }
+    names::mixture(scale, (20, 5), structure, groups, seed)
 }
 
 fn chained(scale: Scale) -> MixedChainedConfig {
@@ -221,19 +142,6 @@ fn chained(scale: Scale) -> MixedChainedConfig {
             ..config
         },
         Scale::Quick | Scale::Paper => config,
-    }
-}
-
-fn boosted(scale: Scale, n_cols: usize, seed: u64) -> BoostedConfig {
-    let budget = match scale {
-        Scale::Smoke => 0.05,
-        Scale::Quick if n_cols > MANY_COLUMNS => SMALL_BUDGET,
-        Scale::Quick | Scale::Paper => BoostedConfig::default().budget,
-    };
-    BoostedConfig {
-        budget,
-        seed,
-        ..Default::default()
     }
 }
 
@@ -273,18 +181,13 @@ impl Hidden {
     }
 
     fn run(&self, set: &Mixed, method: &Method, scale: Scale, seed: u64) -> Result<Outcome> {
-        let baseline = |cells: Vec<Cell>| {
-            let mut outcome = Outcome::default();
-            self.add_errors(&cells, &mut outcome);
-            outcome
-        };
         Ok(match method {
-            Method::Chained => baseline(chained_cells(&self.shown, &self.mask, &chained(scale))?),
-            Method::Boosted => {
-                let config = boosted(scale, self.shown.n_cols(), seed);
-                baseline(boosted_cells(&self.shown, &self.mask, &config)?)
+            Method::Chained => {
+                let mut outcome = Outcome::default();
+                let cells = chained_cells(&self.shown, &self.mask, &chained(scale))?;
+                self.add_errors(&cells, &mut outcome);
+                outcome
             }
-            Method::Marginal => baseline(marginal_cells(&self.shown, &self.mask)?),
             Method::Mixture(structure, groups) => {
                 let all: Vec<usize> = (0..self.shown.n_cols()).collect();
                 let mut answers = Answers::default();
@@ -343,15 +246,9 @@ impl Hidden {
         outcome.metrics.insert("ln_predictive".to_owned(), mean);
         let points: Vec<Cell> = answers.cells.iter().map(|c| self.point(c)).collect();
         self.add_errors(&points, &mut outcome);
-        let closed = answers.cells.iter().filter_map(|c| {
-            let value = self.number(c.row, c.column)?;
-            Some(f64::from(c.lower[0] <= value && value <= c.upper[0]))
-        });
-        let closed: Vec<f64> = closed.collect();
-        for (name, held) in [("coverage", &answers.held), ("coverage_closed", &closed)] {
-            if !held.is_empty() {
-                outcome.metrics.insert(name.to_owned(), mean_and_sd(held).0);
-            }
+        if !answers.held.is_empty() {
+            let share = mean_and_sd(&answers.held).0;
+            outcome.metrics.insert("coverage".to_owned(), share);
         }
         outcome
     }
@@ -456,77 +353,6 @@ fn held(value: f64, draws: impl Iterator<Item = f64>) -> f64 {
     (to.min(1.0 - tail) - from.max(tail)).max(0.0) / (to - from)
 }
 
-fn overview(
-    results: &[ResultRow],
-    sets: &[Mixed],
-    methods: &[(&'static str, Method)],
-) -> TextTable {
-    let mut rows = Vec::new();
-    for set in sets.iter().map(|set| set.name) {
-        for &(method, _) in methods {
-            let cell = |metric: &str| {
-                let mut found = results.iter();
-                let found =
-                    found.find(|r| r.dataset == set && r.method == method && r.metric == metric);
-                found.map_or(String::new(), with_sd)
-            };
-            rows.push([header(&[set, method]), METRICS.map(cell).to_vec()].concat());
-        }
-    }
-    TextTable {
-        title: "Held-out cells: mean (standard deviation over trials)".to_owned(),
-        header: header(&[&["data", "method"], &METRICS[..]].concat()),
-        rows,
-    }
-}
-
-/// The default beside the others in log predictive density, and its coverage.
-fn comparison(
-    records: &[Record],
-    sets: &[Mixed],
-    methods: &[(&'static str, Method)],
-    own_method: &str,
-) -> TextTable {
-    let mut rows = Vec::new();
-    let is_mixture = |method: &Method| matches!(method, Method::Mixture(..) | Method::Independent);
-    let mixtures = methods.iter().filter(|(_, method)| is_mixture(method));
-    let others: Vec<&str> = mixtures.map(|m| m.0).filter(|&m| m != own_method).collect();
-    for set in sets.iter().map(|set| set.name) {
-        let own = records.iter().filter(|r| r.key.dataset == set);
-        let own: Vec<Record> = own.cloned().collect();
-        for &other in &others {
-            let found = difference(&own, &setting(), own_method, other, "ln_predictive");
-            if let Some((mean, error)) = found {
-                let what = format!("ln_predictive minus that of {other}");
-                let error = error.map_or(String::new(), short);
-                let met = if mean > 0.0 { "above" } else { "below" };
-                let numbers = [short(mean), error, met.to_owned()];
-                rows.push([vec![set.to_owned(), what], numbers.to_vec()].concat());
-            }
-        }
-        let of_itf = own.iter().filter(|r| r.key.method == own_method);
-        let shares = of_itf.filter_map(|r| r.outcome.metrics.get("coverage").copied());
-        let shares: Vec<f64> = shares.collect();
-        if !shares.is_empty() {
-            let (mean, _) = mean_and_sd(&shares);
-            let inside = COVERAGE.0 <= mean && mean <= COVERAGE.1;
-            let met = if inside {
-                "within 0.86 to 0.94"
-            } else {
-                "outside 0.86 to 0.94"
-            };
-            rows.push(header(&[set, "coverage", &short(mean), "", met]));
-        }
-    }
-    TextTable {
-        title: format!(
-            "{own_method} beside other densities on the same cells, and its 90% intervals"
-        ),
-        header: header(&["data", "what", "mean", "standard error", ""]),
-        rows,
-    }
-}
-
 fn notes(sets: &[Mixed]) -> Vec<String> {
     let general = [
         "OAI is not public: these tables stand in for it. A tenth of the observed cells is hidden at random and predicted from all others.",
@@ -534,13 +360,10 @@ fn notes(sets: &[Mixed]) -> Vec<String> {
          with the same kernels. `independent`: a mixture for each column by itself.",
         "`nrmse`: root of the mean over number columns of mean squared error over variance; `nrmse_columns`: mean over these columns of the root; `error_rate`: mean over the other columns of the share of \
          wrong levels. `coverage`: share of hidden numbers inside the central 90% interval, a value at an end that has a probability of its own \
-         (counts, numbers that are 0 in many rows) counted by the part of that probability which belongs to the 90%; `coverage_closed`: all \
-         of it, which is more than 90% by construction.",
+         (counts, numbers that are 0 in many rows) counted by the part of that probability which belongs to the 90%.",
         "Numbers that are one value in a tenth of the rows or more, and three times as often as any other, have a kernel with a probability at that \
          value in all mixtures: their `ln_predictive` is that probability there, and a density elsewhere.",
-        "`chained`: chained equations (ridge and multinomial regressions); `boosted`: gradient-boosted trees (of tables with more than 40 \
-         columns with a budget of 0.3 in place of 1 at quick scale: one trial of that takes hours); `marginal`: mean or frequencies of the \
-         column.",
+        "`chained`: chained equations (ridge and multinomial regressions).",
     ];
     let general = general.map(str::to_owned).into_iter();
     let of_sets = sets.iter().map(|set| format!("{}: {}", set.name, set.note));

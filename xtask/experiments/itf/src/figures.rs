@@ -5,15 +5,14 @@ use std::fs;
 
 use npb_data::{metrics, splits};
 use npb_infer::{SweepPlan, stream};
-use npb_itf::{ClusteringLoss, DependenceConfig, Grouping, ItfConfig, fit_data};
+use npb_itf::{ClusteringLoss, Grouping, ItfConfig, fit_data};
 use plotters::style::RGBColor;
 
 use super::blogs::{Blogs, LEANING, LINKS, SHOWN_NOTE};
 use super::names::ITF;
-use super::tables;
 use npb_kit::data::sha256_of_bytes;
 use npb_kit::draw::{At, Cells, Layer, Panel, Shape, colours, picture};
-use npb_kit::tables::header;
+use npb_kit::tables::overview;
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Record, Report, Result, Scale, TextTable, Trial, short,
     summarise,
@@ -21,7 +20,7 @@ use npb_kit::{
 
 pub(super) const FIGURE_1: Experiment = Experiment {
     id: "itf/fig-1",
-    what: "political blogs: the network, coloured by leaning and by the clusters of its links; what goes with what",
+    what: "political blogs: the network, coloured by leaning and by the clusters of its links",
     paper: "clusters driven largely by leaning, but not by it alone: cores and peripheries",
     data: &["polblogs"],
     run: |context| whole(context, network),
@@ -43,8 +42,6 @@ pub(super) const FIGURE_3: Experiment = Experiment {
     run: leanings,
 };
 
-/// What the AUC of held-out labels should reach.
-const GOAL: f64 = 0.95;
 /// Share of the labels that are hidden at a time.
 const FOLDS: usize = 5;
 /// Key of the random stream of hidden labels.
@@ -75,37 +72,26 @@ fn config(scale: Scale, seed: u64) -> ItfConfig {
     }
 }
 
-fn trial<W>(config: &ItfConfig, checksum: &str, setting: String, trial: u64, work: W) -> Trial<W> {
-    Trial {
-        dataset: "polblogs".to_owned(),
-        setting,
-        method: ITF.to_owned(),
-        trial,
-        config: format!("{checksum}\n{config:?}"),
-        work,
-    }
-}
-
 /// Fits all columns of the blogs shown and draws from what is found.
 fn whole(
     context: &Context<'_>,
-    draw: impl Fn(&Blogs, &Outcome) -> Result<(Figure, Vec<TextTable>)>,
+    draw: impl Fn(&Blogs, &Outcome) -> Result<Figure>,
 ) -> Result<Report> {
     let (all, checksum) = read(context)?;
     let blogs = all.shown();
     let records = fitted(context, &blogs, &checksum)?;
-    let (figure, tables) = draw(&blogs, &records[0].outcome)?;
     Ok(Report {
         results: summarise(&records, |_, _, _, _| None),
-        figures: vec![figure],
-        tables,
+        figures: vec![draw(&blogs, &records[0].outcome)?],
         notes: vec![SHOWN_NOTE.to_owned()],
+        ..Default::default()
     })
 }
 
 fn fitted(context: &Context<'_>, blogs: &Blogs, checksum: &str) -> Result<Vec<Record>> {
     let setting = format!("nodes={}", blogs.len());
-    let trials = [trial(&config(context.scale, 0), checksum, setting, 0, ())];
+    let settings = format!("{checksum}\n{:?}", config(context.scale, 0));
+    let trials = [Trial::new(["polblogs", &setting, ITF], 0, settings, ())];
     context.run_trials(&trials, |_, seed| {
         let data = blogs.columns(&vec![false; blogs.len()], true)?;
         let fit = fit_data(&data, &config(context.scale, seed))?;
@@ -127,28 +113,6 @@ fn fitted(context: &Context<'_>, blogs: &Blogs, checksum: &str) -> Result<Vec<Re
         keep("support", point.support);
         keep("together", together.map(|(a, b)| pairs.get(a, b)).collect());
         keep("conservative", leaning.iter().map(|p| p[1]).collect());
-        let dependence = fit.dependence(
-            &asked,
-            &DependenceConfig {
-                seed,
-                ..Default::default()
-            },
-        )?;
-        let names = dependence.names();
-        for pair in dependence.pairs() {
-            let name = format!("{}, {}", names[pair.a], names[pair.b]);
-            let information = &pair.information;
-            keep(
-                &format!("pair {name}"),
-                vec![
-                    information.mean,
-                    information.quantiles[0],
-                    information.quantiles[2],
-                    pair.same_block,
-                    pair.p_value,
-                ],
-            );
-        }
         Ok(outcome)
     })
 }
@@ -169,7 +133,7 @@ const CLUSTERS: [(&str, RGBColor); 7] = [
     ("smaller clusters", colours::GREY),
 ];
 
-fn network(blogs: &Blogs, outcome: &Outcome) -> Result<(Figure, Vec<TextTable>)> {
+fn network(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
     let places = layout(blogs);
     let links = blogs.links.iter();
     let lines: Vec<Vec<At>> = links.map(|&(a, b)| vec![places[a], places[b]]).collect();
@@ -208,7 +172,7 @@ fn network(blogs: &Blogs, outcome: &Outcome) -> Result<(Figure, Vec<TextTable>)>
             panel("clusters of the links", by_cluster),
         ],
     )?;
-    Ok((figure, vec![clusters(blogs, labels), pairs(outcome)]))
+    Ok(figure)
 }
 
 fn links_layer(lines: &[Vec<At>]) -> Option<Layer> {
@@ -230,97 +194,16 @@ fn leaning_layers(blogs: &Blogs, place: &dyn Fn(usize) -> At) -> Vec<Layer> {
         (0..blogs.len()).filter(wanted).map(place).collect()
     };
     vec![
-        Layer {
-            name: "labelled liberal".to_owned(),
-            colour: colours::BLUE,
-            shape: Shape::Dots(of(false)),
-        },
-        Layer {
-            name: "labelled conservative".to_owned(),
-            colour: colours::VERMILLION,
-            shape: Shape::Triangles(of(true)),
-        },
+        Layer::new("labelled liberal", colours::BLUE, Shape::Dots(of(false))),
+        Layer::new(
+            "labelled conservative",
+            colours::VERMILLION,
+            Shape::Triangles(of(true)),
+        ),
     ]
 }
 
-/// Sizes of the clusters, their leaning, and how densely their blogs link.
-fn clusters(blogs: &Blogs, labels: &[f64]) -> TextTable {
-    let cluster = |i: usize| labels[i] as usize;
-    let n = labels.iter().fold(0, |n, &label| n.max(label as usize + 1));
-    let line = |k: usize| {
-        let members: Vec<usize> = (0..blogs.len()).filter(|&i| cluster(i) == k).collect();
-        let size = members.len();
-        let conservative = members.iter().filter(|&&i| blogs.conservative[i]).count();
-        let count = |wanted: &dyn Fn(usize, usize) -> bool| {
-            let links = blogs.links.iter();
-            links
-                .filter(|&&(a, b)| wanted(cluster(a), cluster(b)))
-                .count()
-        };
-        let per_blog = |links: usize| short(links as f64 / size as f64);
-        vec![
-            (k + 1).to_string(),
-            size.to_string(),
-            conservative.to_string(),
-            per_blog(count(&|a, b| a == k && b == k)),
-            per_blog(count(&|a, b| a == k && b != k)),
-            per_blog(count(&|a, b| a != k && b == k)),
-        ]
-    };
-    TextTable {
-        title: "Clusters of the links".to_owned(),
-        header: header(&[
-            "cluster",
-            "blogs",
-            "labelled conservative",
-            "links inside, per blog",
-            "links to other clusters, per blog",
-            "links from other clusters, per blog",
-        ]),
-        rows: (0..n).map(line).collect(),
-    }
-}
-
-fn pairs(outcome: &Outcome) -> TextTable {
-    let named = outcome.series.iter().filter_map(|(name, values)| {
-        let [mean, low, high, block, p_value] = values[..] else {
-            return None;
-        };
-        Some((
-            name.strip_prefix("pair ")?,
-            mean,
-            [low, high],
-            block,
-            p_value,
-        ))
-    });
-    let mut named: Vec<_> = named.collect();
-    named.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let line = |(name, mean, [low, high], block, p_value): (&str, f64, [f64; 2], f64, f64)| {
-        vec![
-            name.to_owned(),
-            short(mean),
-            format!("{} to {}", short(low), short(high)),
-            short(block),
-            short(p_value),
-        ]
-    };
-    TextTable {
-        title:
-            "Dependence of columns: mutual information of latent indices, and tests of independence"
-                .to_owned(),
-        header: header(&[
-            "columns",
-            "information (nats)",
-            "90% interval",
-            "in one block",
-            "p-value",
-        ]),
-        rows: named.into_iter().map(line).collect(),
-    }
-}
-
-fn co_assignment(blogs: &Blogs, outcome: &Outcome) -> Result<(Figure, Vec<TextTable>)> {
+fn co_assignment(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
     let labels = series(outcome, "labels")?;
     let support = series(outcome, "support")?;
     let together = series(outcome, "together")?;
@@ -345,19 +228,19 @@ fn co_assignment(blogs: &Blogs, outcome: &Outcome) -> Result<(Figure, Vec<TextTa
         [vec![[at, 0.0], [at, edge]], vec![[0.0, at], [edge, at]]]
     });
     let mut layers = vec![
-        Layer {
-            name: "together with probability 0 to 1".to_owned(),
-            colour: colours::VERMILLION,
-            shape: Shape::Cells(Cells {
+        Layer::new(
+            "together with probability 0 to 1",
+            colours::VERMILLION,
+            Shape::Cells(Cells {
                 columns: n,
                 probabilities,
             }),
-        },
-        Layer {
-            name: "border of a cluster".to_owned(),
-            colour: colours::BLACK,
-            shape: Shape::Curves(lines.collect(), 1),
-        },
+        ),
+        Layer::new(
+            "border of a cluster",
+            colours::BLACK,
+            Shape::Curves(lines.collect(), 1),
+        ),
     ];
     layers.extend(leaning_layers(blogs, &place));
     let figure = picture(
@@ -365,97 +248,52 @@ fn co_assignment(blogs: &Blogs, outcome: &Outcome) -> Result<(Figure, Vec<TextTa
         "Blogs in one cluster of links",
         "Probability that two blogs are in one cluster of the network column, over all kept draws. Blogs are sorted by the clusters of figure 1, \
          within each by how firmly they belong to it; marks on the diagonal tell their labelled leaning.",
-        &[Panel {
-            title: "probability of one cluster".to_owned(),
-            x_label: "blog".to_owned(),
-            y_label: "blog".to_owned(),
-            x: (0.0, edge),
-            y: (0.0, edge),
+        &[Panel::new(
+            "probability of one cluster",
+            ["blog", "blog"],
+            (0.0, edge),
+            (0.0, edge),
             layers,
-        }],
+        )],
     )?;
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    order.sort_by(|&a, &b| support[a].total_cmp(&support[b]));
-    for &i in order.iter().take(10) {
-        rows.push(vec![
-            blogs.names[i].clone(),
-            (labels[i] + 1.0).to_string(),
-            short(support[i]),
-        ]);
-    }
-    let table = TextTable {
-        title: "The ten blogs whose cluster is least certain".to_owned(),
-        header: header(&[
-            "blog",
-            "cluster",
-            "probability of being with the others of it",
-        ]),
-        rows,
-    };
-    Ok((figure, vec![table]))
-}
-
-/// Which blogs of which set have their labels hidden.
-struct Fold {
-    set: usize,
-    fold: usize,
+    Ok(figure)
 }
 
 fn leanings(context: &Context<'_>) -> Result<Report> {
     let (all, checksum) = read(context)?;
-    let sets = match context.scale {
-        Scale::Smoke => vec![all.shown()],
-        Scale::Quick | Scale::Paper => vec![all.shown(), all.largest_component()],
-    };
-    let repetitions = match context.scale {
-        Scale::Smoke => 1,
-        Scale::Quick => 2,
-        Scale::Paper => 10,
-    };
-    let settings = recovery(context.scale, 0);
+    let scale = context.scale;
+    let mut sets = vec![all.shown()];
+    if scale > Scale::Smoke {
+        sets.push(all.largest_component());
+    }
     let mut trials = Vec::new();
-    for (set, blogs) in sets.iter().enumerate() {
-        for repetition in 0..repetitions {
-            let setting = format!("nodes={};labels=held-out", blogs.len());
-            let folds = (0..FOLDS)
-                .map(|fold| Fold { set, fold })
-                .collect::<Vec<_>>();
-            trials.push(trial(&settings, &checksum, setting, repetition, folds));
-        }
+    for blogs in &sets {
+        let setting = format!("nodes={};labels=held-out", blogs.len());
+        let config = format!("{checksum}\n{:?}", recovery(scale, 0));
+        let place = ["polblogs", &setting, ITF];
+        trials.extend(Trial::runs(scale.pick(1, 2, 10), place, &config, blogs));
     }
     let recovered = context.run_trials(&trials, |trial, seed| {
-        let mut found = vec![0.0; sets[trial.work[0].set].len()];
-        for fold in &trial.work {
-            let blogs = &sets[fold.set];
-            let hidden = hidden(blogs.len(), fold.fold, seed)?;
+        let blogs = trial.work;
+        let mut found = vec![0.0; blogs.len()];
+        for fold in 0..FOLDS {
+            let hidden = hidden(blogs.len(), fold, seed)?;
             let data = blogs.columns(&hidden, false)?;
-            let fit = fit_data(&data, &recovery(context.scale, seed))?;
+            let fit = fit_data(&data, &recovery(scale, seed))?;
             let leaning = fit.predict(&fit.rows_of(&data, true)?, LEANING)?;
             for (i, p) in leaning.iter().enumerate().filter(|(i, _)| hidden[*i]) {
                 found[i] = p[1];
             }
         }
-        let auc = metrics::auc(&found, &sets[trial.work[0].set].conservative)?;
+        let auc = metrics::auc(&found, &blogs.conservative)?;
         Ok(Outcome::metrics([("auc", auc)]))
     })?;
     let blogs = &sets[0];
     let whole = fitted(context, blogs, &checksum)?;
     let figure = conservative(blogs, &whole[0].outcome)?;
     let results = summarise(&[recovered, whole.clone()].concat(), |_, _, _, _| None);
-    let lines = results.iter().filter(|row| row.metric == "auc");
-    let lines = lines.map(|row| {
-        vec![
-            row.setting.clone(),
-            tables::with_sd(row),
-            tables::verdict(row.mean >= GOAL),
-        ]
-    });
-    let table = TextTable {
-        title: "Held-out leanings from links alone: AUC (standard deviation over repetitions)"
-            .to_owned(),
-        header: header(&["blogs", "auc", "at least 0.95"]),
-        rows: lines.collect(),
-    };
+    let title = "Held-out leanings from links alone, and clusters";
+    let table = overview(title, &results, &["auc", "clusters"]);
     Ok(Report {
         tables: vec![table, odd_ones(blogs, &whole[0].outcome)?],
         figures: vec![figure],
@@ -472,10 +310,7 @@ fn leanings(context: &Context<'_>) -> Result<Report> {
 
 /// Shorter chains: labels of a fifth at a time are asked for, many times.
 fn recovery(scale: Scale, seed: u64) -> ItfConfig {
-    let (chains, burn_in, keep, thin) = match scale {
-        Scale::Smoke => (1, 30, 10, 1),
-        Scale::Quick | Scale::Paper => (2, 300, 50, 4),
-    };
+    let (chains, burn_in, keep, thin) = scale.smoke_or((1, 30, 10, 1), (2, 300, 50, 4));
     ItfConfig {
         chains,
         sweeps: SweepPlan {
@@ -511,14 +346,13 @@ fn conservative(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
         "Probability of being labelled conservative",
         "Predictive probability of the label conservative, given the links of a blog and its sources, in draws that know all labels; blogs sorted \
          by it, marked by the label they have.",
-        &[Panel {
-            title: "probability of the label conservative".to_owned(),
-            x_label: "blog".to_owned(),
-            y_label: "probability".to_owned(),
-            x: (0.0, blogs.len() as f64),
-            y: (-0.02, 1.02),
-            layers: leaning_layers(blogs, &place),
-        }],
+        &[Panel::new(
+            "probability of the label conservative",
+            ["blog", "probability"],
+            (0.0, blogs.len() as f64),
+            (-0.02, 1.02),
+            leaning_layers(blogs, &place),
+        )],
     )
 }
 
@@ -551,17 +385,17 @@ fn odd_ones(blogs: &Blogs, outcome: &Outcome) -> Result<TextTable> {
             other.to_string(),
         ]
     };
-    Ok(TextTable {
-        title: "The eight blogs whose label fits least".to_owned(),
-        header: header(&[
+    Ok(TextTable::new(
+        "The eight blogs whose label fits least",
+        &[
             "blog",
             "label",
             "its probability",
             "links with the same label",
             "links with the other",
-        ]),
-        rows: order.iter().take(8).map(line).collect(),
-    })
+        ],
+        order.iter().take(8).map(line),
+    ))
 }
 
 /// Places in the square from -1 to 1, by springs between linked blogs and repulsion between all (Fruchterman and Reingold, 1991),

@@ -8,12 +8,8 @@ use npb_priors::special::{ln_gamma, ln_normal_pdf, ln_normalize};
 use rand::RngExt;
 
 use super::names::{DPM, ITF, ONE_BLOCK, TRUTH};
-use super::tables::{verdict, with_sd};
-use npb_kit::tables::header;
-use npb_kit::{
-    Context, Experiment, Outcome, Report, Result, ResultRow, Scale, TextTable, Trial, mean_and_sd,
-    short, summarise,
-};
+use npb_kit::tables::{differences, overview};
+use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, mean_and_sd, summarise};
 
 pub(super) const GROUPS: Experiment = Experiment {
     id: "itf/groups",
@@ -54,22 +50,37 @@ const FAITHFUL: f64 = 0.8;
 /// Key of the random stream.
 const TABLE: u64 = 1;
 
-/// Goals: share of pairs that are told apart rightly, and errors beside those with true parameters.
-const RIGHT: f64 = 0.98;
-const GOALS: [(&str, f64); 2] = [("error_real", 1.1), ("error_count", 1.25)];
-
 fn run(context: &Context<'_>) -> Result<Report> {
-    let records = context.run_trials(&design(context.scale), |trial, seed| {
+    let scale = context.scale;
+    let mut trials = Vec::new();
+    for n_groups in N_GROUPS {
+        for trial in 0..scale.pick(1, 10, 20) {
+            for (name, structure) in METHODS {
+                let place = [
+                    "simulated",
+                    &format!("missing={HIDDEN};groups={n_groups}"),
+                    name,
+                ];
+                let settings = structure.map(|structure| config(scale, structure, 0));
+                let config = format!("{} rows\n{settings:?}", n_rows(scale));
+                trials.push(Trial::new(place, trial, config, (n_groups, structure)));
+            }
+        }
+    }
+    let records = context.run_trials(&trials, |trial, seed| {
         let (n_groups, structure) = trial.work;
-        let groups = Groups::draw(n_rows(context.scale), n_groups, seed)?;
+        let groups = Groups::draw(n_rows(scale), n_groups, seed)?;
         match structure {
             None => Ok(groups.outcome(&groups.truth())),
-            Some(structure) => groups.fitted(&config(context.scale, structure, seed)),
+            Some(structure) => groups.fitted(&config(scale, structure, seed)),
         }
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
-        tables: vec![overview(&results), goals(&results)],
+        tables: vec![
+            overview("Groups and hidden cells", &results, &METRICS),
+            differences(&records, ITF, &[TRUTH, DPM], &METRICS[3..6]),
+        ],
         notes: notes(),
         results,
         ..Default::default()
@@ -77,18 +88,12 @@ fn run(context: &Context<'_>) -> Result<Report> {
 }
 
 fn n_rows(scale: Scale) -> usize {
-    match scale {
-        Scale::Smoke => 150,
-        Scale::Quick | Scale::Paper => 1000,
-    }
+    scale.smoke_or(150, 1000)
 }
 
 /// Two chains of 300 sweeps: the answer should not take long.
 fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
-    let (chains, burn_in, keep) = match scale {
-        Scale::Smoke => (1, 50, 10),
-        Scale::Quick | Scale::Paper => (2, 200, 50),
-    };
+    let (chains, burn_in, keep) = scale.smoke_or((1, 50, 10), (2, 200, 50));
     ItfConfig {
         structure,
         chains,
@@ -102,35 +107,6 @@ fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
         seed,
         ..Default::default()
     }
-}
-
-fn design(scale: Scale) -> Vec<Trial<(usize, Option<Structure>)>> {
-    let n = match scale {
-        Scale::Smoke => 1,
-        Scale::Quick => 10,
-        Scale::Paper => 20,
-    };
-    let mut trials = Vec::new();
-    for n_groups in N_GROUPS {
-        for trial in 0..n {
-            for (name, structure) in METHODS {
-                let settings = structure.map(|structure| config(scale, structure, 0));
-                trials.push(Trial {
-                    dataset: "simulated".to_owned(),
-                    setting: setting(n_groups),
-                    method: name.to_owned(),
-                    trial,
-                    config: format!("{} rows\n{settings:?}", n_rows(scale)),
-                    work: (n_groups, structure),
-                });
-            }
-        }
-    }
-    trials
-}
-
-fn setting(n_groups: usize) -> String {
-    format!("missing={HIDDEN};groups={n_groups}")
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -324,7 +300,7 @@ impl Groups {
 }
 
 /// A Poisson draw: arrivals until the time is up.
-pub(super) fn poisson(rate: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
+fn poisson(rate: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
     let (mut time, mut count) = (0.0, 0.0);
     loop {
         time -= (1.0 - rng.random::<f64>()).ln();
@@ -342,75 +318,6 @@ fn probability(level: usize, cluster: usize) -> f64 {
 
 fn most_probable(p: &[f64]) -> usize {
     (1..p.len()).fold(0, |best, k| if p[k] > p[best] { k } else { best })
-}
-
-fn find<'a>(
-    results: &'a [ResultRow],
-    n_groups: usize,
-    method: &str,
-    metric: &str,
-) -> Option<&'a ResultRow> {
-    let mut rows = results.iter();
-    rows.find(|r| r.setting == setting(n_groups) && r.method == method && r.metric == metric)
-}
-
-fn overview(results: &[ResultRow]) -> TextTable {
-    let mut rows = Vec::new();
-    for n_groups in N_GROUPS {
-        for (method, _) in METHODS {
-            let cell =
-                |metric| find(results, n_groups, method, metric).map_or(String::new(), with_sd);
-            rows.push(
-                [
-                    vec![n_groups.to_string(), method.to_owned()],
-                    METRICS.map(cell).to_vec(),
-                ]
-                .concat(),
-            );
-        }
-    }
-    TextTable {
-        title: "Mean (standard deviation over tables)".to_owned(),
-        header: header(&[&["groups", "method"], &METRICS[..]].concat()),
-        rows,
-    }
-}
-
-fn goals(results: &[ResultRow]) -> TextTable {
-    let mut rows = Vec::new();
-    for n_groups in N_GROUPS {
-        let mean = |method, metric| find(results, n_groups, method, metric).map(|r| r.mean);
-        let mut add =
-            |what: String, found: Option<f64>, goal: String, met: &dyn Fn(f64) -> bool| {
-                let found = found.map(|x| [short(x), goal.clone(), verdict(met(x))]);
-                let numbers = found.into_iter().flatten();
-                rows.push(
-                    [n_groups.to_string(), what]
-                        .into_iter()
-                        .chain(numbers)
-                        .collect(),
-                );
-            };
-        let right = mean(ITF, "right_pairs");
-        add(
-            "pairs in the right blocks".to_owned(),
-            right,
-            format!("at least {RIGHT}"),
-            &|x| x >= RIGHT,
-        );
-        for (metric, most) in GOALS {
-            let ratio = mean(ITF, metric)
-                .zip(mean(TRUTH, metric))
-                .map(|(a, b)| a / b);
-            let what = format!("{metric} over that of {TRUTH}");
-            add(what, ratio, format!("at most {most}"), &|x| x <= most);
-        }
-    }
-    TextTable {
-        title: format!("Goals for {ITF}"),
-        header: header(&["groups", "what", "found", "goal", ""]),
-        rows,
-    }
 }
 
 fn notes() -> Vec<String> {

@@ -6,10 +6,8 @@ mod figures;
 mod groups;
 mod mixed_sets;
 mod names;
-mod scaling;
 mod scenarios;
 mod simulated;
-mod tables;
 mod validate;
 
 use std::process::ExitCode;
@@ -26,7 +24,6 @@ const EXPERIMENTS: &[Experiment] = &[
     figures::FIGURE_2,
     figures::FIGURE_3,
     groups::GROUPS,
-    scaling::SCALING,
 ];
 
 const MODEL: Model = Model {

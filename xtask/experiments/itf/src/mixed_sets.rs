@@ -33,15 +33,8 @@ pub(super) struct Mixed {
 
 impl Mixed {
     pub(super) fn n_rows(&self, scale: Scale) -> usize {
-        let wanted = match scale {
-            Scale::Smoke => Some(FEW_ROWS),
-            Scale::Quick | Scale::Paper => self.sample,
-        };
+        let wanted = scale.smoke_or(Some(FEW_ROWS), self.sample);
         wanted.map_or(self.table.n_rows(), |n| n.min(self.table.n_rows()))
-    }
-
-    pub(super) fn n_cols(&self) -> usize {
-        self.table.n_cols()
     }
 
     /// The rows of a trial.

@@ -8,14 +8,10 @@ use npb_itf::{
     fit_data,
 };
 
-use super::names::{DPM, ITF, ONE_BLOCK, TRUTH};
+use super::names::{DPM, ITF, ONE_BLOCK, TRUTH, mixture};
 use super::scenarios::{Answer, C1, C2, HELD_OUT_LEVELS, NAMES, Scenario, Simulated};
-use super::tables::{verdict, with_sd};
-use npb_kit::tables::{difference, header};
-use npb_kit::{
-    Context, Experiment, Outcome, Record, Report, Result, ResultRow, Scale, TextTable, Trial,
-    short, summarise,
-};
+use npb_kit::tables::{differences, overview};
+use npb_kit::{Context, Experiment, Outcome, Record, Report, Result, Scale, Trial, summarise};
 
 pub(super) const TABLE_1: Experiment = Experiment {
     id: "itf/table-1",
@@ -40,6 +36,16 @@ const METHODS: [(&str, Option<Structure>); 4] = [
     (TRUTH, None),
 ];
 
+const METRICS: [&str; 7] = [
+    "error_real",
+    "error_rate",
+    "error_rate_further",
+    "dependent",
+    "same_block",
+    "information",
+    "seconds",
+];
+
 /// Names of the held-out columns and their metrics: the paper's number of cells, then the further ones.
 const MEASURED: [(&str, &str); 5] = [
     ("R", "error_real"),
@@ -49,14 +55,23 @@ const MEASURED: [(&str, &str); 5] = [
     ("C2", "error_rate_further"),
 ];
 
-/// Share of verdicts that may be wrong.
-const MOST_WRONG: f64 = 0.02;
-/// Errors may be this much larger than those with true parameters.
-const WITHIN: f64 = 1.1;
-
 fn reproduce(context: &Context<'_>, scenario: Scenario) -> Result<Report> {
     let n_rows = n_rows(context.scale);
-    let trials = design(context.scale);
+    let scale = context.scale;
+    let mut trials = Vec::new();
+    // Data set by data set, so that a stopped run has whole comparisons.
+    for trial in 0..scale.smoke_or(2, 20) {
+        for (name, structure) in METHODS {
+            let settings = structure.map(|structure| config(scale, structure, 0));
+            let config = format!("{n_rows} rows\n{settings:?}");
+            trials.push(Trial::new(
+                ["simulated", "", name],
+                trial,
+                config,
+                structure,
+            ));
+        }
+    }
     let records = context.run_trials(&trials, |trial, seed| {
         let data = Simulated::draw(scenario, n_rows, seed)?;
         Ok(match trial.work {
@@ -77,10 +92,12 @@ fn reproduce(context: &Context<'_>, scenario: Scenario) -> Result<Report> {
     });
     Ok(Report {
         tables: vec![
-            overview(&results),
-            comparison(&records, &results),
-            pairs(scenario, &results),
-            wrong_verdicts(scenario, &results),
+            overview(
+                "Errors of held-out cells, and dependence",
+                &results,
+                &METRICS,
+            ),
+            differences(&records, ITF, &[TRUTH, DPM, ONE_BLOCK], &METRICS[..3]),
         ],
         notes: notes(),
         results,
@@ -88,65 +105,12 @@ fn reproduce(context: &Context<'_>, scenario: Scenario) -> Result<Report> {
     })
 }
 
-fn n_rows(scale: Scale) -> usize {
-    match scale {
-        Scale::Smoke => 200,
-        Scale::Quick | Scale::Paper => 1000,
-    }
-}
-
 fn config(scale: Scale, structure: Structure, seed: u64) -> ItfConfig {
-    let config = ItfConfig {
-        structure,
-        groups: Grouping::Off,
-        seed,
-        keep_labels: false,
-        ..Default::default()
-    };
-    match scale {
-        Scale::Smoke => ItfConfig {
-            chains: 1,
-            sweeps: SweepPlan {
-                burn_in: 50,
-                keep: 20,
-                thin: 1,
-            },
-            ..config
-        },
-        Scale::Quick => ItfConfig {
-            chains: 2,
-            sweeps: SweepPlan {
-                burn_in: 300,
-                thin: 2,
-                ..ItfConfig::default().sweeps
-            },
-            ..config
-        },
-        Scale::Paper => config,
-    }
+    mixture(scale, (50, 20), structure, Grouping::Off, seed)
 }
 
-fn design(scale: Scale) -> Vec<Trial<Option<Structure>>> {
-    let n = match scale {
-        Scale::Smoke => 2,
-        Scale::Quick | Scale::Paper => 20,
-    };
-    let mut trials = Vec::new();
-    // Data set by data set, so that a stopped run has whole comparisons.
-    for trial in 0..n {
-        for (name, structure) in METHODS {
-            let settings = structure.map(|structure| config(scale, structure, 0));
-            trials.push(Trial {
-                dataset: "simulated".to_owned(),
-                setting: String::new(),
-                method: name.to_owned(),
-                trial,
-                config: format!("{} rows\n{settings:?}", n_rows(scale)),
-                work: structure,
-            });
-        }
-    }
-    trials
+fn n_rows(scale: Scale) -> usize {
+    scale.smoke_or(200, 1000)
 }
 
 /// Fits a mixture to the table.
@@ -302,145 +266,6 @@ fn printed(scenario: Scenario, place: &str, method: &str, metric: &str) -> Optio
     Some(printed[column])
 }
 
-fn find<'a>(
-    results: &'a [ResultRow],
-    setting: &str,
-    method: &str,
-    metric: &str,
-) -> Option<&'a ResultRow> {
-    let mut rows = results.iter();
-    rows.find(|r| r.setting == setting && r.method == method && r.metric == metric)
-}
-
-fn overview(results: &[ResultRow]) -> TextTable {
-    let columns = MEASURED.map(|(column, metric)| format!("{column} {metric}"));
-    let line = |(method, _): (&str, Option<Structure>)| {
-        let cell = |row: Option<&ResultRow>| row.map_or(String::new(), with_sd);
-        let errors =
-            MEASURED.map(|(column, metric)| cell(find(results, &setting(column), method, metric)));
-        let seconds = cell(find(results, "", method, "seconds"));
-        [vec![method.to_owned()], errors.to_vec(), vec![seconds]].concat()
-    };
-    TextTable {
-        title: "Errors of held-out cells: mean (standard deviation over data sets)".to_owned(),
-        header: [header(&["method"]), columns.to_vec(), header(&["seconds"])].concat(),
-        rows: METHODS.map(line).to_vec(),
-    }
-}
-
-/// Each mixture beside the true parameters and the joint mixture.
-fn comparison(records: &[Record], results: &[ResultRow]) -> TextTable {
-    let mut rows = Vec::new();
-    for method in [ITF, ONE_BLOCK, DPM] {
-        for (column, metric) in MEASURED {
-            let place = setting(column);
-            let mean = |method| find(results, &place, method, metric).map(|row| row.mean);
-            let (Some(own), Some(truth)) = (mean(method), mean(TRUTH)) else {
-                continue;
-            };
-            let mut line = header(&[method, column, metric]);
-            line.extend([short(own), short(truth), short(own / truth)]);
-            line.push(verdict(own <= WITHIN * truth));
-            match difference(records, &place, method, DPM, metric) {
-                Some((mean, error)) if method != DPM => {
-                    line.extend([short(mean), error.map_or(String::new(), short)]);
-                    line.push(error.map_or(String::new(), |e| verdict(mean <= 2.0 * e)));
-                }
-                _ => line.extend(header(&["", "", ""])),
-            }
-            rows.push(line);
-        }
-    }
-    TextTable {
-        title: "Beside the true parameters and the joint mixture, on the same data sets".to_owned(),
-        header: header(&[
-            "method",
-            "column",
-            "metric",
-            "mean",
-            "truth",
-            "ratio",
-            "at most 1.1",
-            "minus npb:dpm",
-            "standard error",
-            "at most 2 errors worse",
-        ]),
-        rows,
-    }
-}
-
-/// What the mixtures and the verdicts say about every pair.
-fn pairs(scenario: Scenario, results: &[ResultRow]) -> TextTable {
-    let line = |pair: (usize, usize)| {
-        let cell = |method, metric| {
-            let row = find(results, &setting(&pair_name(pair)), method, metric);
-            row.map_or(String::new(), with_sd)
-        };
-        let share = |metric| {
-            let row = find(results, &setting(&pair_name(pair)), ITF, metric);
-            row.map_or(String::new(), |row| short(row.mean))
-        };
-        let truth = if scenario.are_dependent(pair.0, pair.1) {
-            "dependent"
-        } else {
-            "independent"
-        };
-        vec![
-            pair_name(pair),
-            truth.to_owned(),
-            share("dependent"),
-            share("same_block"),
-            cell(ITF, "information"),
-            cell(ONE_BLOCK, "information"),
-            cell(DPM, "information"),
-        ]
-    };
-    TextTable {
-        title: "Dependence: verdicts, and mutual information of the latent indices (nats; standard deviation over data sets)".to_owned(),
-        header: header(&[
-            "pair",
-            "truth",
-            "called dependent",
-            "in one block",
-            ITF,
-            ONE_BLOCK,
-            DPM,
-        ]),
-        rows: all_pairs().map(line).collect(),
-    }
-}
-
-/// How often verdicts are wrong, and what the joint mixture's indices would say.
-fn wrong_verdicts(scenario: Scenario, results: &[ResultRow]) -> TextTable {
-    let (mut wrong, mut total) = (0.0, 0);
-    for pair in all_pairs() {
-        let row = find(results, &setting(&pair_name(pair)), ITF, "dependent");
-        let Some(row) = row else { continue };
-        let share = match scenario.are_dependent(pair.0, pair.1) {
-            true => 1.0 - row.mean,
-            false => row.mean,
-        };
-        wrong += share * row.trials as f64;
-        total += row.trials;
-    }
-    let share = wrong / total.max(1) as f64;
-    let independent = all_pairs().filter(|&(a, b)| !scenario.are_dependent(a, b));
-    let of_joint = independent.count() as f64 / all_pairs().count() as f64;
-    let line = |who: &str, share: f64, met: String| vec![who.to_owned(), short(share), met];
-    TextTable {
-        title: format!("Share of wrong verdicts at level 0.01, of {total}"),
-        header: header(&["verdicts", "wrong", "at most 0.02"]),
-        rows: vec![
-            line("tests of pairs", share, verdict(share <= MOST_WRONG)),
-            line(
-                "indices of npb:dpm: one index for all columns, all pairs dependent",
-                of_joint,
-                verdict(of_joint <= MOST_WRONG),
-            ),
-        ],
-    }
-}
-
 fn notes() -> Vec<String> {
     let [few, more] = HELD_OUT_LEVELS;
     vec![
@@ -466,6 +291,8 @@ fn notes() -> Vec<String> {
 mod tests {
     use super::super::scenarios::R;
     use super::*;
+    use npb_kit::TrialKey;
+    use npb_kit::tables::find;
 
     #[test]
     fn every_mixture_answers_every_hidden_cell() {
@@ -494,7 +321,16 @@ mod tests {
             outcome.metrics["R error_real"],
             outcome.metrics["C2 error_rate"],
         );
-        let records = by_column(&[super::super::tables::tests::record(TRUTH, 0, outcome)]);
+        let key = TrialKey {
+            experiment: String::new(),
+            dataset: "simulated".into(),
+            setting: String::new(),
+            method: TRUTH.into(),
+            trial: 0,
+            seed: 0,
+            config: String::new(),
+        };
+        let records = by_column(&[Record { key, outcome }]);
         let results = summarise(&records, |_, _, _, _| None);
         assert_eq!(results.len(), MEASURED.len() + 1);
         let mean = |column, metric| find(&results, column, TRUTH, metric).unwrap().mean;

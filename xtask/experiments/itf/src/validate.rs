@@ -231,11 +231,7 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
     let one_level = [Top, Clusters, Mean, Hidden, Cell];
     let two_levels = [&one_level[..], &[Lower]].concat();
     let with_blocks = [&two_levels[..], &[Blocks]].concat();
-    let length = match plan.scale {
-        Scale::Smoke => 5,
-        Scale::Quick => 150,
-        Scale::Paper => 600,
-    };
+    let length = plan.scale.pick(5, 150, 600);
     let mut found = Vec::new();
     for (name, structure, moves, quantities) in [
         (
@@ -327,10 +323,7 @@ fn ask(data: &ItfData, config: &DependenceConfig) -> Result<ColumnDependence> {
 }
 
 fn verdicts(plan: &Plan) -> Result<Findings> {
-    let (n_tables, n_rows) = match plan.scale {
-        Scale::Smoke => (2, 60),
-        Scale::Quick | Scale::Paper => (200, 200),
-    };
+    let (n_tables, n_rows) = plan.scale.smoke_or((2, 60), (200, 200));
     let config = |seed| DependenceConfig {
         seed,
         sweeps: SweepPlan {
@@ -376,14 +369,16 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
                 short(p),
             ]);
             results.push(ResultRow {
-                dataset: "simulated".to_owned(),
-                setting: format!("tables={}", what.replace([' ', ';', '='], "_")),
-                method: METHOD.to_owned(),
-                metric: metric.to_owned(),
-                mean: share,
-                sd: None,
                 trials: n,
-                paper: None,
+                ..ResultRow::single(
+                    [
+                        "simulated",
+                        &format!("tables={}", what.replace([' ', ';', '='], "_")),
+                        METHOD,
+                        metric,
+                    ],
+                    share,
+                )
             });
         };
     for level in [0.01, 0.05] {
@@ -427,13 +422,13 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
         "probability of so many",
     ];
     let report = Report {
-        tables: vec![TextTable {
-            title: format!(
+        tables: vec![TextTable::new(
+            format!(
                 "Verdicts on pairs of columns: {n_tables} tables of independent columns ({n_rows} rows), {n_scenarios} of scenario 2"
             ),
-            header: header.map(str::to_owned).to_vec(),
-            rows: lines,
-        }],
+            &header,
+            lines,
+        )],
         results,
         notes: vec![format!(
             "Verdicts on pairs that share a column are uncorrelated under independence, not independent: the binomial probability is close. The check \

@@ -54,9 +54,9 @@ const FAIR: f64 = 0.05;
 
 fn run(_: &Context<'_>) -> Result<Report> {
     let mut results = Vec::new();
-    let mut table = TextTable {
-        title: "What ten and a hundred flips say under two priors".to_owned(),
-        header: [
+    let mut table = TextTable::new(
+        "What ten and a hundred flips say under two priors",
+        &[
             "prior",
             "heads",
             "tails",
@@ -64,11 +64,9 @@ fn run(_: &Context<'_>) -> Result<Report> {
             "mean",
             "sd",
             "P(0.45 < p < 0.55)",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: Vec::new(),
-    };
+        ],
+        Vec::new(),
+    );
     let mut panels = Vec::new();
     for Case {
         prior,
@@ -89,14 +87,16 @@ fn run(_: &Context<'_>) -> Result<Report> {
             ("fair", fair, None),
         ] {
             results.push(ResultRow {
-                dataset: "simulated".to_owned(),
-                setting: format!("prior={prior};heads={heads};tails={tails}"),
-                method: "npb:conjugate".to_owned(),
-                metric: metric.to_owned(),
-                mean: value,
-                sd: None,
-                trials: 1,
                 paper,
+                ..ResultRow::single(
+                    [
+                        "simulated",
+                        &format!("prior={prior};heads={heads};tails={tails}"),
+                        "npb:conjugate",
+                        metric,
+                    ],
+                    value,
+                )
             });
         }
         let names = [&before, &after].map(|law| format!("Beta({}, {})", law.a(), law.b()));
@@ -110,16 +110,15 @@ fn run(_: &Context<'_>) -> Result<Report> {
             short(sd),
             short(fair),
         ]);
-        panels.push(Panel {
-            title: format!("{heads} heads, {tails} tails"),
-            x_label: "probability of heads".to_owned(),
-            y_label: "density".to_owned(),
-            series: [&before, &after]
+        panels.push(Panel::new(
+            format!("{heads} heads, {tails} tails"),
+            "probability of heads",
+            "density",
+            [&before, &after]
                 .into_iter()
                 .zip(names)
-                .map(|(law, name)| density(law, name))
-                .collect(),
-        });
+                .map(|(law, name)| density(law, name)),
+        ));
     }
     let caption = "Prior and posterior densities: the weaker the prior and the longer the data, the further they part.";
     let figure = lines("coin", "Is the coin fair?", caption, &panels)?;
@@ -140,16 +139,9 @@ fn probability_fair(law: &Beta) -> f64 {
 fn density(law: &Beta, name: String) -> Series {
     let point = |i: u32| {
         let x = f64::from(i) / 200.0;
-        Point {
-            x,
-            y: law.ln_density(x).exp(),
-            sd: None,
-        }
+        Point::at(x, law.ln_density(x).exp())
     };
-    Series {
-        name,
-        points: (0..=200).map(point).collect(),
-    }
+    Series::new(name, (0..=200).map(point))
 }
 
 #[cfg(test)]

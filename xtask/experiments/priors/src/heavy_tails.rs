@@ -6,8 +6,8 @@ use npb_priors::special::{beta_regularized, ln_beta};
 use rand::Rng;
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
-    Trial, lines, summarise,
+    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
+    lines, summarise,
 };
 
 pub(crate) const HEAVY_TAILS: Experiment = Experiment {
@@ -81,11 +81,9 @@ impl Law {
 }
 
 fn run(context: &Context<'_>) -> Result<Report> {
-    let (trials, draws) = match context.scale {
-        Scale::Smoke => (2, 2_000),
-        Scale::Quick => (10, 100_000),
-        Scale::Paper => (20, 1_000_000),
-    };
+    let (trials, draws) = context
+        .scale
+        .pick((2, 2_000), (10, 100_000), (20, 1_000_000));
     let trial = |(law, trial): (Law, u64)| Trial {
         dataset: "simulated".to_owned(),
         setting: format!("law={}", law.name()),
@@ -99,16 +97,15 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let records = context.run_trials(&all, |trial, seed| draw(trial.work, draws, seed))?;
     let mut results = summarise(&records, |_, _, _, _| None);
     for (_, law) in LAWS {
-        results.push(ResultRow {
-            dataset: "simulated".to_owned(),
-            setting: format!("law={}", law.name()),
-            method: "closed-form".to_owned(),
-            metric: "tail".to_owned(),
-            mean: law.two_tails(FAR)?,
-            sd: None,
-            trials: 1,
-            paper: None,
-        });
+        results.push(ResultRow::single(
+            [
+                "simulated",
+                &format!("law={}", law.name()),
+                "closed-form",
+                "tail",
+            ],
+            law.two_tails(FAR)?,
+        ));
     }
     let caption = "Exact densities, and histograms of draws of the scale mixtures over them. The t law grows the flattest \
                    penalty: a quarter of its mass lies beyond 6.";
@@ -165,16 +162,14 @@ fn panels(records: &[Record], draws: usize) -> [Panel; 2] {
     let width = 2.0 * REACH / BINS as f64;
     let curve = |name: &str, y: &dyn Fn(f64) -> f64| {
         let grid = (0..=200).map(|i| REACH * (f64::from(i) / 100.0 - 1.0));
-        Series {
-            name: name.to_owned(),
-            points: grid
-                .map(|x| Point {
-                    x,
-                    y: y(x),
-                    sd: None,
-                })
-                .collect(),
-        }
+        Series::new(
+            name,
+            grid.map(|x| Point {
+                x,
+                y: y(x),
+                sd: None,
+            }),
+        )
     };
     let drawn = |law: Law, y: fn(f64) -> f64| {
         let of_law: Vec<&Record> = records
@@ -196,10 +191,7 @@ fn panels(records: &[Record], draws: usize) -> [Panel; 2] {
             y: y(share(bin) / width),
             sd: None,
         });
-        Series {
-            name: format!("drawn, {}", law.name()),
-            points: points.collect(),
-        }
+        Series::new(format!("drawn, {}", law.name()), points)
     };
     let panel = |title: &str, y_label: &str, y: fn(f64) -> f64| Panel {
         title: title.to_owned(),

@@ -6,8 +6,8 @@ use npb_priors::ibp::{column_counts, harmonic, sample_buffet};
 use npb_priors::special::ln_gamma;
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
-    Trial, lines, summarise,
+    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
+    lines, summarise,
 };
 
 pub(crate) const PROCESSES: Experiment = Experiment {
@@ -138,11 +138,7 @@ impl Case {
 }
 
 fn run(context: &Context<'_>) -> Result<Report> {
-    let (trials, draws) = match context.scale {
-        Scale::Smoke => (2, 20),
-        Scale::Quick => (5, 2_000),
-        Scale::Paper => (10, 10_000),
-    };
+    let (trials, draws) = context.scale.pick((2, 20), (5, 2_000), (10, 10_000));
     let cases: Vec<Case> = Case::all().collect();
     let trial = |(case, trial): (Case, u64)| Trial {
         dataset: "simulated".to_owned(),
@@ -159,16 +155,10 @@ fn run(context: &Context<'_>) -> Result<Report> {
     for case in &cases {
         let (mean, sd) = case.moments();
         for (metric, value) in [("count", mean), ("count_sd", sd)] {
-            results.push(ResultRow {
-                dataset: "simulated".to_owned(),
-                setting: case.setting(),
-                method: "closed-form".to_owned(),
-                metric: metric.to_owned(),
-                mean: value,
-                sd: None,
-                trials: 1,
-                paper: None,
-            });
+            results.push(ResultRow::single(
+                ["simulated", &case.setting(), "closed-form", metric],
+                value,
+            ));
         }
     }
     let growth = lines(
@@ -212,32 +202,22 @@ fn growth_panel(process: Process, name: &str, cases: &[Case], results: &[ResultR
                 sd: Some(sd),
             }
         };
-        series.push(Series {
-            name: format!("exact, alpha = {alpha}"),
-            points: of_alpha.iter().map(exact).collect(),
-        });
+        series.push(Series::new(
+            format!("exact, alpha = {alpha}"),
+            of_alpha.iter().map(exact),
+        ));
         let drawn = |case: &&Case| {
             let row = results.iter().find(|row| {
                 row.setting == case.setting() && row.method == "npb:urn" && row.metric == "count"
             })?;
-            Some(Point {
-                x: x(case),
-                y: row.mean,
-                sd: None,
-            })
+            Some(Point::at(x(case), row.mean))
         };
-        let points = of_alpha.iter().filter_map(drawn).collect();
-        series.push(Series {
-            name: format!("drawn, alpha = {alpha}"),
-            points,
-        });
+        series.push(Series::new(
+            format!("drawn, alpha = {alpha}"),
+            of_alpha.iter().filter_map(drawn),
+        ));
     }
-    Panel {
-        title: name.to_owned(),
-        x_label: "log10 of the rows".to_owned(),
-        y_label: "count".to_owned(),
-        series,
-    }
+    Panel::new(name, "log10 of the rows", "count", series)
 }
 
 fn distribution_panel(process: Process, name: &str, cases: &[Case], records: &[Record]) -> Panel {
@@ -260,30 +240,15 @@ fn distribution_panel(process: Process, name: &str, cases: &[Case], records: &[R
                 / of_case.len() as f64
         };
         let last = exact.iter().rposition(|&p| p > 1e-4).unwrap_or(0);
-        let points = |y: &dyn Fn(usize) -> f64| {
-            (0..=last)
-                .map(|k| Point {
-                    x: k as f64,
-                    y: y(k),
-                    sd: None,
-                })
-                .collect()
-        };
-        series.push(Series {
-            name: "exact".to_owned(),
-            points: points(&|k| exact[k]),
-        });
-        series.push(Series {
-            name: "drawn".to_owned(),
-            points: points(&share),
-        });
+        let point = |k: usize, y: f64| Point::at(k as f64, y);
+        let bars = 0..=last;
+        series.push(Series::new(
+            "exact",
+            bars.clone().map(|k| point(k, exact[k])),
+        ));
+        series.push(Series::new("drawn", bars.map(|k| point(k, share(k)))));
     }
-    Panel {
-        title: name.to_owned(),
-        x_label: "count".to_owned(),
-        y_label: "probability".to_owned(),
-        series,
-    }
+    Panel::new(name, "count", "probability", series)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use npb_regbayes::{FeatureConfig, IlsvmConfig, LabelUpdate};
 
 use super::data::{Classes, standardised};
 use super::recovery::ILSVM;
-use npb_kit::tables::{Target, distinct, find, overview, targets};
+use npb_kit::tables::{distinct, find_in, overview};
 use npb_kit::{
     Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
     TextTable, Trial, lines, summarise,
@@ -255,56 +255,40 @@ fn folds(set: &Classes, split: &Split, n: usize, seed: u64) -> Result<Vec<Split>
 }
 
 fn table_1(context: &Context<'_>) -> Result<Report> {
-    let mut methods = vec![
-        (
-            Method::Ours(LabelUpdate::Profiled),
-            ILSVM.to_owned(),
-            String::new(),
-        ),
-        (
-            Method::Ours(LabelUpdate::TwoStage),
-            TWO_STAGE.to_owned(),
-            String::new(),
-        ),
-        (Method::Pca, PCA.to_owned(), String::new()),
-        (Method::Linear, LINEAR.to_owned(), String::new()),
-        (Method::Rbf, RBF.to_owned(), String::new()),
+    let (ours, two_stage) = (LabelUpdate::Profiled, LabelUpdate::TwoStage);
+    let named = [
+        (Method::Ours(ours), ILSVM),
+        (Method::Ours(two_stage), TWO_STAGE),
+        (Method::Pca, PCA),
+        (Method::Linear, LINEAR),
+        (Method::Rbf, RBF),
     ];
-    methods.extend(FINITE_SIZES.map(|k| (Method::Finite(k), FINITE.to_owned(), format!("k={k}"))));
+    let finite = FINITE_SIZES.map(|k| (Method::Finite(k), FINITE, format!("k={k}")));
+    let mut methods: Vec<(Method, &str, String)> = named
+        .map(|(method, label)| (method, label, String::new()))
+        .into_iter()
+        .chain(finite)
+        .collect();
     if context.scale == Scale::Smoke {
         methods.truncate(6);
     }
     // One of three folds is left out at the quick scale, each of five at the paper's.
-    let (n_folds, used) = match context.scale {
-        Scale::Smoke => (2, 1),
-        Scale::Quick => (3, 1),
-        Scale::Paper => (5, 5),
-    };
+    let (n_folds, used) = context.scale.pick((2, 1), (3, 1), (5, 5));
     let mut records = Vec::new();
     for name in SETS {
         let set = Classes::load(context, name)?;
         let parts = folds(&set, &set.splits[0], n_folds, context.seed)?;
-        let runs: u64 = match (context.scale, name) {
-            (Scale::Smoke, _) => 1,
-            (Scale::Quick, "usps") => 2,
-            _ => 5,
-        };
-        let trial = |method: Method, label: &str, choice: f64, setting: String, trial: u64| Trial {
-            dataset: name.to_owned(),
-            setting,
-            method: label.to_owned(),
-            trial,
-            config: format!(
-                "{}\n{n_folds}\n{:?}",
-                set.checksums,
-                config(context.scale, method, choice, 0)
-            ),
-            work: Work {
+        let runs: u64 = context.scale.pick(1, if name == "usps" { 2 } else { 5 }, 5);
+        let trial = |method: Method, label: &str, choice: f64, setting: &str, trial: u64| {
+            let config = config(context.scale, method, choice, 0);
+            let config = format!("{}\n{n_folds}\n{choice}\n{config:?}", set.checksums);
+            let work = Work {
                 set: &set,
                 split: &set.splits[trial as usize % set.splits.len()],
                 method,
                 choice,
-            },
+            };
+            Trial::new([name, setting, label], trial, config, work)
         };
         let mut left_out = Vec::new();
         for (method, label, k) in &methods {
@@ -315,7 +299,7 @@ fn table_1(context: &Context<'_>) -> Result<Report> {
             for choice in choices {
                 for (fold, part) in parts.iter().take(used).enumerate() {
                     let setting = format!("cv={fold};choice={choice};{k}");
-                    let mut trial = trial(*method, label, choice, setting, 0);
+                    let mut trial = trial(*method, label, choice, &setting, 0);
                     trial.work.split = part;
                     left_out.push(trial);
                 }
@@ -344,11 +328,7 @@ fn table_1(context: &Context<'_>) -> Result<Report> {
             } else {
                 1
             };
-            finals.extend((0..runs).map(|run| {
-                let mut trial = trial(*method, label, best, k.clone(), run);
-                trial.config = format!("{}\n{best}", trial.config);
-                trial
-            }));
+            finals.extend((0..runs).map(|run| trial(*method, label, best, k, run)));
         }
         records.extend(context.run_trials(&finals, run)?);
     }
@@ -365,71 +345,28 @@ fn report(scale: Scale, results: Vec<ResultRow>) -> Result<Report> {
         "iterations",
         "seconds",
     ];
-    let (mut tables, mut wanted, mut panels) = (Vec::new(), Vec::new(), Vec::new());
-    for name in SETS {
-        let own: Vec<ResultRow> = results
-            .iter()
-            .filter(|r| r.dataset == name)
-            .cloned()
-            .collect();
-        tables.push(overview(name, &own, &columns));
-        let mean = |setting: &str, method: &str, metric: &str| {
-            find(&own, setting, method, metric).map(|r| r.mean)
+    let panel = |name: &str| {
+        let find =
+            |setting: &str, method: &str| find_in(&results, name, setting, method, "accuracy");
+        let finite = |&k: &usize| Some(Point::of(k as f64, find(&format!("k={k}"), FINITE)?));
+        let level = |method: &'static str| {
+            let point = |&k: &usize| Some(Point::at(k as f64, find("", method)?.mean));
+            Series::new(method, FINITE_SIZES.iter().filter_map(point))
         };
-        let low = mean("", TWO_STAGE, "accuracy").unwrap_or(f64::NEG_INFINITY) - 0.005;
-        let what = format!("{name}: accuracy of iLSVM at IBP + SVM - .005");
-        wanted.push(Target::between(
-            &what,
-            find(&own, "", ILSVM, "accuracy"),
-            low,
-            f64::INFINITY,
-        ));
-        let most = mean("", ILSVM, "truncation").unwrap_or(0.0) - 1.0;
-        let what = format!("{name}: features in use below the truncation");
-        wanted.push(Target::at_most(
-            &what,
-            find(&own, "", ILSVM, "features"),
-            most,
-        ));
-        let line = |method: &str| Series {
-            name: method.to_owned(),
-            points: FINITE_SIZES
-                .iter()
-                .filter_map(|&k| {
-                    Some(Point {
-                        x: k as f64,
-                        y: mean("", method, "accuracy")?,
-                        sd: None,
-                    })
-                })
-                .collect(),
-        };
-        let finite = FINITE_SIZES.iter().filter_map(|&k| {
-            let row = find(&own, &format!("k={k}"), FINITE, "accuracy")?;
-            Some(Point {
-                x: k as f64,
-                y: row.mean,
-                sd: row.sd,
-            })
-        });
-        let mut series = vec![Series {
-            name: FINITE.to_owned(),
-            points: finite.collect(),
-        }];
-        series.extend([ILSVM, TWO_STAGE, PCA, LINEAR, RBF].map(line));
-        panels.push(Panel {
-            title: name.to_owned(),
-            x_label: "features of the finite model".to_owned(),
-            y_label: "accuracy".to_owned(),
-            series,
-        });
-    }
-    tables.push(targets(&wanted));
+        let finite = Series::new(FINITE, FINITE_SIZES.iter().filter_map(finite));
+        let levels = [ILSVM, TWO_STAGE, PCA, LINEAR, RBF].map(level);
+        Panel::new(
+            name,
+            "features of the finite model",
+            "accuracy",
+            [finite].into_iter().chain(levels),
+        )
+    };
     let figure = lines(
         "accuracy-against-k",
         "Finite latent SVMs against K, and models that need no K",
         "Means over runs; models without K are level lines.",
-        &panels,
+        &SETS.map(panel),
     )?;
     let mut notes = vec![
         "`npb:ilsvm` infers features of test rows together with those of training rows; `npb:ilsvm/inductive` is the same fit with features of test rows \
@@ -440,8 +377,8 @@ fn report(scale: Scale, results: Vec<ResultRow>) -> Result<Report> {
         notes.push("usps: 1,500 training rows, evenly spread; at most 10 iterations.".to_owned());
     }
     Ok(Report {
+        tables: vec![overview("Test rows", &results, &columns)],
         results,
-        tables,
         figures: vec![figure],
         notes,
     })
@@ -461,17 +398,10 @@ fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
     let trials: Vec<Trial<&Classes>> = SETS
         .iter()
         .zip(&sets)
-        .map(|(name, set)| Trial {
-            dataset: (*name).to_owned(),
-            setting: String::new(),
-            method: ILSVM.to_owned(),
-            trial: 0,
-            config: format!(
-                "{}\n{:?}",
-                set.checksums,
-                config(context.scale, method, 1.0, 0)
-            ),
-            work: set,
+        .map(|(name, set)| {
+            let config = config(context.scale, method, 1.0, 0);
+            let config = format!("{}\n{config:?}", set.checksums);
+            Trial::new([name, "", ILSVM], 0, config, set)
         })
         .collect();
     let records = context.run_trials(&trials, |trial, seed| {
@@ -484,19 +414,14 @@ fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
     let (mut tables, mut panels) = (Vec::new(), Vec::new());
     for (record, set) in records.iter().zip(&sets) {
         let name = &record.key.dataset;
-        let series = record
-            .outcome
-            .series
-            .iter()
-            .filter(|(name, _)| name.starts_with("use"));
-        panels.push(Panel {
-            title: name.clone(),
-            x_label: "feature, in order of use".to_owned(),
-            y_label: "mean use".to_owned(),
-            series: series
-                .map(|(name, values)| curve(name, values, set))
-                .collect(),
-        });
+        let uses = record.outcome.series.iter();
+        let uses = uses.filter(|(name, _)| name.starts_with("use"));
+        panels.push(Panel::new(
+            &**name,
+            "feature, in order of use",
+            "mean use",
+            uses.map(|(name, values)| curve(name, values, set)),
+        ));
         tables.push(top_rows(name, record, set));
     }
     let figure = lines(
@@ -560,15 +485,11 @@ fn curve(name: &str, values: &[f64], set: &Classes) -> Series {
     let class = name
         .strip_prefix("use:")
         .and_then(|c| c.parse::<usize>().ok());
-    let place = |(x, &y): (usize, &f64)| Point {
-        x: x as f64,
-        y,
-        sd: None,
-    };
-    Series {
-        name: class.map_or("all rows".to_owned(), |c| format!("class {}", set.names[c])),
-        points: values.iter().enumerate().map(place).collect(),
-    }
+    let place = |(x, &y): (usize, &f64)| Point::at(x as f64, y);
+    Series::new(
+        class.map_or("all rows".to_owned(), |c| format!("class {}", set.names[c])),
+        values.iter().enumerate().map(place),
+    )
 }
 
 fn top_rows(name: &str, record: &Record, set: &Classes) -> TextTable {
@@ -581,9 +502,9 @@ fn top_rows(name: &str, record: &Record, set: &Classes) -> TextTable {
         });
         Some(vec![f.to_string(), tally.collect::<Vec<_>>().join(", ")])
     };
-    TextTable {
-        title: format!("{name}: classes of the {TOP} training rows that use a feature most"),
-        header: ["feature", "classes"].map(str::to_owned).to_vec(),
-        rows: (0..LISTED).filter_map(line).collect(),
-    }
+    TextTable::new(
+        format!("{name}: classes of the {TOP} training rows that use a feature most"),
+        &["feature", "classes"],
+        (0..LISTED).filter_map(line),
+    )
 }

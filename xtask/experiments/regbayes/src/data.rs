@@ -178,7 +178,6 @@ impl School {
 }
 
 /// Some pupils.
-#[derive(Clone)]
 pub(super) struct Pupils {
     pub(super) inputs: Table,
     pub(super) schools: Vec<usize>,
@@ -221,11 +220,11 @@ impl Classes {
                     Ok(read::table(&file, source.open(&file)?, &options)?)
                 };
                 let (train, test) = (side("train")?, side("test")?);
-                let (most, tested) = match context.scale {
-                    Scale::Smoke => (80, 60),
-                    Scale::Quick => (1500, test.n_rows()),
-                    Scale::Paper => (train.n_rows(), test.n_rows()),
-                };
+                let (most, tested) = context.scale.pick(
+                    (80, 60),
+                    (1500, test.n_rows()),
+                    (train.n_rows(), test.n_rows()),
+                );
                 let train = train.select_rows(&spread_over(train.n_rows(), most));
                 let test = test.select_rows(&spread_over(test.n_rows(), tested));
                 let all = train.stack(&test)?;
@@ -249,10 +248,7 @@ impl Classes {
                     &DelimitedOptions::default(),
                 )?;
                 let codes = labels.all_codes()?;
-                let (share, trials) = match context.scale {
-                    Scale::Smoke => (0.05, 1),
-                    Scale::Quick | Scale::Paper => (0.5, 5),
-                };
+                let (share, trials) = context.scale.smoke_or((0.05, 1), (0.5, 5));
                 let draw = |trial: u64| -> Result<Split> {
                     let rng = &mut npb_infer::stream(context.seed, [trial, 0, 0, 7]);
                     let mut split = splits::stratified(&labels, share, rng)?;
@@ -348,7 +344,6 @@ pub(super) struct News {
     pub(super) train_codes: Vec<usize>,
     pub(super) test_codes: Vec<usize>,
     pub(super) groups: Vec<String>,
-    pub(super) words: Vec<String>,
     pub(super) checksums: String,
 }
 
@@ -409,7 +404,6 @@ impl News {
             train_codes,
             test_codes,
             groups: chosen,
-            words: kept.into_iter().map(|j| words[j].clone()).collect(),
             checksums: source.checksums,
         })
     }

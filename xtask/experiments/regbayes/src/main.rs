@@ -6,7 +6,6 @@ mod labels;
 mod medlda;
 mod principle;
 mod recovery;
-mod scaling;
 mod school;
 mod sensitivity;
 mod validate;
@@ -26,8 +25,6 @@ const EXPERIMENTS: &[Experiment] = &[
     sensitivity::FIG_8,
     sensitivity::FIG_9,
     medlda::MEDLDA,
-    scaling::SCALING,
-    scaling::SPEED,
 ];
 
 const MODEL: Model = Model {

@@ -326,11 +326,11 @@ fn linear(source: Source, drawn: &Drawn) -> Result<Vec<usize>> {
 }
 
 fn run(context: &Context<'_>) -> Result<Report> {
-    let (n, trials, missing): (usize, u64, &[f64]) = match context.scale {
-        Scale::Smoke => (60, 1, &[0.25]),
-        Scale::Quick => (300, 5, &[0.0, 0.25]),
-        Scale::Paper => (300, 20, &[0.0, 0.25, 0.5]),
-    };
+    let (n, trials, missing): (usize, u64, &[f64]) = context.scale.pick(
+        (60, 1, &[0.25]),
+        (300, 5, &[0.0, 0.25]),
+        (300, 20, &[0.0, 0.25, 0.5]),
+    );
     let mut all = Vec::new();
     for source in [Source::Tasks, Source::Classes] {
         for &missing in missing {
@@ -358,18 +358,16 @@ fn run(context: &Context<'_>) -> Result<Report> {
                     ("k", Method::Ours { truncation, .. }) => format!(";k={truncation}"),
                     _ => String::new(),
                 };
-                all.extend((0..trials).map(|trial| Trial {
-                    dataset: "simulated".to_owned(),
-                    setting: format!("model={};missing={missing}{setting}", source.name()),
-                    method: label.to_owned(),
-                    trial,
-                    config: format!(
-                        "{n}\n{:?}\n{:?}",
-                        MtIlsvmConfig::default(),
-                        IlsvmConfig::default()
-                    ),
-                    work: (source, method, missing),
-                }));
+                let setting = format!("model={};missing={missing}{setting}", source.name());
+                let (tasks, classes) = (MtIlsvmConfig::default(), IlsvmConfig::default());
+                let config = format!("{n}\n{tasks:?}\n{classes:?}");
+                let place = ["simulated", &setting, label];
+                all.extend(Trial::runs(
+                    trials,
+                    place,
+                    &config,
+                    (source, method, missing),
+                ));
             }
         }
     }
@@ -409,43 +407,30 @@ fn run(context: &Context<'_>) -> Result<Report> {
 /// Accuracy against C, one panel for each model; one curve for each method and share of holes.
 fn figure(results: &[ResultRow], missing: &[f64]) -> Result<npb_kit::Figure> {
     let panel = |source: Source| {
-        let mut series = Vec::new();
-        for &share in missing {
-            let at = |cost: f64, method: &str, costed: bool| -> Option<Point> {
-                let base = format!("model={};missing={share}", source.name());
-                let setting = if costed {
-                    format!("{base};c={cost}")
+        let curve = |share: f64, method: &str, has_cost: bool| {
+            let point = |&cost: &f64| {
+                let c = if has_cost {
+                    format!(";c={cost}")
                 } else {
-                    base
+                    String::new()
                 };
+                let setting = format!("model={};missing={share}{c}", source.name());
                 let row = find(results, &setting, method, "accuracy")?;
-                Some(Point {
-                    x: cost.log10(),
-                    y: row.mean,
-                    sd: row.sd,
-                })
+                Some(Point::of(cost.log10(), row))
             };
-            for (method, costed) in [
-                (source.ours(), true),
-                ("ibp+svm", true),
-                ("linear-svm", false),
-                ("truth", false),
-            ] {
-                series.push(Series {
-                    name: format!("{}, {:.0}% missing", method, 100.0 * share),
-                    points: COSTS
-                        .iter()
-                        .filter_map(|&cost| at(cost, method, costed))
-                        .collect(),
-                });
-            }
-        }
-        Panel {
-            title: format!("drawn from the model of {}", source.name()),
-            x_label: "log10 C".to_owned(),
-            y_label: "test accuracy".to_owned(),
-            series,
-        }
+            let name = format!("{method}, {:.0}% missing", 100.0 * share);
+            Series::new(name, COSTS.iter().filter_map(point))
+        };
+        let curves = missing.iter().flat_map(|&share| {
+            [
+                curve(share, source.ours(), true),
+                curve(share, "ibp+svm", true),
+                curve(share, "linear-svm", false),
+                curve(share, "truth", false),
+            ]
+        });
+        let title = format!("drawn from the model of {}", source.name());
+        Panel::new(title, "log10 C", "test accuracy", curves)
     };
     lines(
         "accuracy-against-c",

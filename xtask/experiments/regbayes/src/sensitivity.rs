@@ -5,7 +5,7 @@ use npb_regbayes::{IbpConcentration, LabelUpdate, MtIlsvmConfig};
 use super::data::{MultiLabel, School};
 use super::labels::{self, OURS};
 use super::school::{self, PROFILED};
-use npb_kit::tables::{find, overview};
+use npb_kit::tables::{find, find_in, overview};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
     Trial, lines, summarise,
@@ -39,10 +39,7 @@ fn cases(scale: Scale) -> Vec<(String, Case)> {
     let alphas = ALPHAS.map(|alpha| (format!("alpha={alpha}"), (Some(alpha), MIDDLE)));
     let costs = COSTS.map(|cost| (format!("c={cost}"), (None, cost)));
     let all = alphas.into_iter().chain(costs);
-    match scale {
-        Scale::Smoke => all.step_by(5).collect(),
-        Scale::Quick | Scale::Paper => all.collect(),
-    }
+    all.step_by(scale.smoke_or(5, 1)).collect()
 }
 
 fn with_alpha(config: MtIlsvmConfig, alpha: Option<f64>) -> MtIlsvmConfig {
@@ -51,14 +48,6 @@ fn with_alpha(config: MtIlsvmConfig, alpha: Option<f64>) -> MtIlsvmConfig {
         config.factors.concentration = IbpConcentration::Fixed(alpha);
     }
     config
-}
-
-fn runs(scale: Scale) -> u64 {
-    match scale {
-        Scale::Smoke => 1,
-        Scale::Quick => 2,
-        Scale::Paper => 5,
-    }
 }
 
 fn fig_8(context: &Context<'_>) -> Result<Report> {
@@ -72,17 +61,10 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
             (yeast.name, &yeast.checksums),
             ("school", &pupils.checksums),
         ] {
-            trials.extend((0..runs(scale)).map(|trial| Trial {
-                dataset: dataset.to_owned(),
-                setting: setting.clone(),
-                method: OURS.to_owned(),
-                trial,
-                config: format!(
-                    "{checksums}\n{:?}",
-                    labels::config(scale, ours, labels::equal(0.0), 0)
-                ),
-                work: case,
-            }));
+            let config = labels::config(scale, ours, labels::equal(0.0), 0);
+            let config = format!("{checksums}\n{config:?}");
+            let place = [dataset, &setting, OURS];
+            trials.extend(Trial::runs(scale.pick(1, 2, 5), place, &config, case));
         }
     }
     let records = context.run_trials(&trials, |trial, seed| {
@@ -137,34 +119,18 @@ fn of_school(
     )]))
 }
 
-fn point(x: f64, row: &ResultRow) -> Point {
-    Point {
-        x,
-        y: row.mean,
-        sd: row.sd,
-    }
-}
-
 fn against(results: &[ResultRow]) -> Result<Figure> {
     let panel = |dataset: &str, key: &str, values: &[f64], metric: &str| {
-        let own: Vec<ResultRow> = results
-            .iter()
-            .filter(|r| r.dataset == dataset)
-            .cloned()
-            .collect();
-        let points = values.iter().filter_map(|&value| {
-            let row = find(&own, &format!("{key}={value}"), OURS, metric)?;
-            Some(point(if key == "c" { value.log10() } else { value }, row))
-        });
-        Panel {
-            title: dataset.to_owned(),
-            x_label: if key == "c" { "log10 C" } else { "alpha" }.to_owned(),
-            y_label: metric.replace('_', " "),
-            series: vec![Series {
-                name: OURS.to_owned(),
-                points: points.collect(),
-            }],
-        }
+        let point = |&value: &f64| {
+            let row = find_in(results, dataset, &format!("{key}={value}"), OURS, metric)?;
+            Some(Point::of(
+                if key == "c" { value.log10() } else { value },
+                row,
+            ))
+        };
+        let x_label = if key == "c" { "log10 C" } else { "alpha" };
+        let curve = Series::new(OURS, values.iter().filter_map(point));
+        Panel::new(dataset, x_label, &metric.replace('_', " "), [curve])
     };
     lines(
         "sensitivity",
@@ -181,25 +147,16 @@ fn against(results: &[ResultRow]) -> Result<Figure> {
 
 fn fig_9(context: &Context<'_>) -> Result<Report> {
     let pupils = School::load(context)?;
-    let (shares, splits): (&[f64], u64) = match context.scale {
-        Scale::Smoke => (&SHARES[..1], 1),
-        Scale::Quick => (&SHARES, 3),
-        Scale::Paper => (&SHARES, 10),
-    };
+    let (shares, splits): (&[f64], u64) =
+        context
+            .scale
+            .pick((&SHARES[..1], 1), (&SHARES, 3), (&SHARES, 10));
     let mut trials = Vec::new();
     for &share in shares {
-        trials.extend((0..splits).map(|trial| Trial {
-            dataset: "school".to_owned(),
-            setting: format!("train={share}"),
-            method: OURS.to_owned(),
-            trial,
-            config: format!(
-                "{}\n{:?}",
-                pupils.checksums,
-                school::config(context.scale, PROFILED, MIDDLE, 0)
-            ),
-            work: share,
-        }));
+        let config = school::config(context.scale, PROFILED, MIDDLE, 0);
+        let config = format!("{}\n{config:?}", pupils.checksums);
+        let place = ["school", &format!("train={share}"), OURS];
+        trials.extend(Trial::runs(splits, place, &config, share));
     }
     let records = context.run_trials(&trials, |trial, seed| {
         let split = &pupils.splits[trial.trial as usize];
@@ -213,19 +170,17 @@ fn fig_9(context: &Context<'_>) -> Result<Report> {
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     let panel = |metric: &str| {
-        let points = shares.iter().filter_map(|&share| {
+        let point = |&share: &f64| {
             let row = find(&results, &format!("train={share}"), OURS, metric)?;
-            Some(point(100.0 * share, row))
-        });
-        Panel {
-            title: "school".to_owned(),
-            x_label: "training pupils (%)".to_owned(),
-            y_label: metric.replace('_', " "),
-            series: vec![Series {
-                name: OURS.to_owned(),
-                points: points.collect(),
-            }],
-        }
+            Some(Point::of(100.0 * share, row))
+        };
+        let curve = Series::new(OURS, shares.iter().filter_map(point));
+        Panel::new(
+            "school",
+            "training pupils (%)",
+            &metric.replace('_', " "),
+            [curve],
+        )
     };
     let figure = lines(
         "training-size",

@@ -8,8 +8,8 @@ use npb_regbayes::npb_data::{Mask, Table};
 use npb_regbayes::{IbpDraw, IbpGibbsConfig, IbpSampler, RegBayesError};
 use rand::Rng;
 
+use npb_kit::Result;
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Result, Scale};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -152,11 +152,7 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
 }
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
-    let length = match plan.scale {
-        Scale::Smoke => 5,
-        Scale::Quick => 40,
-        Scale::Paper => 200,
-    };
+    let length = plan.scale.pick(5, 40, 200);
     let mut found = Vec::new();
     for (name, holes) in [("complete", false), ("with holes", true)] {
         let model = Model::new(holes)?;

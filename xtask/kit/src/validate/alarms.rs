@@ -3,7 +3,7 @@
 use npb_infer::testing::{JointModel, JointTest};
 
 use super::{Findings, Plan};
-use crate::{Report, Result, ResultRow, Scale, TextTable, short};
+use crate::{Report, Result, ResultRow, TextTable, short};
 
 /// Seeds that are tried.
 const SEEDS: u64 = 20;
@@ -29,10 +29,7 @@ pub fn consecutive<M: JointModel>(
     chains: usize,
     length: usize,
 ) -> Vec<Outcome> {
-    let seeds = match plan.scale {
-        Scale::Smoke => 2,
-        Scale::Quick | Scale::Paper => SEEDS,
-    };
+    let seeds = plan.scale.smoke_or(2, SEEDS);
     let test = |seed| {
         let test = JointTest {
             seed,
@@ -72,14 +69,16 @@ pub fn findings(models: Vec<(String, Vec<Outcome>)>, method: &str) -> Result<Fin
             short(smallest),
         ]);
         results.push(ResultRow {
-            dataset: "simulated".to_owned(),
-            setting: format!("model={}", name.replace([' ', ';', '='], "_")),
-            method: method.to_owned(),
-            metric: "false_alarms".to_owned(),
-            mean: alarms as f64 / n as f64,
-            sd: None,
             trials: n,
-            paper: None,
+            ..ResultRow::single(
+                [
+                    "simulated",
+                    &format!("model={}", name.replace([' ', ';', '='], "_")),
+                    method,
+                    "false_alarms",
+                ],
+                alarms as f64 / n as f64,
+            )
         });
         let line = |o: &Outcome| {
             vec![
@@ -91,26 +90,25 @@ pub fn findings(models: Vec<(String, Vec<Outcome>)>, method: &str) -> Result<Fin
         };
         details.extend(outcomes.iter().map(line));
     }
-    let header = |columns: &[&str]| columns.iter().map(|&c| c.to_owned()).collect();
     let report = Report {
         tables: vec![
-            TextTable {
-                title: format!("Alarms of the joint-distribution test at a rate of {RATE}"),
-                header: header(&[
+            TextTable::new(
+                format!("Alarms of the joint-distribution test at a rate of {RATE}"),
+                &[
                     "model",
                     "seeds",
                     "alarms",
                     "expected",
                     "probability of so many",
                     "smallest p",
-                ]),
+                ],
                 rows,
-            },
-            TextTable {
-                title: "Seed by seed".to_owned(),
-                header: header(&["model", "seed", "p", "worst summary"]),
-                rows: details,
-            },
+            ),
+            TextTable::new(
+                "Seed by seed",
+                &["model", "seed", "p", "worst summary"],
+                details,
+            ),
         ],
         results,
         notes: vec![format!(

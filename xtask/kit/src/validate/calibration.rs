@@ -4,7 +4,7 @@ use npb_infer::testing::{Calibration, CalibrationCheck, CalibrationReport, Joint
 
 use super::{Findings, Plan};
 use crate::draw::{Bars, Layer, Panel, Shape, colours, picture};
-use crate::{Figure, Report, Result, ResultRow, Scale, TextTable, short};
+use crate::{Figure, Report, Result, ResultRow, TextTable, short};
 
 /// Levels of the intervals whose coverage is reported.
 const LEVELS: [f64; 2] = [0.5, 0.9];
@@ -13,11 +13,7 @@ const BARS: usize = 20;
 
 /// The design of a calibration: data sets, draws, burn-in and thinning at the smoke, quick and paper scale.
 pub fn design(plan: &Plan, scales: [(usize, usize, usize, usize); 3]) -> Calibration {
-    let (replications, draws, burn_in, thin) = match plan.scale {
-        Scale::Smoke => scales[0],
-        Scale::Quick => scales[1],
-        Scale::Paper => scales[2],
-    };
+    let (replications, draws, burn_in, thin) = plan.scale.pick(scales[0], scales[1], scales[2]);
     Calibration {
         seed: plan.seed,
         replications,
@@ -75,14 +71,14 @@ pub fn calibrate<M: JointModel>(
         "z",
         "p of uniform ranks",
     ];
-    let table = TextTable {
-        title: format!(
+    let table = TextTable::new(
+        format!(
             "Central posterior intervals over {} simulated data sets",
             test.replications
         ),
-        header: header.map(str::to_owned).to_vec(),
+        &header,
         rows,
-    };
+    );
     let notes = vec![format!(
         "{} data sets are simulated from draws of the prior; the chain starts at another draw, {} sweeps are dropped and {} draws kept, {} \
          sweeps apart. The rank of the true value among the draws is uniform for a right sampler (Talts and others, arXiv:1804.06788). \
@@ -115,14 +111,16 @@ fn row(
 ) -> ResultRow {
     let quantity = check.name.replace([' ', ';', '='], "_");
     ResultRow {
-        dataset: "simulated".to_owned(),
-        setting: format!("{setting};quantity={quantity}"),
-        method: method.to_owned(),
-        metric: metric.to_owned(),
-        mean: value,
-        sd: None,
         trials: test.replications,
-        paper: None,
+        ..ResultRow::single(
+            [
+                "simulated",
+                &format!("{setting};quantity={quantity}"),
+                method,
+                metric,
+            ],
+            value,
+        )
     }
 }
 
@@ -155,17 +153,16 @@ fn histogram(check: &CalibrationCheck, test: &Calibration) -> Panel {
     let expected = check.ranks.len() as f64 / bars as f64;
     let centre = |bar: usize| (bar as f64 + 0.5) / bars as f64;
     let highest = counts.iter().fold(expected, |a: f64, &b| a.max(b));
-    Panel {
-        title: check.name.clone(),
-        x_label: "rank / draws".to_owned(),
-        y_label: "data sets".to_owned(),
-        x: (0.0, 1.0),
-        y: (0.0, 1.15 * highest),
-        layers: vec![
-            Layer {
-                name: "ranks".to_owned(),
-                colour: colours::BLUE,
-                shape: Shape::Bars(Bars {
+    Panel::new(
+        check.name.clone(),
+        ["rank / draws", "data sets"],
+        (0.0, 1.0),
+        (0.0, 1.15 * highest),
+        vec![
+            Layer::new(
+                "ranks",
+                colours::BLUE,
+                Shape::Bars(Bars {
                     bars: counts
                         .iter()
                         .enumerate()
@@ -175,14 +172,14 @@ fn histogram(check: &CalibrationCheck, test: &Calibration) -> Panel {
                     width: 0.9 / bars as f64,
                     shift: 0.0,
                 }),
-            },
-            Layer {
-                name: "expected".to_owned(),
-                colour: colours::BLACK,
-                shape: Shape::Dashed(vec![vec![[0.0, expected], [1.0, expected]]]),
-            },
+            ),
+            Layer::new(
+                "expected",
+                colours::BLACK,
+                Shape::Dashed(vec![vec![[0.0, expected], [1.0, expected]]]),
+            ),
         ],
-    }
+    )
 }
 
 fn difference(check: &CalibrationCheck, found: &CalibrationReport) -> Panel {
@@ -208,25 +205,20 @@ fn difference(check: &CalibrationCheck, found: &CalibrationReport) -> Panel {
     let (low, high) = (edge(|b| b.0), edge(|b| b.1));
     let all = curve.iter().chain(&low).chain(&high);
     let extent = all.fold(0.0f64, |m, at| m.max(at[1].abs())) * 1.15;
-    Panel {
-        title: format!("{}: distribution minus uniform", check.name),
-        x_label: "rank / draws".to_owned(),
-        y_label: "difference".to_owned(),
-        x: (0.0, 1.0),
-        y: (-extent, extent),
-        layers: vec![
-            Layer {
-                name: "distribution of ranks minus uniform".to_owned(),
-                colour: colours::VERMILLION,
-                shape: Shape::Curves(vec![curve], 2),
-            },
-            Layer {
-                name: "band".to_owned(),
-                colour: colours::GREY,
-                shape: Shape::Dashed(vec![low, high]),
-            },
+    Panel::new(
+        format!("{}: distribution minus uniform", check.name),
+        ["rank / draws", "difference"],
+        (0.0, 1.0),
+        (-extent, extent),
+        vec![
+            Layer::new(
+                "distribution of ranks minus uniform",
+                colours::VERMILLION,
+                Shape::Curves(vec![curve], 2),
+            ),
+            Layer::new("band", colours::GREY, Shape::Dashed(vec![low, high])),
         ],
-    }
+    )
 }
 
 #[cfg(test)]

@@ -107,11 +107,11 @@ pub fn findings(plan: &Plan, method: &str, quantities: &[Quantity], notes: &str)
         report: Report {
             figures: Vec::new(),
             results: quantities.iter().map(result).collect(),
-            tables: vec![TextTable {
-                title: "Mean over simulated tables".to_owned(),
-                header: header.map(str::to_owned).to_vec(),
-                rows: quantities.iter().map(row).collect(),
-            }],
+            tables: vec![TextTable::new(
+                "Mean over simulated tables",
+                &header,
+                quantities.iter().map(row),
+            )],
             notes: vec![notes.to_owned()],
         },
     }

@@ -103,14 +103,8 @@ mod tests {
 
     fn row(metric: &str, mean: f64) -> ResultRow {
         ResultRow {
-            dataset: "simulated".into(),
-            setting: String::new(),
-            method: String::new(),
-            metric: metric.into(),
-            mean,
-            sd: None,
             trials: 1000,
-            paper: None,
+            ..ResultRow::single(["simulated", "", "", metric], mean)
         }
     }
 

@@ -3,9 +3,9 @@
 use npb_bpfa::npb_data::Image;
 use npb_bpfa::{ImageConfig, restore};
 use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
+use npb_kit::Result;
 use npb_kit::validate::coverage::{LEVELS, Quantity, Share, findings};
 use npb_kit::validate::{Findings, Plan};
-use npb_kit::{Result, Scale};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -55,11 +55,7 @@ fn held(image: &Image, truth: &[f64], config: &ImageConfig) -> Result<Option<[f6
 }
 
 pub(super) fn pixels(plan: &Plan) -> Result<Findings> {
-    let tables = match plan.scale {
-        Scale::Smoke => 1,
-        Scale::Quick => 20,
-        Scale::Paper => 1_000,
-    };
+    let tables = plan.scale.pick(1, 20, 1_000);
     let mut quantities = Vec::new();
     for (name, is_waves) in [("waves", true), ("blocks", false)] {
         let mut by_table = Vec::new();
@@ -80,11 +76,7 @@ pub(super) fn pixels(plan: &Plan) -> Result<Findings> {
 }
 
 pub(super) fn bands(plan: &Plan) -> Result<Findings> {
-    let (tables, side, n_bands) = match plan.scale {
-        Scale::Smoke => (1, 6, 10),
-        Scale::Quick => (4, 30, 160),
-        Scale::Paper => (100, 30, 160),
-    };
+    let (tables, side, n_bands) = plan.scale.pick((1, 6, 10), (4, 30, 160), (100, 30, 160));
     const SEEN: f64 = 0.05;
     const MATERIALS: usize = 4;
     let mut by_table = Vec::new();

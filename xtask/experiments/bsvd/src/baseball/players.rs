@@ -8,10 +8,9 @@ use super::{configured, fit};
 use crate::counts::{FOLDER, Seasons, Window};
 use crate::fits::{OURS, traced};
 use npb_kit::draw::{Layer, Panel, Shape, colours, picture};
-use npb_kit::tables::header;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Report, Result, ResultRow, Scale, TextTable, Trial,
-    mean_and_sd, short, summarise,
+    Context, Experiment, Figure, Outcome, Report, Result, ResultRow, TextTable, Trial, mean_and_sd,
+    short, summarise,
 };
 
 pub(crate) const FIG_5_8: Experiment = Experiment {
@@ -33,10 +32,7 @@ const DRAW: u64 = 5;
 
 fn run(context: &Context<'_>) -> Result<Report> {
     let seasons = Seasons::load(context)?;
-    let (first, last) = match context.scale {
-        Scale::Smoke => (2007, 2008),
-        Scale::Quick | Scale::Paper => (1969, 2008),
-    };
+    let (first, last) = context.scale.smoke_or((2007, 2008), (1969, 2008));
     let window = seasons.window(first..=last);
     let best = [first, last].map(|year| Best::of(&seasons.window(year..=year), &window));
     let (batters, pitchers) = (
@@ -44,14 +40,10 @@ fn run(context: &Context<'_>) -> Result<Report> {
         [best[0].pitchers.clone(), best[1].pitchers.clone()].concat(),
     );
     let cells = cells(&window, &batters, &pitchers, context.seed);
-    let trial = Trial {
-        dataset: FOLDER.to_owned(),
-        setting: format!("train={first}-{last}"),
-        method: OURS.to_owned(),
-        trial: 0,
-        config: format!("{}\n{:?}", seasons.checksums, configured(context.scale, 0)),
-        work: (),
-    };
+    let config = configured(context.scale, 0);
+    let config = format!("{}\n{config:?}", seasons.checksums);
+    let setting = format!("train={first}-{last}");
+    let trial = Trial::new([FOLDER, &setting, OURS], 0, config, ());
     let records = context.run_trials(&[trial], |_, seed| {
         let fit = fit(
             &window,
@@ -83,16 +75,15 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let mut results = summarise(&records, |_, _, _, _| None);
     let curve = groups(&by_trials);
     for (trials, sd) in &curve {
-        results.push(ResultRow {
-            dataset: FOLDER.to_owned(),
-            setting: format!("train={first}-{last};at_bats={trials:.0}"),
-            method: OURS.to_owned(),
-            metric: "sd".to_owned(),
-            mean: *sd,
-            sd: None,
-            trials: 1,
-            paper: None,
-        });
+        results.push(ResultRow::single(
+            [
+                FOLDER,
+                &format!("train={first}-{last};at_bats={trials:.0}"),
+                OURS,
+                "sd",
+            ],
+            *sd,
+        ));
     }
     let duels = Duels {
         years: [first, last],
@@ -208,59 +199,30 @@ fn groups(batters: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 fn figure(batters: &[(f64, f64)], curve: &[(f64, f64)]) -> Result<Figure> {
-    let top = batters.iter().fold(0.0f64, |m, b| m.max(b.1)) * 1.05;
-    let size = batters.len().div_ceil(GROUPS).max(1) as f64;
-    let n = batters.len() as f64;
-    let layers = |dots: Vec<[f64; 2]>, means: Vec<[f64; 2]>| {
-        vec![
-            Layer {
-                name: "a batter".to_owned(),
-                colour: colours::GREY,
-                shape: Shape::Dots(dots),
-            },
-            Layer {
-                name: "mean of a group".to_owned(),
-                colour: colours::VERMILLION,
-                shape: Shape::Curves(vec![means], 3),
-            },
-        ]
+    let points = |all: &[(f64, f64)]| -> Vec<[f64; 2]> {
+        all.iter().map(|(n, sd)| [n.log10(), *sd]).collect()
     };
-    let place = |k: usize, width: f64, n: f64| ((k as f64 + 0.5) * width).min(n);
     // Every eighth batter is enough for the eye and keeps the picture small.
-    let some = || batters.iter().enumerate().step_by(8);
-    let panels = [
-        Panel {
-            title: "batters in order of at-bats".to_owned(),
-            x_label: "place".to_owned(),
-            y_label: "mean sd of hit probability".to_owned(),
-            x: (0.0, n),
-            y: (0.0, top),
-            layers: layers(
-                some().map(|(k, b)| [place(k, 1.0, n), b.1]).collect(),
-                curve
-                    .iter()
-                    .enumerate()
-                    .map(|(k, c)| [place(k, size, n), c.1])
-                    .collect(),
+    let some: Vec<(f64, f64)> = batters.iter().step_by(8).copied().collect();
+    let panel = Panel::new(
+        "by at-bats",
+        ["log10 at-bats", "mean sd of hit probability"],
+        (0.0, batters.last().map_or(1.0, |b| b.0.log10()) * 1.02),
+        (0.0, batters.iter().fold(0.0f64, |m, b| m.max(b.1)) * 1.05),
+        vec![
+            Layer::new("a batter", colours::GREY, Shape::Dots(points(&some))),
+            Layer::new(
+                "mean of a group",
+                colours::VERMILLION,
+                Shape::Curves(vec![points(curve)], 3),
             ),
-        },
-        Panel {
-            title: "the same by at-bats".to_owned(),
-            x_label: "log10 at-bats".to_owned(),
-            y_label: "mean sd of hit probability".to_owned(),
-            x: (0.0, batters.last().map_or(1.0, |b| b.0.log10()) * 1.02),
-            y: (0.0, top),
-            layers: layers(
-                some().map(|(_, b)| [b.0.log10(), b.1]).collect(),
-                curve.iter().map(|c| [c.0.log10(), c.1]).collect(),
-            ),
-        },
-    ];
+        ],
+    );
     picture(
         "fig-5.8",
         "How certain the model is of a batter",
         "Posterior standard deviation of the probability of a hit, averaged over pitchers; every eighth batter is drawn.",
-        &panels,
+        &[panel],
     )
 }
 
@@ -291,13 +253,12 @@ impl Duels<'_> {
             .iter()
             .enumerate()
             .map(|(j, name)| format!("{name} ({})", self.year(j)));
-        TextTable {
-            title: "Probability of a hit: posterior mean (standard deviation)".to_owned(),
-            header: std::iter::once("batter".to_owned())
-                .chain(pitchers)
-                .collect(),
-            rows: self.batters.iter().enumerate().map(line).collect(),
-        }
+        let header = std::iter::once("batter".to_owned()).chain(pitchers);
+        TextTable::new(
+            "Probability of a hit: posterior mean (standard deviation)",
+            &header.collect::<Vec<_>>(),
+            self.batters.iter().enumerate().map(line),
+        )
     }
 
     /// Means over batters and pitchers of the seasons.
@@ -325,11 +286,11 @@ impl Duels<'_> {
             .iter()
             .map(|y| format!("pitchers of {y}"))
             .collect();
-        TextTable {
-            title: "The same, averaged by season".to_owned(),
-            header: header(&["", &columns[0], &columns[1]]),
-            rows: self.years.iter().map(line).collect(),
-        }
+        TextTable::new(
+            "The same, averaged by season",
+            &["", &columns[0], &columns[1]],
+            self.years.iter().map(line),
+        )
     }
 }
 

@@ -1,12 +1,10 @@
 //! Figures 5.6 and 5.7: errors and rank against the share of ratings used for training.
 
-use super::{Held, Line, METRICS, Method, SCORES, Variant, run_lines};
-use crate::fits::OURS;
+use super::{Held, Line, METRICS, Method, SCORES, run_lines};
 use npb_kit::films::{Films, Size};
 use npb_kit::tables::{distinct, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Panel, Point, Report, Result, ResultRow, Scale, Series, lines,
-    summarise,
+    Context, Experiment, Panel, Point, Report, Result, ResultRow, Series, lines, summarise,
 };
 
 pub(crate) const FIG_5_6: Experiment = Experiment {
@@ -19,12 +17,12 @@ pub(crate) const FIG_5_6: Experiment = Experiment {
 
 fn run(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::Million)?;
-    let (fractions, trials): (&[f64], u64) = match context.scale {
-        Scale::Smoke => (&[0.1], 1),
-        Scale::Quick => (&[0.1, 0.3, 0.5, 0.7, 0.9], 2),
-        Scale::Paper => (&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5),
-    };
-    let methods = [Method::Biases, Method::Bsvd("0000", Variant::Default)];
+    let (fractions, trials): (&[f64], u64) = context.scale.pick(
+        (&[0.1], 1),
+        (&[0.1, 0.3, 0.5, 0.7, 0.9], 2),
+        (&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5),
+    );
+    let methods = [Method::Biases, Method::Bsvd("0000")];
     let rows: Vec<Line> = fractions
         .iter()
         .flat_map(|&train| methods.map(|method| Line::new(Held::AllBut(train), method, trials)))
@@ -37,7 +35,23 @@ fn run(context: &Context<'_>) -> Result<Report> {
         "The thesis compares with GP-LVM figures of others, which are not printed.",
     ];
     Ok(Report {
-        figures: vec![errors(&results)?, ranks(&results)?],
+        figures: vec![
+            lines(
+                "fig-5.6",
+                "Errors against training size",
+                "Bars: standard deviation over trials.",
+                &[
+                    panel(&results, "rmse", "RMSE"),
+                    panel(&results, "nmae_rounded", "NMAE of whole stars"),
+                ],
+            )?,
+            lines(
+                "fig-5.7",
+                "Inferred rank against training size",
+                "Bars: standard deviation over trials.",
+                &[panel(&results, "rank", "posterior mean of the rank")],
+            )?,
+        ],
         tables: vec![overview("Held-out ratings", &results, &METRICS)],
         notes: notes.map(str::to_owned).to_vec(),
         results,
@@ -45,58 +59,16 @@ fn run(context: &Context<'_>) -> Result<Report> {
 }
 
 /// A curve for each method.
-fn panel(results: &[ResultRow], metric: &str, label: &str, methods: &[&str]) -> Panel {
-    let of = |method: &&str| {
-        let rows = results
-            .iter()
-            .filter(|r| r.method == **method && r.metric == metric);
+fn panel(results: &[ResultRow], metric: &str, label: &str) -> Panel {
+    let methods = distinct(results.iter().map(|r| r.method.as_str()));
+    let of = |method: &str| {
+        let own = |r: &&ResultRow| r.method == method && r.metric == metric;
         let point = |r: &ResultRow| {
             let train = r.setting.split("train=").nth(1)?;
-            Some(Point {
-                x: train.parse().ok()?,
-                y: r.mean,
-                sd: r.sd,
-            })
+            Some(Point::of(train.parse().ok()?, r))
         };
-        Series {
-            name: (*method).to_owned(),
-            points: rows.filter_map(point).collect(),
-        }
+        Series::new(method, results.iter().filter(own).filter_map(point))
     };
-    Panel {
-        title: label.to_owned(),
-        x_label: "share of ratings used for training".to_owned(),
-        y_label: label.to_owned(),
-        series: methods.iter().map(of).collect(),
-    }
-}
-
-fn errors(results: &[ResultRow]) -> Result<Figure> {
-    let methods = distinct(results.iter().map(|r| r.method.as_str()));
-    let panels = [
-        panel(results, "rmse", "RMSE", &methods),
-        panel(results, "nmae", "NMAE", &methods),
-        panel(results, "nmae_rounded", "NMAE of whole stars", &methods),
-    ];
-    lines(
-        "fig-5.6",
-        "Errors against training size",
-        "Bars: standard deviation over trials.",
-        &panels,
-    )
-}
-
-fn ranks(results: &[ResultRow]) -> Result<Figure> {
-    let panels = [panel(
-        results,
-        "rank",
-        "posterior mean of the rank",
-        &[OURS],
-    )];
-    lines(
-        "fig-5.7",
-        "Inferred rank against training size",
-        "Bars: standard deviation over trials.",
-        &panels,
-    )
+    let curves = methods.into_iter().map(of);
+    Panel::new(label, "share of ratings used for training", label, curves)
 }

@@ -3,9 +3,9 @@
 use npb_data::{Labels, Table};
 use npb_hbrec::{GroupedConfig, fit_groups};
 use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_kit::Result;
 use npb_kit::validate::coverage::{LEVELS, Quantity, Share, findings};
 use npb_kit::validate::{Findings, Plan};
-use npb_kit::{Result, Scale};
 use npb_priors::dist::Normal;
 use npb_priors::special::normal_cdf;
 use rand::RngExt;
@@ -57,11 +57,7 @@ fn held(kinds: &[[f64; 3]], seed: u64) -> Result<Option<[f64; 2]>> {
 }
 
 pub(super) fn coverage(plan: &Plan) -> Result<Findings> {
-    let tables = match plan.scale {
-        Scale::Smoke => 1,
-        Scale::Quick => 40,
-        Scale::Paper => 1_000,
-    };
+    let tables = plan.scale.pick(1, 40, 1_000);
     let kinds = [[0.5, 1.5, 0.0], [-0.5, -1.0, 1.0]];
     let mut quantities = Vec::new();
     for (name, kinds) in [

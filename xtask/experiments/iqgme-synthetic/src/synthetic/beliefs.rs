@@ -105,11 +105,7 @@ const PRIOR: (&str, plotters::style::RGBColor) = ("prior", colours::GREY);
 const POSTERIOR: (&str, plotters::style::RGBColor) = ("posterior", colours::BLUE);
 
 fn layer((name, colour): (&str, plotters::style::RGBColor), shape: Shape) -> Layer {
-    Layer {
-        name: name.to_owned(),
-        colour,
-        shape,
-    }
+    Layer::new(name, colour, shape)
 }
 
 fn counts(prior: &[f64], posterior: &[f64]) -> Panel {
@@ -127,17 +123,16 @@ fn counts(prior: &[f64], posterior: &[f64]) -> Panel {
         .iter()
         .chain(posterior)
         .fold(0.0_f64, |a, &b| a.max(b));
-    Panel {
-        title: "(a) number of dominant components".to_owned(),
-        x_label: "components of weight above 0.005".to_owned(),
-        y_label: "probability".to_owned(),
-        x: (0.0, prior.len() as f64),
-        y: (0.0, 1.1 * highest),
-        layers: vec![
+    Panel::new(
+        "(a) number of dominant components",
+        ["components of weight above 0.005", "probability"],
+        (0.0, prior.len() as f64),
+        (0.0, 1.1 * highest),
+        vec![
             layer(PRIOR, bars(prior, -0.2)),
             layer(POSTERIOR, bars(posterior, 0.2)),
         ],
-    }
+    )
 }
 
 fn concentration(prior: &Gamma, posterior: &Gamma) -> Panel {
@@ -150,17 +145,16 @@ fn concentration(prior: &Gamma, posterior: &Gamma) -> Panel {
     };
     let (prior, posterior) = (curve(prior), curve(posterior));
     let highest = posterior.iter().map(|p| p[1]).fold(0.0, f64::max);
-    Panel {
-        title: "(b) concentration".to_owned(),
-        x_label: "alpha".to_owned(),
-        y_label: "density".to_owned(),
-        x: (0.0, end),
-        y: (0.0, 1.1 * highest),
-        layers: vec![
+    Panel::new(
+        "(b) concentration",
+        ["alpha", "density"],
+        (0.0, end),
+        (0.0, 1.1 * highest),
+        vec![
             layer(PRIOR, Shape::Curves(vec![prior], 2)),
             layer(POSTERIOR, Shape::Curves(vec![posterior], 2)),
         ],
-    }
+    )
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use super::fitted::{
 };
 use super::truth::TRUTH;
 use npb_kit::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
-use npb_kit::{Figure, Outcome, Record, Report, Result, TextTable, short, summarise};
+use npb_kit::tables::overview;
+use npb_kit::{Figure, Outcome, Record, Report, Result, TextTable, summarise};
 
-/// How near the mean of a dominant component must be to a true one.
-const NEAR: f64 = 0.3;
+const METRICS: [&str; 3] = ["dominant", "mean_distance_max", "angle_error_max"];
 
 /// A dominant component.
 struct Dominant {
@@ -154,11 +154,16 @@ pub(super) fn report(records: &[Record]) -> Result<Report> {
     let note = "Metrics: `dominant`, the number of components of mean weight above 0.005; `mean_distance_k`, from true mean k to \
                 the nearest dominant component's; `mean_distance_max`, the largest from a dominant component's mean to the \
                 nearest true one; `angle_error_max`, the largest angle in degrees between the boundaries of these two.";
+    let results = summarise(records, paper);
     Ok(Report {
-        results: summarise(records, paper),
-        tables: vec![components_table(&dominant), trials_table(records)],
+        tables: vec![
+            components_table(&dominant),
+            overview("All trials", &results, &METRICS),
+        ],
+
         figures: vec![figure(first, &dominant)?],
         notes: vec![note.to_owned()],
+        results,
     })
 }
 
@@ -188,53 +193,19 @@ fn components_table(dominant: &[Dominant]) -> TextTable {
         "boundary",
         "true boundary",
     ];
-    TextTable {
-        title: "Dominant components of trial 0 (true weights 1/3)".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: dominant.iter().map(row).collect(),
-    }
-}
-
-fn trials_table(records: &[Record]) -> TextTable {
-    let row = |record: &Record| {
-        let metric = |name: &str| {
-            record
-                .outcome
-                .metrics
-                .get(name)
-                .copied()
-                .unwrap_or(f64::NAN)
-        };
-        let distance = metric("mean_distance_max");
-        let found = metric("dominant") == 3.0 && distance <= NEAR;
-        vec![
-            record.key.trial.to_string(),
-            metric("dominant").to_string(),
-            short(distance),
-            short(metric("angle_error_max")),
-            if found { "yes" } else { "no" }.to_owned(),
-        ]
-    };
-    let header = [
-        "trial",
-        "dominant",
-        "largest distance of a mean",
-        "largest angle (degrees)",
-        "three, all within 0.3",
-    ];
-    TextTable {
-        title: "Dominant components in every trial".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: records.iter().map(row).collect(),
-    }
+    TextTable::new(
+        "Dominant components of trial 0 (true weights 1/3)",
+        &header,
+        dominant.iter().map(row),
+    )
 }
 
 fn figure(record: &Record, dominant: &[Dominant]) -> Result<Figure> {
     let points =
         |name: &str| -> Result<Vec<At>> { Ok(series(record, name)?.as_chunks().0.to_vec()) };
     let rows = [
-        layer("class -1", colours::BLUE, Shape::Dots(points("negative")?)),
-        layer(
+        Layer::new("class -1", colours::BLUE, Shape::Dots(points("negative")?)),
+        Layer::new(
             "class 1",
             colours::ORANGE,
             Shape::Triangles(points("positive")?),
@@ -248,17 +219,17 @@ fn figure(record: &Record, dominant: &[Dominant]) -> Result<Figure> {
     let lines = dominant.iter().map(|c| c.classifier.segment(c.mean, 2.2));
     let means = dominant.iter().map(|c| c.mean).collect();
     found.extend([
-        layer(
+        Layer::new(
             "component found (2 sd)",
             colours::PURPLE,
             Shape::Curves(ellipses.collect(), 2),
         ),
-        layer(
+        Layer::new(
             "its classifier",
             colours::VERMILLION,
             Shape::Curves(lines.collect(), 3),
         ),
-        layer("its mean", colours::PURPLE, Shape::Crosses(means)),
+        Layer::new("its mean", colours::PURPLE, Shape::Crosses(means)),
     ]);
     let plane = |title: &str, layers| Panel {
         title: title.to_owned(),
@@ -285,14 +256,6 @@ fn figure(record: &Record, dominant: &[Dominant]) -> Result<Figure> {
     )
 }
 
-fn layer(name: &str, colour: plotters::style::RGBColor, shape: Shape) -> Layer {
-    Layer {
-        name: name.to_owned(),
-        colour,
-        shape,
-    }
-}
-
 fn weights(means: &[f64], sds: &[f64]) -> Panel {
     let bars = Bars {
         bars: means
@@ -309,18 +272,17 @@ fn weights(means: &[f64], sds: &[f64]) -> Panel {
         .zip(sds)
         .map(|(w, sd)| w + sd)
         .fold(0.0, f64::max);
-    Panel {
-        title: "(b) weights of the components".to_owned(),
-        x_label: "component".to_owned(),
-        y_label: "weight".to_owned(),
-        x: (0.0, means.len() as f64 + 1.0),
-        y: (0.0, 1.15 * highest),
-        layers: vec![layer(
+    Panel::new(
+        "(b) weights of the components",
+        ["component", "weight"],
+        (0.0, means.len() as f64 + 1.0),
+        (0.0, 1.15 * highest),
+        vec![Layer::new(
             "weight and its sd",
             colours::GREEN,
             Shape::Bars(bars),
         )],
-    }
+    )
 }
 
 #[cfg(test)]
@@ -340,7 +302,7 @@ mod tests {
                 "mean_distance_3",
             ] {
                 assert!(
-                    metrics[name] <= NEAR,
+                    metrics[name] <= 0.3,
                     "seed {seed}: {name} = {}",
                     metrics[name]
                 );

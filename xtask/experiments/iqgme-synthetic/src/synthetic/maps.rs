@@ -182,25 +182,18 @@ fn map(title: &str, probabilities: &[f64]) -> Panel {
         columns: CELLS.0,
         probabilities: probabilities.to_vec(),
     };
-    let map = Layer {
-        name: "probability of class 1, from 0 to 1".to_owned(),
-        colour: colours::BLACK,
-        shape: Shape::Cells(cells),
-    };
+    let map = Layer::new(
+        "probability of class 1, from 0 to 1",
+        colours::BLACK,
+        Shape::Cells(cells),
+    );
     plane(title, vec![map])
 }
 
 /// A panel of the plane, with the truth over `layers`.
 fn plane(title: &str, mut layers: Vec<Layer>) -> Panel {
     layers.extend(true_components());
-    Panel {
-        title: title.to_owned(),
-        x_label: "x1".to_owned(),
-        y_label: "x2".to_owned(),
-        x: X1,
-        y: X2,
-        layers,
-    }
+    Panel::new(title, ["x1", "x2"], X1, X2, layers)
 }
 
 fn expert_lines(record: &Record) -> Result<Vec<Layer>> {
@@ -229,11 +222,11 @@ fn lines(name: &str, colour: plotters::style::RGBColor, numbers: &[f64]) -> Laye
         };
         boundary.segment(centre, half)
     };
-    Layer {
-        name: name.to_owned(),
+    Layer::new(
+        name,
         colour,
-        shape: Shape::Curves(numbers.as_chunks().0.iter().map(line).collect(), 1),
-    }
+        Shape::Curves(numbers.as_chunks().0.iter().map(line).collect(), 1),
+    )
 }
 
 #[cfg(test)]

@@ -1,18 +1,15 @@
 //! Whether probabilities are what they say: class probabilities of test rows, and intervals of hidden cells.
 
-mod report;
-
-use std::collections::BTreeMap;
-
-use npb_baselines::{ChainedConfig, ChainedImputer};
 use npb_data::metrics;
-use npb_iqgme::IqgmeFit;
+use npb_iqgme::{IqgmeConfig, MissingCell};
 
-use super::cells::{HiddenCell, coverage, hidden_cells};
-use super::data::{Data, IONOSPHERE, Side, Sides, WDBC};
-use super::methods::{METHODS, Method, Predicted, fit};
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial};
-use report::{CHAINED, RATES, TRAIN, levels, setting};
+use crate::data::{Data, IONOSPHERE, Side, Sides, WDBC};
+use crate::data::{OURS, setting};
+use npb_kit::tables::overview;
+use npb_kit::{
+    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
+    lines, summarise,
+};
 
 pub(crate) const CALIBRATION: Experiment = Experiment {
     id: "iqgme/calibration",
@@ -22,196 +19,195 @@ pub(crate) const CALIBRATION: Experiment = Experiment {
     run,
 };
 
-/// Probabilities of the central intervals that have a target.
-const INTERVALS: [(f64, &str); 2] = [(0.68, "68"), (0.95, "95")];
-
-/// What a trial does.
-#[derive(Clone, Copy)]
-enum Task {
-    /// Class probabilities; for our method hidden cells as well.
-    Classify(Method),
-    /// Conditional means of hidden cells by chained equations.
-    Chained,
-}
-
-#[derive(Clone, Copy)]
-struct Work {
-    set: usize,
-    missing: f64,
-    task: Task,
-}
+/// Fraction of the rows in training.
+const TRAIN: f64 = 0.5;
+const RATES: [f64; 2] = [0.25, 0.5];
+/// Bins of expected calibration errors.
+const BINS: usize = 10;
+/// Probabilities of central intervals.
+const INTERVALS: [(f64, &str); 2] = [(0.68, "coverage_68"), (0.95, "coverage_95")];
 
 fn run(context: &Context<'_>) -> Result<Report> {
     let sets = [
         Data::load(context, &IONOSPHERE)?,
         Data::load(context, &WDBC)?,
     ];
-    let records = context.run_trials(&design(context.scale, &sets), |trial, seed| {
-        let Work { set, missing, task } = trial.work;
-        let sides = sets[set].masked_sides(missing, TRAIN, trial.trial, context.seed)?;
-        let n_columns = sets[set].table.n_cols();
-        match task {
-            Task::Classify(Method::Iqgme) => {
-                let fit = fit(&sides.train, seed)?;
-                let predicted = Predicted::by(&fit, &sides.test.rows)?;
-                let mut outcome = probabilities(&predicted, &sides.test)?;
-                let plug_in = Predicted::plug_in(&fit, &sides.test.rows)?;
-                for (name, value) in plug_in.metrics(&sides.test.positive)? {
-                    outcome.metrics.insert(format!("plug-in/{name}"), value);
-                }
-                cells(&fit, &sides, n_columns, &mut outcome)?;
-                Ok(outcome)
-            }
-            Task::Classify(method) => probabilities(&method.predict(&sides, seed)?, &sides.test),
-            Task::Chained => chained(&sides),
-        }
-    })?;
-    report::report(&sets, &records)
-}
-
-fn design(scale: Scale, sets: &[Data]) -> Vec<Trial<Work>> {
-    let (rates, n): (&[f64], u64) = match scale {
-        Scale::Smoke => (&RATES[..1], 1),
-        Scale::Quick | Scale::Paper => (&RATES, 10),
-    };
-    let classify = METHODS.map(|(name, method)| (name, Task::Classify(method)));
-    let tasks = classify.into_iter().chain([(CHAINED, Task::Chained)]);
-    let tasks: Vec<(&str, Task)> = tasks.collect();
+    let (rates, n): (&[f64], u64) = context.scale.smoke_or((&RATES[..1], 1), (&RATES, 10));
     let mut trials = Vec::new();
-    for (set, data) in sets.iter().enumerate() {
+    for data in &sets {
         for &missing in rates {
-            for &(name, task) in &tasks {
-                for trial in 0..n {
-                    let configuration = match task {
-                        Task::Classify(method) => method.configuration(),
-                        Task::Chained => format!("{:?}", ChainedConfig::default()),
-                    };
-                    trials.push(Trial {
-                        dataset: data.name.to_owned(),
-                        setting: setting(missing),
-                        method: name.to_owned(),
-                        trial,
-                        config: format!("{}\n{configuration}", data.checksums),
-                        work: Work { set, missing, task },
-                    });
-                }
-            }
+            let config = format!("{}\n{:?}", data.checksums, IqgmeConfig::default());
+            let place = [data.name, &setting(missing, TRAIN), OURS];
+            trials.extend(Trial::runs(n, place, &config, (data, missing)));
         }
     }
-    trials
-}
-
-/// Metrics of the class probabilities, and the probabilities themselves for the pooled curve.
-fn probabilities(predicted: &Predicted, test: &Side) -> Result<Outcome> {
-    let positive = test.positive.iter().map(|&p| f64::from(u8::from(p)));
-    let series = [
-        ("probability", predicted.probabilities.clone()),
-        ("positive", positive.collect()),
+    let records = context.run_trials(&trials, |trial, seed| {
+        let (data, missing) = trial.work;
+        let sides = data.masked(missing, TRAIN, trial.trial, context.seed)?;
+        examine(&Sides::informative(sides)?, seed)
+    })?;
+    let mut results = summarise(&records, |_, _, _, _| None);
+    let pooled: Vec<Pooled> = sets
+        .iter()
+        .flat_map(|data| of_set(data, &records))
+        .collect();
+    for of_place in &pooled {
+        results.push(of_place.error()?);
+    }
+    let metrics = [
+        "ece",
+        "ece_pooled",
+        "log_loss",
+        "auc",
+        "coverage_68",
+        "coverage_95",
     ];
-    Ok(Outcome {
-        metrics: predicted.metrics(&test.positive)?,
-        series: series
-            .map(|(name, values)| (name.to_owned(), values))
-            .into(),
+    let mut notes = vec![
+        "Features are in units of the training standard deviation; columns that are constant in training are left out. `ece`: expected calibration error \
+         with 10 bins of equal width, on the test rows of each trial; `ece_pooled`: of the test rows of all trials together. `coverage_68` and `coverage_95`: share of the hidden \
+         cells of training and test rows whose true values lie in the central interval of that probability of the cell's distribution."
+            .to_owned(),
+    ];
+    notes.extend(
+        sets.iter()
+            .map(|data| format!("{}: {}", data.name, data.origin())),
+    );
+    Ok(Report {
+        tables: vec![overview("Test rows and hidden cells", &results, &metrics)],
+        figures: vec![lines(
+            "reliability",
+            "Class probabilities of the test rows",
+            "Test rows of all trials together, 10 bins of equal width; bars are binomial standard errors (too short: trials share rows).",
+            &pooled
+                .iter()
+                .map(Pooled::panel)
+                .collect::<Result<Vec<_>>>()?,
+        )?],
+        notes,
+        results,
     })
 }
 
-/// Coverage and error of the hidden cells of both sides, their coverage curve, and their coverage column by column.
-fn cells(fit: &IqgmeFit, sides: &Sides, n_columns: usize, outcome: &mut Outcome) -> Result<()> {
-    let Sides { train, test, .. } = sides;
-    let train = hidden_cells(train, &fit.training_cells(&train.rows, &train.labels)?)?;
-    let test = hidden_cells(test, &fit.cells_by_row(&test.rows)?)?;
-    let both = || train.iter().chain(&test);
-    let truth: Vec<f64> = both().map(|cell| cell.truth).collect();
-    let mean: Vec<f64> = both().map(|cell| cell.mean).collect();
-    let metrics = &mut outcome.metrics;
-    metrics.insert("imputed_rmse".to_owned(), metrics::rmse(&mean, &truth)?);
-    for (level, name) in INTERVALS {
-        let of = format!("coverage_{name}");
-        metrics.insert(format!("{of}_train"), coverage(train.iter(), level));
-        metrics.insert(format!("{of}_test"), coverage(test.iter(), level));
-        metrics.insert(of, coverage(both(), level));
+/// Metrics of the class probabilities, and the probabilities themselves for the pooled curve; coverage of hidden cells of both sides.
+fn examine(Sides { train, test }: &Sides, seed: u64) -> Result<Outcome> {
+    let fit = train.fit(seed)?;
+    let p = fit.predict_proba(&test.rows)?;
+    let mut outcome = Outcome::metrics([
+        ("auc", metrics::auc(&p, &test.positive)?),
+        ("log_loss", metrics::log_loss(&p, &test.positive)?),
+        (
+            "ece",
+            metrics::expected_calibration_error(&p, &test.positive, BINS)?,
+        ),
+    ]);
+    let mut levels = levels(train, &fit.training_cells(&train.rows, &train.labels)?)?;
+    levels.extend(self::levels(test, &fit.cells_by_row(&test.rows)?)?);
+    for (probability, name) in INTERVALS {
+        let inside = levels.iter().filter(|level| **level <= probability).count();
+        let share = inside as f64 / levels.len() as f64;
+        outcome.metrics.insert(name.to_owned(), share);
     }
-    let curve = levels().map(|level| coverage(both(), level)).collect();
-    outcome.series.insert("coverage".to_owned(), curve);
+    let positive = test.positive.iter().map(|&p| f64::from(u8::from(p)));
     outcome
         .series
-        .extend(by_column(both(), &sides.columns, n_columns));
-    Ok(())
+        .insert("positive".to_owned(), positive.collect());
+    outcome.series.insert("probability".to_owned(), p);
+    Ok(outcome)
 }
 
-/// For each column of the data set its number of hidden cells, and how many of them lie within each interval.
-fn by_column<'a>(
-    cells: impl Iterator<Item = &'a HiddenCell>,
-    columns: &[usize],
-    n_columns: usize,
-) -> BTreeMap<String, Vec<f64>> {
-    let mut counts = vec![vec![0.0; n_columns]; 1 + INTERVALS.len()];
-    for cell in cells {
-        let column = columns[cell.column];
-        counts[0][column] += 1.0;
-        for (k, (level, _)) in INTERVALS.iter().enumerate() {
-            counts[1 + k][column] += f64::from(u8::from(cell.level <= *level));
-        }
-    }
-    let names = INTERVALS.map(|(_, name)| format!("column_{name}"));
-    let names = std::iter::once("column_cells".to_owned()).chain(names);
-    names.zip(counts).collect()
+/// For every hidden cell of one side the probability of the smallest central interval of its distribution that holds the truth.
+fn levels(side: &Side, said: &[Vec<MissingCell>]) -> Result<Vec<f64>> {
+    let level = |(row, column): (usize, usize)| {
+        let found = said[row].iter().find(|cell| cell.column == column);
+        let found = found.ok_or_else(|| format!("column {column} is not in the model"))?;
+        let truth = side.whole.get(row, column).ok_or("a cell without truth")?;
+        Ok((2.0 * found.cdf(truth) - 1.0).abs())
+    };
+    side.hidden().map(level).collect()
 }
 
-/// Error of the conditional means by chained equations in the same cells.
-fn chained(sides: &Sides) -> Result<Outcome> {
-    let imputer = ChainedImputer::fit(&sides.train.rows, &ChainedConfig::default())?;
-    let (mut mean, mut truth) = (Vec::new(), Vec::new());
-    for side in [&sides.train, &sides.test] {
-        let filled = imputer.transform(&side.rows)?;
-        for (row, column) in side.hidden() {
-            mean.push(filled.row(row)[column]);
-            truth.push(side.whole.row(row)[column]);
+/// Probabilities and classes of the test rows of all trials in one place.
+struct Pooled {
+    dataset: &'static str,
+    missing: f64,
+    trials: usize,
+    probabilities: Vec<f64>,
+    positive: Vec<bool>,
+}
+
+fn of_set(data: &Data, records: &[Record]) -> Vec<Pooled> {
+    let of_rate = |missing: f64| {
+        let place = (data.name, setting(missing, TRAIN));
+        let own = |r: &&Record| (&*r.key.dataset, &r.key.setting) == (place.0, &place.1);
+        let own: Vec<&Record> = records.iter().filter(own).collect();
+        let all = |name| own.iter().flat_map(move |r| r.outcome.series[name].clone());
+        Pooled {
+            dataset: data.name,
+            missing,
+            trials: own.len(),
+            probabilities: all("probability").collect(),
+            positive: all("positive").map(|y| y > 0.5).collect(),
         }
+    };
+    let all = RATES.map(of_rate).into_iter();
+    all.filter(|of_place| of_place.trials > 0).collect()
+}
+
+impl Pooled {
+    fn error(&self) -> Result<ResultRow> {
+        let (p, positive) = (&self.probabilities, &self.positive);
+        Ok(ResultRow {
+            trials: self.trials,
+            ..ResultRow::single(
+                [
+                    self.dataset,
+                    &setting(self.missing, TRAIN),
+                    OURS,
+                    "ece_pooled",
+                ],
+                metrics::expected_calibration_error(p, positive, BINS)?,
+            )
+        })
     }
-    Ok(Outcome::metrics([(
-        "imputed_rmse",
-        metrics::rmse(&mean, &truth)?,
-    )]))
+
+    fn panel(&self) -> Result<Panel> {
+        let bins = metrics::calibration_curve(&self.probabilities, &self.positive, BINS)?;
+        let point = |bin: metrics::CalibrationBin| {
+            let y = bin.share_positive;
+            Point {
+                x: bin.mean_probability,
+                y,
+                sd: Some((y * (1.0 - y) / bin.n as f64).sqrt()),
+            }
+        };
+        let diagonal = [Point::at(0.0, 0.0), Point::at(1.0, 1.0)];
+        Ok(Panel::new(
+            format!("{}, {:.0}% missing", self.dataset, 100.0 * self.missing),
+            "mean predicted probability",
+            "share of the second class",
+            [
+                Series::new("calibrated", diagonal),
+                Series::new(OURS, bins.into_iter().map(point)),
+            ],
+        ))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quality::data::tests::example;
+    use crate::data::tests::example;
 
     #[test]
-    fn cells_are_counted_in_the_columns_of_the_data_set() {
-        let cell = |column: usize, level: f64| HiddenCell {
-            column,
-            mean: 0.0,
-            truth: 0.0,
-            level,
-        };
-        let cells = [cell(0, 0.1), cell(1, 0.7), cell(1, 0.99)];
-        let found = by_column(cells.iter(), &[1, 3], 4);
-        assert_eq!(found["column_cells"], [0.0, 1.0, 0.0, 2.0]);
-        assert_eq!(found["column_68"], [0.0, 1.0, 0.0, 0.0]);
-        assert_eq!(found["column_95"], [0.0, 1.0, 0.0, 1.0]);
-    }
-
-    #[test]
-    fn both_imputations_are_measured_in_the_same_cells() {
-        let data = example();
-        let sides = data.masked_sides(0.25, 0.5, 0, 1).unwrap();
-        let fit = fit(&sides.train, 1).unwrap();
-        let mut outcome = Outcome::default();
-        cells(&fit, &sides, data.table.n_cols(), &mut outcome).unwrap();
-        let hidden = sides.train.hidden().count() + sides.test.hidden().count();
-        let counted: f64 = outcome.series["column_cells"].iter().sum();
-        assert_eq!(counted as usize, hidden);
-        // The constant column is in no model.
-        assert_eq!(outcome.series["column_cells"][3], 0.0);
-        let [wide, narrow] = ["coverage_95", "coverage_68"].map(|name| outcome.metrics[name]);
+    fn every_hidden_cell_of_the_model_has_its_level() {
+        let sides = Sides::informative(example().masked(0.25, 0.5, 0, 1).unwrap()).unwrap();
+        let fit = sides.train.fit(1).unwrap();
+        let said = fit.cells_by_row(&sides.test.rows).unwrap();
+        let found = levels(&sides.test, &said).unwrap();
+        assert_eq!(found.len(), sides.test.hidden().count());
+        let found = examine(&sides, 1).unwrap().metrics;
+        let [wide, narrow] = ["coverage_95", "coverage_68"].map(|name| found[name]);
         assert!(wide > narrow && narrow > 0.4, "{narrow} {wide}");
-        let theirs = chained(&sides).unwrap().metrics["imputed_rmse"];
-        let ours = outcome.metrics["imputed_rmse"];
-        assert!(ours < 1.3 && theirs < 1.3, "{ours} {theirs}");
+        assert!(found["auc"] > 0.8 && found["log_loss"] < 0.6, "{found:?}");
     }
 }

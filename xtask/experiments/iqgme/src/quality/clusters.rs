@@ -4,13 +4,11 @@ use npb_infer::stream;
 use npb_iqgme::IqgmeConfig;
 use npb_priors::dp::dominant_count_distribution;
 
-use super::OURS;
-use super::data::{Data, IONOSPHERE, Sides};
-use super::methods::fit;
+use crate::data::{Data, IONOSPHERE, Sides};
+use crate::data::{FRACTIONS, OURS, setting};
 use npb_kit::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
-use npb_kit::tables::header;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Record, Report, Result, Scale, TextTable, Trial, short,
+    Context, Experiment, Figure, Outcome, Record, Report, Result, TextTable, Trial, short,
     summarise,
 };
 
@@ -23,7 +21,6 @@ pub(crate) const FIG_3_8: Experiment = Experiment {
 };
 
 const MISSING: [f64; 2] = [0.25, 0.5];
-const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 /// A cluster counts when its weight is larger (W 3.5.1).
 const DOMINANT: f64 = 0.005;
 /// Draws of all weights behind a posterior.
@@ -33,29 +30,21 @@ const SHOWN: (f64, f64, u64) = (0.25, 0.1, 0);
 
 fn run(context: &Context<'_>) -> Result<Report> {
     let data = Data::load(context, &IONOSPHERE)?;
-    let (missing, fractions, n): (&[f64], &[f64], u64) = match context.scale {
-        Scale::Smoke => (&[0.25], &[0.1], 2),
-        Scale::Quick | Scale::Paper => (&MISSING, &FRACTIONS, 10),
-    };
+    let (missing, fractions, n): (&[f64], &[f64], u64) = context
+        .scale
+        .smoke_or((&[0.25], &[0.1], 2), (&MISSING, &FRACTIONS, 10));
+    let config = format!("{}\n{:?}\n{DRAWS}", data.checksums, IqgmeConfig::default());
     let mut trials = Vec::new();
     for &missing in missing {
         for &train in fractions {
-            trials.extend((0..n).map(|trial| Trial {
-                dataset: data.name.to_owned(),
-                setting: setting(missing, train),
-                method: OURS.to_owned(),
-                trial,
-                config: format!("{}\n{:?}\n{DRAWS}", data.checksums, IqgmeConfig::default()),
-                work: (missing, train),
-            }));
+            let place = [data.name, &setting(missing, train), OURS];
+            trials.extend(Trial::runs(n, place, &config, (missing, train)));
         }
     }
     let records = context.run_trials(&trials, |trial, seed| {
         let (missing, train) = trial.work;
-        let mut outcome = count(
-            &data.masked_sides(missing, train, trial.trial, context.seed)?,
-            seed,
-        )?;
+        let sides = data.masked(missing, train, trial.trial, context.seed)?;
+        let mut outcome = count(&Sides::informative(sides)?, seed)?;
         if (missing, train, trial.trial) != SHOWN {
             outcome.series.clear();
         }
@@ -75,13 +64,9 @@ fn run(context: &Context<'_>) -> Result<Report> {
     })
 }
 
-fn setting(missing: f64, train: f64) -> String {
-    format!("missing={missing};train={train}")
-}
-
 /// Fits one training side and counts its clusters.
 fn count(sides: &Sides, seed: u64) -> Result<Outcome> {
-    let fit = fit(&sides.train, seed)?;
+    let fit = sides.train.fit(seed)?;
     let sticks = &fit.state().sticks;
     let mut rng = stream(seed, [0; 4]);
     let prior = dominant_count_distribution(sticks.truncation(), DOMINANT, DRAWS, |weights| {
@@ -174,11 +159,11 @@ fn table(records: &[Record]) -> TextTable {
             }
         }
     }
-    TextTable {
-        title: "Number of clusters over trials".to_owned(),
-        header: header(&["setting", "number", "least", "25%", "median", "75%", "most"]),
+    TextTable::new(
+        "Number of clusters over trials",
+        &["setting", "number", "least", "25%", "median", "75%", "most"],
         rows,
-    }
+    )
 }
 
 fn figure(records: &[Record]) -> Result<Figure> {
@@ -195,14 +180,6 @@ fn figure(records: &[Record]) -> Result<Figure> {
         caption,
         &panels,
     )
-}
-
-fn layer(name: &str, colour: plotters::style::RGBColor, shape: Shape) -> Layer {
-    Layer {
-        name: name.to_owned(),
-        colour,
-        shape,
-    }
 }
 
 /// Prior and posterior of one trial.
@@ -226,17 +203,16 @@ fn beliefs(records: &[Record]) -> Option<Panel> {
     };
     let all = prior.iter().chain(posterior);
     let highest = all.fold(0.0_f64, |a, &b| a.max(b));
-    Some(Panel {
-        title: "(a) one trial".to_owned(),
-        x_label: "number of clusters".to_owned(),
-        y_label: "probability".to_owned(),
-        x: (0.0, prior.len() as f64),
-        y: (0.0, 1.1 * highest),
-        layers: vec![
-            layer("prior", colours::GREY, bars(prior, -0.2)),
-            layer("posterior", colours::BLUE, bars(posterior, 0.2)),
+    Some(Panel::new(
+        "(a) one trial",
+        ["number of clusters", "probability"],
+        (0.0, prior.len() as f64),
+        (0.0, 1.1 * highest),
+        vec![
+            Layer::new("prior", colours::GREY, bars(prior, -0.2)),
+            Layer::new("posterior", colours::BLUE, bars(posterior, 0.2)),
         ],
-    })
+    ))
 }
 
 /// Boxes of the most probable number against the training fraction.
@@ -268,13 +244,13 @@ fn boxes(records: &[Record], missing: f64, name: &str) -> Option<Panel> {
         // The same in both panels.
         y: (0.0, highest + 1.0),
         layers: vec![
-            layer(
+            Layer::new(
                 "quartiles and whiskers",
                 colours::BLUE,
                 Shape::Curves(thin, 1),
             ),
-            layer("median", colours::VERMILLION, Shape::Curves(thick, 4)),
-            layer(
+            Layer::new("median", colours::VERMILLION, Shape::Curves(thick, 4)),
+            Layer::new(
                 "trials beyond the whiskers",
                 colours::BLACK,
                 Shape::Crosses(beyond),
@@ -309,11 +285,12 @@ fn outline(summary: &Summary, x: f64) -> Vec<Vec<At>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quality::data::tests::example;
+    use crate::data::tests::example;
 
     #[test]
     fn clusters_of_an_easy_set_are_few() {
-        let sides = example().masked_sides(0.25, 0.5, 0, 1).unwrap();
+        let sides = example().masked(0.25, 0.5, 0, 1).unwrap();
+        let sides = Sides::informative(sides).unwrap();
         let found = count(&sides, 1).unwrap();
         let metrics = &found.metrics;
         assert!((1.0..=8.0).contains(&metrics["clusters"]), "{metrics:?}");

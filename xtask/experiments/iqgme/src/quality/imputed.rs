@@ -2,13 +2,12 @@
 
 use npb_iqgme::{IqgmeConfig, MissingCell};
 
-use super::OURS;
-use super::data::{Data, IONOSPHERE, Side, Sides};
-use super::methods::fit;
-use npb_kit::draw::{At, Layer, Panel, Shape, colours, picture};
-use npb_kit::tables::overview;
+use crate::data::{Data, IONOSPHERE, Side, Sides};
+use crate::data::{FRACTIONS, OURS};
+use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Report, Result, ResultRow, Scale, Trial, summarise,
+    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Series, Trial,
+    lines, summarise,
 };
 
 pub(crate) const FIG_3_9: Experiment = Experiment {
@@ -20,7 +19,6 @@ pub(crate) const FIG_3_9: Experiment = Experiment {
 };
 
 const MISSING: f64 = 0.25;
-const FRACTIONS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 /// Shares of a normal distribution within one and two standard deviations.
 const NOMINAL: [f64; 2] = [0.682_689, 0.954_500];
 const METRICS: [&str; 4] = [
@@ -32,25 +30,17 @@ const METRICS: [&str; 4] = [
 
 fn run(context: &Context<'_>) -> Result<Report> {
     let data = Data::load(context, &IONOSPHERE)?;
-    let (fractions, n): (Vec<f64>, u64) = match context.scale {
-        Scale::Smoke => (vec![0.5], 2),
-        Scale::Quick | Scale::Paper => (fractions(&data), 10),
-    };
+    let (fractions, n): (&[f64], u64) = context.scale.smoke_or((&[0.5], 2), (&FRACTIONS, 10));
+    let config = format!("{}\n{:?}", data.checksums, IqgmeConfig::default());
     let mut trials = Vec::new();
-    for train in fractions {
-        trials.extend((0..n).map(|trial| Trial {
-            dataset: data.name.to_owned(),
-            setting: setting(train),
-            method: OURS.to_owned(),
-            trial,
-            config: format!("{}\n{:?}", data.checksums, IqgmeConfig::default()),
-            work: train,
-        }));
+    for &train in fractions {
+        let place = [data.name, &setting(train), OURS];
+        trials.extend(Trial::runs(n, place, &config, train));
     }
     let records = context.run_trials(&trials, |trial, seed| {
-        let sides = data.masked_sides(MISSING, trial.work, trial.trial, context.seed)?;
-        let fit = fit(&sides.train, seed)?;
-        let Sides { train, test, .. } = &sides;
+        let sides = data.masked(MISSING, trial.work, trial.trial, context.seed)?;
+        let Sides { train, test } = &Sides::informative(sides)?;
+        let fit = train.fit(seed)?;
         let [t1, t2] = within(train, &fit.training_cells(&train.rows, &train.labels)?)?;
         let [n1, n2] = within(test, &fit.cells_by_row(&test.rows)?)?;
         let values = [t1, t2, n1, n2];
@@ -75,12 +65,6 @@ fn run(context: &Context<'_>) -> Result<Report> {
     })
 }
 
-/// Given splits have every other fraction only.
-fn fractions(data: &Data) -> Vec<f64> {
-    let step = if data.has_given_splits() { 2 } else { 1 };
-    FRACTIONS.into_iter().step_by(step).collect()
-}
-
 fn setting(train: f64) -> String {
     format!("missing={MISSING};train={train}")
 }
@@ -103,62 +87,37 @@ fn within(side: &Side, said: &[Vec<MissingCell>]) -> Result<[f64; 2]> {
 }
 
 fn figure(results: &[ResultRow]) -> Result<Figure> {
-    let mut layers = Vec::new();
-    for nominal in NOMINAL {
-        layers.push(Layer {
-            name: "normal distribution".to_owned(),
-            colour: colours::GREY,
-            shape: Shape::Dashed(vec![vec![[0.0, nominal], [1.0, nominal]]]),
-        });
-    }
-    let names = [
-        ("training rows, 1 sd", colours::VERMILLION),
-        ("training rows, 2 sd", colours::BLUE),
-        ("new rows, 1 sd", colours::ORANGE),
-        ("new rows, 2 sd", colours::GREEN),
-    ];
-    for (metric, (name, colour)) in METRICS.into_iter().zip(names) {
-        let place = |train: &f64| -> Option<At> {
-            let setting = setting(*train);
-            let of = |r: &&ResultRow| r.metric == metric && r.setting == setting;
-            Some([*train, results.iter().find(of)?.mean])
-        };
-        let points: Vec<At> = FRACTIONS.iter().filter_map(place).collect();
-        let layer = |shape| Layer {
-            name: name.to_owned(),
-            colour,
-            shape,
-        };
-        layers.push(layer(Shape::Curves(vec![points.clone()], 2)));
-        layers.push(layer(Shape::Dots(points)));
-    }
-    let panel = Panel {
-        title: "ionosphere, 25% missing".to_owned(),
-        x_label: "fraction of rows in training".to_owned(),
-        y_label: "share of hidden values".to_owned(),
-        x: (0.0, 1.0),
-        y: (0.5, 1.0),
-        layers,
+    let level = |nominal: f64| {
+        let ends = [0.0, 1.0].map(|x| Point::at(x, nominal));
+        Series::new("normal distribution", ends)
     };
-    let caption = "Mean over trials. Dashed: what a normal distribution has within one and two standard deviations.";
-    picture(
-        "within",
-        "Hidden values within posterior standard deviations",
-        caption,
-        &[panel],
-    )
+    let curve = |metric: &str| {
+        let point = |&train: &f64| {
+            let row = find(results, &setting(train), OURS, metric)?;
+            Some(Point::at(train, row.mean))
+        };
+        Series::new(metric.replace('_', " "), FRACTIONS.iter().filter_map(point))
+    };
+    let panel = Panel::new(
+        "ionosphere, 25% missing",
+        "fraction of rows in training",
+        "share of hidden values",
+        METRICS.map(curve).into_iter().chain(NOMINAL.map(level)),
+    );
+    let title = "Hidden values within one and two posterior standard deviations";
+    lines("within", title, "Mean over trials.", &[panel])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quality::data::tests::example;
+    use crate::data::tests::example;
 
     #[test]
     fn shares_are_shares_and_two_deviations_hold_more() {
-        let sides = example().masked_sides(0.25, 0.5, 0, 1).unwrap();
-        let fit = fit(&sides.train, 1).unwrap();
-        let Sides { train, test, .. } = &sides;
+        let sides = example().masked(0.25, 0.5, 0, 1).unwrap();
+        let Sides { train, test } = &Sides::informative(sides).unwrap();
+        let fit = train.fit(1).unwrap();
         let of_training = fit.training_cells(&train.rows, &train.labels).unwrap();
         let of_test = fit.cells_by_row(&test.rows).unwrap();
         for (side, cells) in [(train, &of_training), (test, &of_test)] {

@@ -1,16 +1,15 @@
 //! Figure 3.12: sets whose cells are missing by nature, in place of unexploded ordnance.
 
 use npb_data::metrics;
-use npb_iqgme::IqgmeConfig;
 
-use super::OURS;
-use super::data::{Data, HEPATITIS, HORSE_COLIC, MAMMOGRAPHIC, Sides};
-use super::methods::fit;
 use crate::comparators::{COMPARATORS, Comparator, NAMES};
+use crate::data::{Data, HEPATITIS, HORSE_COLIC, MAMMOGRAPHIC, Sides};
+use crate::data::{FRACTIONS, OURS};
+use crate::mcar::configuration;
 use npb_kit::tables::{differences, find_in, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
-    Trial, lines, summarise,
+    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Series, Trial,
+    lines, summarise,
 };
 
 pub(crate) const FIG_3_12: Experiment = Experiment {
@@ -21,16 +20,7 @@ pub(crate) const FIG_3_12: Experiment = Experiment {
     run,
 };
 
-const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 const METRICS: [&str; 2] = ["auc", "accuracy"];
-
-#[derive(Clone, Copy)]
-struct Work {
-    set: usize,
-    train: f64,
-    /// None is ours.
-    method: Option<Comparator>,
-}
 
 /// Every method with its name in `results.csv`.
 fn methods() -> Vec<(&'static str, Option<Comparator>)> {
@@ -44,11 +34,24 @@ fn run(context: &Context<'_>) -> Result<Report> {
         Data::load(context, &HEPATITIS)?,
         Data::load(context, &HORSE_COLIC)?,
     ];
-    let trials = design(context.scale, &sets);
+    let (fractions, n): (&[f64], u64) =
+        context
+            .scale
+            .pick((&[0.5], 1), (&FRACTIONS, 10), (&FRACTIONS, 100));
+    let mut trials = Vec::new();
+    for data in &sets {
+        for &train in fractions {
+            for (name, method) in methods() {
+                let place = [data.name, &setting(train), name];
+                let config = format!("{}\n{}", data.checksums, configuration(method));
+                trials.extend(Trial::runs(n, place, &config, (data, train, method)));
+            }
+        }
+    }
     let records = context.run_trials(&trials, |trial, seed| {
-        let Work { set, train, method } = trial.work;
-        let sides = sets[set].stratified_sides(train, trial.trial, context.seed)?;
-        score(&sides, method, seed)
+        let (data, train, method) = trial.work;
+        let sides = data.stratified(train, trial.trial, context.seed)?;
+        score(&Sides::informative(sides)?, method, seed)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     let others: Vec<&str> = COMPARATORS.iter().map(|(name, _)| *name).collect();
@@ -76,42 +79,13 @@ fn setting(train: f64) -> String {
     format!("train={train}")
 }
 
-fn design(scale: Scale, sets: &[Data]) -> Vec<Trial<Work>> {
-    let (fractions, n): (&[f64], u64) = match scale {
-        Scale::Smoke => (&[0.5], 1),
-        Scale::Quick => (&FRACTIONS, 10),
-        Scale::Paper => (&FRACTIONS, 100),
-    };
-    let mut trials = Vec::new();
-    for (set, data) in sets.iter().enumerate() {
-        for &train in fractions {
-            for (name, method) in methods() {
-                let configuration = match method {
-                    Some(comparator) => comparator.configuration(),
-                    None => format!("{:?}", IqgmeConfig::default()),
-                };
-                trials.extend((0..n).map(|trial| Trial {
-                    dataset: data.name.to_owned(),
-                    setting: setting(train),
-                    method: name.to_owned(),
-                    trial,
-                    config: format!("{}\n{configuration}", data.checksums),
-                    work: Work { set, train, method },
-                }));
-            }
-        }
-    }
-    trials
-}
-
-fn score(sides: &Sides, method: Option<Comparator>, seed: u64) -> Result<Outcome> {
-    let (train, test) = (&sides.train, &sides.test);
+fn score(Sides { train, test }: &Sides, method: Option<Comparator>, seed: u64) -> Result<Outcome> {
     let (scores, even) = match method {
         Some(comparator) => {
             let found = comparator.scores(&train.rows, &train.positive, &test.rows, seed)?;
             (found.scores, found.even)
         }
-        None => (fit(train, seed)?.predict_proba(&test.rows)?, 0.5),
+        None => (train.fit(seed)?.predict_proba(&test.rows)?, 0.5),
     };
     let predicted: Vec<bool> = scores.iter().map(|&s| s > even).collect();
     Ok(Outcome::metrics([
@@ -123,27 +97,22 @@ fn score(sides: &Sides, method: Option<Comparator>, seed: u64) -> Result<Outcome
 /// One panel per data set; after unconditional means only in the table.
 fn figure(sets: &[Data], results: &[ResultRow], metric: &str) -> Result<Figure> {
     let panel = |data: &Data| {
-        let curve = |(name, _): &(&str, Option<Comparator>)| {
+        let curve = |(name, _): (&str, Option<Comparator>)| {
             let point = |&train: &f64| {
                 let row = find_in(results, data.name, &setting(train), name, metric)?;
-                let (y, sd) = (row.mean, None);
-                Some(Point { x: train, y, sd })
+                Some(Point::at(train, row.mean))
             };
-            Series {
-                name: (*name).to_owned(),
-                points: FRACTIONS.iter().filter_map(point).collect(),
-            }
+            Series::new(name, FRACTIONS.iter().filter_map(point))
         };
-        Panel {
-            title: data.name.to_owned(),
-            x_label: "fraction of rows in training".to_owned(),
-            y_label: format!("mean {metric}"),
-            series: methods()
-                .iter()
-                .filter(|(name, _)| !name.ends_with("+mean"))
-                .map(curve)
-                .collect(),
-        }
+        let shown = methods().into_iter();
+        let shown = shown.filter(|(name, _)| !name.ends_with("+mean"));
+        let label = format!("mean {metric}");
+        Panel::new(
+            data.name,
+            "fraction of rows in training",
+            &label,
+            shown.map(curve),
+        )
     };
     let panels: Vec<Panel> = sets.iter().map(panel).collect();
     let title = format!("{metric}: cells missing by nature");
@@ -154,23 +123,15 @@ fn figure(sets: &[Data], results: &[ResultRow], metric: &str) -> Result<Figure> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quality::data::tests::example;
+    use crate::data::tests::example;
 
     #[test]
     fn every_method_learns_an_easy_problem() {
-        let sides = example().masked_sides(0.1, 0.5, 0, 1).unwrap();
+        let sides = Sides::informative(example().masked(0.1, 0.5, 0, 1).unwrap()).unwrap();
         for (name, method) in methods() {
             let found = score(&sides, method, 1).unwrap().metrics;
             assert!(found["auc"] > 0.8, "{name}: {found:?}");
             assert!(found["accuracy"] > 0.65, "{name}: {found:?}");
         }
-    }
-
-    #[test]
-    fn the_design_is_complete() {
-        let sets = [example(), example(), example()];
-        // Three sets, five fractions, ten partitions.
-        let n = 1 + COMPARATORS.len();
-        assert_eq!(design(Scale::Quick, &sets).len(), n * 3 * 5 * 10);
     }
 }

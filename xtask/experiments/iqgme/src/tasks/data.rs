@@ -7,7 +7,7 @@ use npb_data::read::{self, Column, DelimitedOptions, GivenSplit, Separator};
 use npb_data::{Labels, Mask, Standardiser, Table, splits};
 
 use npb_kit::data::sha256_of;
-use npb_kit::{Context, Result, Scale};
+use npb_kit::{Context, Result};
 
 /// What a cell of the design is called.
 pub(super) fn setting(missing: f64, train: usize) -> String {
@@ -205,10 +205,7 @@ impl Letters {
     pub(super) fn load(context: &Context<'_>) -> Result<Self> {
         let path = context.data_file("letters", "letters.data.gz");
         // The first columns are no pixels; a fourth of the pixels is enough to see that everything runs.
-        let every = match context.scale {
-            Scale::Smoke => 4,
-            Scale::Quick | Scale::Paper => 1,
-        };
+        let every = context.scale.smoke_or(4, 1);
         let is_left_out = |&column: &usize| match column.checked_sub(FIRST_PIXEL) {
             Some(pixel) => pixel % every != 0,
             None => column != 1,

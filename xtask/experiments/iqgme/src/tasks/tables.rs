@@ -1,13 +1,12 @@
 //! Tables and figures of many tasks.
 
-use std::fmt::Write;
-
 use npb_linalg::faer::Mat;
 
 use super::data::setting;
 use super::methods::OURS;
+use npb_kit::draw::{self, Cells, Layer, Shape, colours};
 use npb_kit::tables::{self, distinct};
-use npb_kit::{Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines, short};
+use npb_kit::{Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines};
 
 /// Mean AUC recorded elsewhere on the given splits of landmine, complete, at 20, 100 and 300 rows.
 const RECORDED: [(&str, [f64; 3]); 5] = [
@@ -54,27 +53,21 @@ pub(super) fn curves(
             let point = |&train: &usize| {
                 let at = setting(missing, train);
                 let row = tables::find(results, &at, method, "auc")?;
-                Some(Point {
-                    x: train as f64,
-                    y: row.mean,
-                    sd: row.sd,
-                })
+                Some(Point::of(train as f64, row))
             };
-            Series {
-                name: (*method).to_owned(),
-                points: sizes.iter().filter_map(point).collect(),
-            }
+            Series::new(*method, sizes.iter().filter_map(point))
         };
-        let series = methods.iter().map(curve);
-        Panel {
-            title: match missing {
-                0.0 => format!("{dataset}, complete"),
-                _ => format!("{dataset}, {:.0}% missing", 100.0 * missing),
-            },
-            x_label: "training rows for each task".to_owned(),
-            y_label: "mean AUC over tasks".to_owned(),
-            series: series.filter(|s: &Series| !s.points.is_empty()).collect(),
-        }
+        let title = match missing {
+            0.0 => format!("{dataset}, complete"),
+            _ => format!("{dataset}, {:.0}% missing", 100.0 * missing),
+        };
+        let curves = methods.iter().map(curve);
+        Panel::new(
+            title,
+            "training rows for each task",
+            "mean AUC over tasks",
+            curves,
+        )
     };
     let panels: Vec<Panel> = rates.iter().map(panel).collect();
     let caption = "Mean over trials; bars are one standard deviation over trials.";
@@ -121,83 +114,50 @@ pub(super) fn block_table(results: &[ResultRow]) -> TextTable {
         let numbers = [within, between, within / between].map(|x| format!("{x:.3}"));
         std::iter::once(at.to_owned()).chain(numbers).collect()
     };
-    TextTable {
-        title: "Mean similarity of two tasks on one ground and of two on different ground"
-            .to_owned(),
-        header: ["setting", "within", "between", "ratio"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: settings.into_iter().map(row).collect(),
-    }
+    TextTable::new(
+        "Mean similarity of two tasks on one ground and of two on different ground",
+        &["setting", "within", "between", "ratio"],
+        settings.into_iter().map(row),
+    )
 }
 
-/// One picture for each setting: a square for each pair of tasks, its side by their similarity.
+/// One picture for each setting, mean over trials.
 pub(super) fn matrices(
     records: &[Record],
     rates: &[f64],
     sizes: &[usize],
     names: &[String],
-) -> Vec<Figure> {
-    let mut figures = Vec::new();
-    for &missing in rates {
-        for &train in sizes {
-            let at = setting(missing, train);
-            let trials: Vec<&Vec<f64>> = records
-                .iter()
-                .filter(|record| record.key.setting == at)
-                .filter_map(|record| record.outcome.series.get(MATRIX))
-                .collect();
-            let value = |i: usize, j: usize| {
-                let entries = trials.iter().map(|matrix| matrix[j * names.len() + i]);
-                entries.sum::<f64>() / trials.len() as f64
-            };
-            figures.push(matrix(&at, names, value));
-        }
-    }
-    figures
-}
-
-fn matrix(at: &str, names: &[String], value: impl Fn(usize, usize) -> f64) -> Figure {
-    const CELL: f64 = 20.0;
-    const MARGIN: f64 = 40.0;
-    let n = names.len();
-    let size = MARGIN + CELL * n as f64 + 10.0;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {size} {size}\" width=\"{size}\" height=\"{size}\" font-family=\"sans-serif\" font-size=\"10\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-    );
-    let mut rows = Vec::new();
-    for i in 0..n {
-        let middle = MARGIN + CELL * (i as f64 + 0.5);
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            svg,
-            "<text x=\"{middle}\" y=\"30\" text-anchor=\"middle\">{name}</text><text x=\"34\" y=\"{y}\" text-anchor=\"end\">{name}</text>",
-            name = names[i],
-            y = middle + 3.5,
+) -> Result<Vec<Figure>> {
+    let settings = rates
+        .iter()
+        .flat_map(|&missing| sizes.iter().map(move |&train| setting(missing, train)));
+    let matrix = |at: String| {
+        let of_place = records.iter().filter(|record| record.key.setting == at);
+        let trials: Vec<&Vec<f64>> = of_place.map(|r| &r.outcome.series[MATRIX]).collect();
+        let mean = |k: usize| trials.iter().map(|m| m[k]).sum::<f64>() / trials.len() as f64;
+        let n = names.len();
+        let cells = Cells {
+            columns: n,
+            probabilities: (0..n * n).map(mean).collect(),
+        };
+        let layer = Layer::new(
+            "similarity 0 to 1",
+            colours::VERMILLION,
+            Shape::Cells(cells),
         );
-        for j in 0..n {
-            let similarity = value(i, j);
-            let side = CELL * similarity;
-            let corner = |k: usize| MARGIN + CELL * k as f64 + 0.5 * (CELL - side);
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{side:.2}\" height=\"{side:.2}\" fill=\"#2a7f3f\"/>",
-                corner(j),
-                corner(i),
-            );
-            rows.push(vec![names[i].clone(), names[j].clone(), short(similarity)]);
-        }
-    }
-    svg.push_str("</svg>\n");
-    Figure {
-        name: format!("similarity-{}", at.replace(['=', ';', '.'], "-")),
-        title: format!("Similarity of tasks, {at}"),
-        caption: "The side of a square is the similarity of two tasks, mean over trials."
-            .to_owned(),
-        svg,
-        header: ["task", "task", "similarity"].map(str::to_owned).to_vec(),
-        rows,
-    }
+        let panel = draw::Panel {
+            title: at.clone(),
+            x_label: format!("tasks {}", names.join(" ")),
+            y_label: "tasks".to_owned(),
+            x: (0.0, n as f64),
+            y: (0.0, n as f64),
+            layers: vec![layer],
+        };
+        let name = format!("similarity-{}", at.replace(['=', ';', '.'], "-"));
+        let title = format!("Similarity of tasks, {at}");
+        draw::picture(&name, &title, "Mean over trials.", &[panel])
+    };
+    settings.map(matrix).collect()
 }
 
 #[cfg(test)]

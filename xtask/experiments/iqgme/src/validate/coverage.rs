@@ -3,9 +3,9 @@
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeConfig, IqgmeFit, fit, fit_unlabelled};
+use npb_kit::Result;
 use npb_kit::validate::coverage::{LEVELS, Quantity, Share, findings};
 use npb_kit::validate::{Findings, Plan};
-use npb_kit::{Result, Scale};
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::special::{normal_cdf, student_t_two_sided};
@@ -159,11 +159,11 @@ fn held(n: usize, seed: u64) -> Result<[f64; 2]> {
 }
 
 pub(super) fn class_intervals(plan: &Plan) -> Result<Findings> {
-    let (tables, sizes): (u64, &[usize]) = match plan.scale {
-        Scale::Smoke => (2, &[60]),
-        Scale::Quick => (40, &[100, 400, 2_000]),
-        Scale::Paper => (1_000, &[100, 400, 2_000]),
-    };
+    let (tables, sizes): (u64, &[usize]) = plan.scale.pick(
+        (2, &[60]),
+        (40, &[100, 400, 2_000]),
+        (1_000, &[100, 400, 2_000]),
+    );
     let mut quantities = Vec::new();
     for &n in sizes {
         // Of large tables a fit takes a second.
@@ -220,11 +220,7 @@ fn pooled(fitted: &IqgmeFit, table: &Table) -> Result<[f64; 2]> {
 }
 
 pub(super) fn imputation(plan: &Plan) -> Result<Findings> {
-    let (tables, n) = match plan.scale {
-        Scale::Smoke => (2, 40),
-        Scale::Quick => (150, 200),
-        Scale::Paper => (600, 200),
-    };
+    let (tables, n) = plan.scale.pick((2, 40), (150, 200), (600, 200));
     let mut found = [Vec::new(), Vec::new()];
     for t in 0..tables {
         let seed = plan.seed * 1000 + t;
@@ -257,11 +253,7 @@ pub(super) fn imputation(plan: &Plan) -> Result<Findings> {
 }
 
 pub(super) fn few_rows(plan: &Plan) -> Result<Findings> {
-    let tables = match plan.scale {
-        Scale::Smoke => 2,
-        Scale::Quick => 100,
-        Scale::Paper => 1_000,
-    };
+    let tables = plan.scale.pick(2, 100, 1_000);
     let mut by_table = Vec::new();
     for t in 0..tables {
         let seed = plan.seed * 1000 + t;

@@ -6,10 +6,21 @@ use std::io::Read;
 use npb_data::read::{self, Column, DelimitedOptions, Separator};
 use npb_data::{Labels, Mask, Split, Standardiser, Table, splits};
 use npb_infer::stream;
+use npb_iqgme::{IqgmeConfig, IqgmeFit};
 
-use crate::given::Given;
+use super::given::Given;
 use npb_kit::data::sha256_of;
 use npb_kit::{Context, Result};
+
+/// The method on trial, in its default configuration.
+pub(super) const OURS: &str = "npb:iqgme";
+
+pub(super) const FRACTIONS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
+
+/// What a cell of a design is called.
+pub(super) fn setting(missing: f64, train: f64) -> String {
+    format!("missing={missing};train={train}")
+}
 
 /// Keys of the random streams of what is drawn.
 const MASK: u64 = 1;
@@ -58,17 +69,6 @@ pub(super) const HEPATITIS: Source = Source {
     label: 0,
     skip: &[],
 };
-
-/// One hospital's patients.
-pub(super) const fn heart_disease(files: &'static [&'static str]) -> Source {
-    Source {
-        name: "heart-disease",
-        files,
-        separator: COMMA,
-        label: 13,
-        skip: &[],
-    }
-}
 
 /// Surgical lesion or not; without hospital number, outcome, codes of the lesion and `cp_data`.
 pub(super) const HORSE_COLIC: Source = Source {
@@ -122,26 +122,35 @@ impl Data {
         })
     }
 
-    /// Whether masks and splits came with the data.
-    pub(super) fn has_given_splits(&self) -> bool {
-        self.given.is_some()
+    /// Where masks and splits are from, for readers.
+    pub(super) fn origin(&self) -> &'static str {
+        match self.given {
+            Some(_) => "Masks and splits are the given ones, so that comparisons are paired.",
+            None => {
+                "No given masks and splits were found: they were drawn from the seed by the same protocol."
+            }
+        }
     }
 
     /// The given mask and split, or ones drawn by the same protocol where none are given: cells hidden completely at random, then rows with nothing left
     /// are dropped.
-    pub(super) fn masked_sides(
+    pub(super) fn masked(
         &self,
         missing: f64,
         train: f64,
         trial: u64,
         seed: u64,
-    ) -> Result<Sides> {
+    ) -> Result<[Side; 2]> {
         let (mask, split) = match &self.given {
             Some(given) => given.find(missing, train, trial)?,
             None => self.draw(missing, train, trial, seed)?,
         };
-        let side = |rows: &[usize]| Side::new(&self.table, Some(&mask), &self.labels, rows);
-        Sides::standardised(side(&split.train)?, side(&split.test)?)
+        self.sides(Some(&mask), &split)
+    }
+
+    fn sides(&self, mask: Option<&Mask>, split: &Split) -> Result<[Side; 2]> {
+        let side = |rows: &[usize]| Side::new(&self.table, mask, &self.labels, rows);
+        Ok([side(&split.train)?, side(&split.test)?])
     }
 
     fn draw(&self, missing: f64, train: f64, trial: u64, seed: u64) -> Result<(Mask, Split)> {
@@ -159,11 +168,9 @@ impl Data {
     }
 
     /// A stratified split of the rows as they are.
-    pub(super) fn stratified_sides(&self, train: f64, trial: u64, seed: u64) -> Result<Sides> {
+    pub(super) fn stratified(&self, train: f64, trial: u64, seed: u64) -> Result<[Side; 2]> {
         let mut rng = stream(seed, [trial, 0, train.to_bits(), SPLIT]);
-        let split = splits::stratified(&self.labels, train, &mut rng)?;
-        let side = |rows: &[usize]| Side::new(&self.table, None, &self.labels, rows);
-        Sides::standardised(side(&split.train)?, side(&split.test)?)
+        self.sides(None, &splits::stratified(&self.labels, train, &mut rng)?)
     }
 }
 
@@ -199,6 +206,15 @@ impl Side {
         })
     }
 
+    /// The default fit. Probabilities are those of the second class.
+    pub(super) fn fit(&self, seed: u64) -> Result<IqgmeFit> {
+        let config = IqgmeConfig {
+            seed,
+            ..Default::default()
+        };
+        Ok(npb_iqgme::fit(&self.rows, &self.labels, &config)?)
+    }
+
     fn map(self, f: impl Fn(&Table) -> Result<Table>) -> Result<Self> {
         Ok(Self {
             rows: f(&self.rows)?,
@@ -218,31 +234,38 @@ impl Side {
     }
 }
 
-/// Both sides in units of the training rows.
+/// Both sides in units of the training rows: means and standard deviations are those of the observed training cells.
 pub(super) struct Sides {
     pub(super) train: Side,
     pub(super) test: Side,
-    /// Columns, as positions in the data set: those that are constant or never observed in training are left out.
-    pub(super) columns: Vec<usize>,
 }
 
 impl Sides {
-    /// Means and standard deviations are those of the observed training cells. Columns that are constant in training say nothing: they are left out.
-    pub(super) fn standardised(train: Side, test: Side) -> Result<Self> {
+    /// With all columns.
+    pub(super) fn whole([train, test]: [Side; 2]) -> Result<Self> {
         let standardiser = Standardiser::fit(&train.rows);
-        let dead = [
-            standardiser.constant_columns(),
-            standardiser.empty_columns(),
-        ]
-        .concat();
-        let columns: Vec<usize> = (0..train.rows.n_cols())
-            .filter(|j| !dead.contains(j))
-            .collect();
-        let bring = |t: &Table| Ok(standardiser.apply(t)?.select_columns(&columns)?);
+        let bring = |t: &Table| Ok(standardiser.apply(t)?);
         Ok(Self {
             train: train.map(bring)?,
             test: test.map(bring)?,
-            columns,
+        })
+    }
+
+    /// Without columns that are constant or never observed in training, which say nothing.
+    pub(super) fn informative(sides: [Side; 2]) -> Result<Self> {
+        let standardiser = Standardiser::fit(&sides[0].rows);
+        let (constant, empty) = (
+            standardiser.constant_columns(),
+            standardiser.empty_columns(),
+        );
+        let columns: Vec<usize> = (0..sides[0].rows.n_cols())
+            .filter(|j| !constant.contains(j) && !empty.contains(j))
+            .collect();
+        let Self { train, test } = Self::whole(sides)?;
+        let bring = |t: &Table| Ok(t.select_columns(&columns)?);
+        Ok(Self {
+            train: train.map(bring)?,
+            test: test.map(bring)?,
         })
     }
 }
@@ -272,8 +295,8 @@ pub(super) mod tests {
     #[test]
     fn sides_are_standardised_by_training_and_keep_the_hidden_truth() {
         let data = example();
-        let sides = data.masked_sides(0.25, 0.5, 0, 1).unwrap();
-        assert_eq!(sides.columns, [0, 1, 2]);
+        let sides = Sides::informative(data.masked(0.25, 0.5, 0, 1).unwrap()).unwrap();
+        assert_eq!(sides.train.rows.n_cols(), 3);
         for stats in sides.train.rows.column_stats() {
             assert!(stats.mean.abs() < 1e-12 && (stats.sd - 1.0).abs() < 1e-12);
         }
@@ -303,9 +326,9 @@ pub(super) mod tests {
 
     #[test]
     fn stratified_sides_keep_the_shares_of_the_classes() {
-        let sides = example().stratified_sides(0.25, 0, 1).unwrap();
-        assert_eq!(sides.train.labels.counts(), [10, 10]);
-        assert_eq!(sides.test.labels.counts(), [30, 30]);
-        assert_eq!(sides.train.hidden().count(), 0);
+        let [train, test] = example().stratified(0.25, 0, 1).unwrap();
+        assert_eq!(train.labels.counts(), [10, 10]);
+        assert_eq!(test.labels.counts(), [30, 30]);
+        assert_eq!(train.hidden().count(), 0);
     }
 }
