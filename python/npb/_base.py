@@ -127,6 +127,14 @@ class Base(BaseEstimator):
         # Nobody need have said it: a seed in `config` stands.
         return isinstance(self.random_state, numbers.Integral) and self.random_state == 0
 
+    def _seed(self):
+        state = self.random_state
+        if isinstance(state, numbers.Integral):
+            if not 0 <= state < 2**63:
+                raise ValueError(f"random_state={state}: must be between 0 and 2^63")
+            return int(state)
+        return int(check_random_state(state).randint(2**31 - 1))
+
     def _fit_native(self, *arguments, settings=None):
         """Fits on a thread of its own, with a progress bar if asked."""
         # A fit that does not end leaves nothing to ask: what is known of the data is of this fit already, not of the one before.

@@ -32,6 +32,19 @@ class LabelsOfTwo(MultiLabelLatentFeatures):
         return super().fit(X, y)
 
 
+class LikesFromTheMedian(HybridRecommender):
+    """The tables of the checks have no ratings of both kinds for one threshold."""
+
+    def fit(self, X, y=None):
+        values = X.data if hasattr(X, "tocsr") else np.asarray(X)
+        if values.dtype.kind in "iuf" and values.size and np.isfinite(values).all():
+            self._median = float(np.median(values))
+        return super().fit(X, y)
+
+    def _settings(self, config=None):
+        return super()._settings(config) | {"like_from": getattr(self, "_median", 1.0)}
+
+
 ENTRIES = "predictions are asked by row and column, not by a table of rows"
 USERS = "predictions are asked by user, not by a table of rows"
 LIKES = "the table of the check has no ratings of both kinds: all or none are likes"
