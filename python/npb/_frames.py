@@ -46,7 +46,7 @@ def frame(X):
 
 
 def unmarked(X, marker):
-    """A table with holes where cells are equal to `marker`, a number or a text; what is missing in another way is an error then, as in scikit-learn's imputers."""
+    """A table with holes where cells are equal to `marker`, a number or a text; what is missing in another way is an error, as in scikit-learn's imputers."""
     X = unmasked(frame(X))
     if hasattr(X, "columns"):
         series = [X.iloc[:, j] for j in range(X.shape[1])] if package(X) == "pandas" else X.get_columns()
@@ -62,7 +62,7 @@ def unmarked(X, marker):
         array = array.astype(str).astype(object)
     missing = np.isnan(array) if array.dtype.kind == "f" else _missing(array)
     for row, column in np.argwhere(missing)[:1]:
-        raise _still_missing(row, column, marker)
+        raise _still_missing(row, int(column), marker)
     done = array.astype(object if array.dtype.kind == "O" else np.float64)
     done[_equal(array, marker)] = np.nan
     return done
@@ -89,6 +89,9 @@ def _unmarked_pandas(series, name, marker):
         raise _still_missing(row, name, marker)
     values = series.to_numpy()
     hit = _equal(values if values.dtype.kind in "biuf" else series.to_numpy(object), marker)
+    if hit.any() and hasattr(series, "cat"):
+        # Nor is it one of the categories.
+        return series.cat.remove_categories([marker])
     return series.mask(hit) if hit.any() else series
 
 
@@ -100,7 +103,10 @@ def _unmarked_polars(series, name, marker):
         raise _still_missing(row, name, marker)
     is_number = series.dtype.is_float() or series.dtype.is_integer()
     hit = _equal(series.to_numpy() if is_number else np.array([*series.to_list(), None], dtype=object)[:-1], marker)
-    return polars.select(polars.when(polars.Series(~hit)).then(series).alias(name)).to_series() if hit.any() else series
+    if not hit.any():
+        return series
+    done = polars.select(polars.when(polars.Series(~hit)).then(series).alias(name)).to_series()
+    return done.cast(polars.Enum([one for one in series.dtype.categories if one != marker])) if series.dtype == polars.Enum else done
 
 
 _UNMARKED = {"pandas": _unmarked_pandas, "polars": _unmarked_polars}

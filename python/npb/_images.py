@@ -147,8 +147,11 @@ class BetaProcessDenoiser(Sampled, Base):
                 raise type(error)(f"an image holds numbers: {error}") from None
         if X.dtype.kind == "c":
             raise ValueError("Complex data not supported: an image holds real numbers")
-        if X.ndim not in (2, 3) or 0 in X.shape:
+        if X.ndim not in (2, 3):
             raise ValueError(f"an image has shape (height, width) or (height, width, channels), found {X.shape}")
+        if 0 in X.shape:
+            what = "sample" if X.shape[0] == 0 else "feature"
+            raise ValueError(f"Found an image with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
         if X.dtype.kind not in "buif":
             raise ValueError(f"an image holds numbers, found {X.dtype}")
         shape, alpha = X.shape, None

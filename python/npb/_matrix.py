@@ -345,16 +345,21 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         likely = f"rank {rank} most probable ({self.rank_distribution_[rank]:.2f})"
         return [f"{self.shape_[0]} x {self.shape_[1]} matrix, {self._seen.nnz} entries", likely, *super()._found()]
 
+    def _asked(self, X):
+        """Entries that a question is about; a matrix without names has all columns of the fit."""
+        check_is_fitted(self)
+        found, sides = named_entries(X)
+        if sides[1].names is None and not isinstance(X, tuple) and found[0][1] != self.n_features_in_:
+            raise ValueError(f"X has {found[0][1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
+        return found, sides
+
     def score(self, X, y=None):
         """R^2 of the posterior means at the entries of X, which is given as in :meth:`fit`: of held-out entries, not of those of the fit.
 
         Entries of rows and columns that were not in training are left out, with a warning.
         """
-        (shape, rows, columns, values), (of_rows, of_columns) = named_entries(X)
-        check_is_fitted(self)
-        if of_columns.names is None and not isinstance(X, tuple) and shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
-        found = self.predict([of_rows.name(i) for i in rows.tolist()], [of_columns.name(j) for j in columns.tolist()])
+        (_, rows, columns, values), (of_rows, of_columns) = self._asked(X)
+        found = self._cells([of_rows.name(i) for i in rows.tolist()], [of_columns.name(j) for j in columns.tolist()])[:, 0]
         known = ~np.isnan(found)
         if not known.any():
             raise ValueError("no entry of X is of a row and a column of the fit")
@@ -494,8 +499,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         rows : names or numbers of the new rows
         mean, lower, upper : arrays of shape (n_new, p); the intervals are of new entries
         """
-        check_is_fitted(self)
-        ((n, _), rows, columns, values), (new, given) = named_entries(X)
+        ((n, _), rows, columns, values), (new, given) = self._asked(X)
         features = _features(row_features, n, "row_features")
         names = np.array([given.name(j) for j in range(int(columns.max()) + 1 if len(columns) else 0)], dtype=object)
         ends = []
