@@ -506,7 +506,7 @@ class IncompleteImputer(OneToOneFeatureMixin, TransformerMixin, _Unlabelled):
             done[np.isnan(done)] = 0.0
         elif self._empty.any():
             names = [self._names()[j] if self._names() else int(j) for j in np.flatnonzero(self._empty)]
-            warnings.warn(f"Skipping features without any observed values: {names}. keep_empty_features=True keeps them, as 0", UserWarning, stacklevel=2)
+            warnings.warn(f"Skipping features without any observed values: {names}. keep_empty_features=True keeps them, as 0", UserWarning, stacklevel=3)
             done = done[:, ~self._empty]
         if not self.add_indicator:
             return done
