@@ -1,7 +1,9 @@
 """What all estimators share: settings, seeds, threads, progress, files."""
 
+import html
 import numbers
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +19,12 @@ from npb._schema import Schema, read_beside, write_beside
 # scikit-learn's names of settings, and where they stand in configurations of the Rust crates.
 _SKLEARN_NAMES = {"max_iter": "max_iterations", "tol": "tolerance"}
 # Parameters that say how a fit is run, not what is fitted.
-_RUNNING = ("random_state", "n_jobs", "progress", "checkpoint", "checkpoint_every")
+_RUNNING = ("config", "random_state", "n_jobs", "progress", "checkpoint", "checkpoint_every")
 
 RUNNING_DOC = """
+    config : dict, optional
+        Any setting of the Rust configuration, in the shape of `default_config()` or of a file that the command takes by `--config`; what is not in it has its
+        default. Parameters that are given win over it (so does `random_state` over its `seed`, unless it is 0, its default).
     random_state : int, RandomState or None, default=0
         Seed of all random numbers: an int is the `seed` of the Rust configuration, and gives the same bits there. None draws one from NumPy's.
     n_jobs : int or None, default=None
@@ -46,7 +51,7 @@ def plain(value):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: plain(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
@@ -84,15 +89,17 @@ def _listener(progress):
 class Base(BaseEstimator):
     """An estimator over a fit of the native module.
 
-    `_native` is the class of the fit; `_inside` are the parts of its configuration in which settings stand that are not at the top.
+    `_native` is the class of the fit; `_inside` are the parts of its configuration in which settings stand that are not at the top; `_own` are the parameters
+    that are no settings of it.
     """
 
     _native = None
     _inside = ()
+    _own = ()
 
     @classmethod
     def default_config(cls):
-        """The configuration of the Rust crate with its defaults, as a dict: what parameters that are None stand for."""
+        """The configuration of the Rust crate with its defaults, as a dict: what parameters that are None stand for, and what `config` may change."""
         return cls._native.defaults()
 
     def _place(self, name, config):
@@ -101,22 +108,24 @@ class Base(BaseEstimator):
         for part in ((), *self._inside):
             found = config
             for key in part:
-                found = found.get(key, {})
-            if name in found:
+                found = found.get(key) if isinstance(found, dict) else None
+            if isinstance(found, dict) and name in found:
                 return (*part, name)
         return (name,)
 
-    def _settings(self, leave_out=(), config=None):
-        """The configuration: defaults, and on top of them the settings that were given."""
-        config = self.default_config() if config is None else config
+    def _settings(self, config=None):
+        """The configuration: defaults, on top of them `config`, on top of both the parameters that were given."""
+        config = on_top(self.default_config() if config is None else config, checked_config(self.config))
         for name, value in self.get_params(deep=False).items():
-            if value is not None and name not in _RUNNING and name not in leave_out:
-                place = self._place(name, config)
-                if isinstance(_at(config, place), bool) and not isinstance(value, (bool, np.bool_)):
-                    raise ValueError(f"{name}={value!r}: must be True or False")
-                _put(config, place, plain(value))
-        _put(config, self._place("seed", config), self._seed())
+            if value is not None and name not in _RUNNING and name not in self._own:
+                config = on_top(config, _at(self._place(name, config), plain(value)), shown=f"{name}={value!r}")
+        if not self._has_default_seed():
+            config = on_top(config, _at(self._place("seed", config), self._seed()))
         return config
+
+    def _has_default_seed(self):
+        # Nobody need have said it: a seed in `config` stands.
+        return isinstance(self.random_state, numbers.Integral) and self.random_state == 0
 
     def _seed(self):
         state = self.random_state
@@ -171,6 +180,28 @@ class Base(BaseEstimator):
         """Sets what is known of a fit."""
         self._fit = fit
 
+    def _found(self):
+        """What a fit has found, in a few short lines for notebooks."""
+        return []
+
+    def _found_html(self):
+        if not hasattr(self, "_fit"):
+            return ""
+        lines = [str(line) for line in self._found()]
+        if trouble := self._trouble(self._fit):
+            lines.append(f"Warning: {trouble}")
+        return "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>" if lines else ""
+
+    def _repr_html_inner(self):
+        """scikit-learn's picture of the estimator, and after a fit what it has found."""
+        return super()._repr_html_inner() + self._found_html()
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._found_html()
+        return bundle
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "_fit")
 
@@ -178,6 +209,11 @@ class Base(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def stop_line(model):
+    """How an iteration has ended."""
+    return f"{'converged' if model.converged_ else 'stopped'} after {model.n_iter_} iterations"
 
 
 def differ(models):
@@ -196,14 +232,46 @@ def differ(models):
     return models
 
 
-def _put(config, place, value):
-    for key in place[:-1]:
-        config = config.setdefault(key, {})
-    below = config.get(place[-1])
-    # Part of a group of settings: the others stay. Two dicts of one key each are two choices of one setting.
-    if isinstance(below, dict) and isinstance(value, dict) and not (len(below) == len(value) == 1 and below.keys() != value.keys()):
-        value = {**below, **value}
-    config[place[-1]] = value
+def checked_config(config):
+    """Settings that were given as a dict (or another mapping); None for none."""
+    if config is None:
+        return {}
+    if not isinstance(config, Mapping):
+        raise ValueError(f"config={config!r}: must be a dict of settings, such as default_config() gives")
+    return plain(config)
+
+
+def on_top(below, above, shown=None, path=()):
+    """Settings on top of others, as the command puts them: dicts are merged, everything else is replaced.
+
+    Two dicts of one key each are two choices of one setting. Of truth values the native side would take any value: they are checked here.
+    """
+    if isinstance(below, bool) and not isinstance(above, bool):
+        raise ValueError(f"{shown or '.'.join(map(str, path)) + '=' + repr(above)}: must be True or False")
+    if not isinstance(below, dict) or not isinstance(above, dict) or (len(below) == len(above) == 1 and below.keys() != above.keys()):
+        return above
+    return below | {key: on_top(below.get(key), value, shown, (*path, key)) for key, value in above.items()}
+
+
+def _at(place, value):
+    """A value at its place in a configuration, and nothing else."""
+    for key in reversed(place):
+        value = {key: value}
+    return value
+
+
+def names_differ(found, expected):
+    """The error for names of columns that are not those of the fit, in scikit-learn's words."""
+    unseen, missing = (sorted(set(one) - set(other)) for one, other in ((found, expected), (expected, found)))
+    listed = lambda names: "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if len(names) > 5 else "")
+    text = "The feature names should match those that were passed during fit.\n"
+    if unseen:
+        text += f"Feature names unseen at fit time:\n{listed(unseen)}"
+    if missing:
+        text += f"Feature names seen at fit time, yet now missing:\n{listed(missing)}"
+    if not unseen and not missing:
+        text += "Feature names must be in the same order as they were in fit.\n"
+    return ValueError(text)
 
 
 class TableBase(Base):
@@ -348,12 +416,6 @@ def _names_rows(X):
         return [names_rows for _, _, names_rows in _native.Reader.guess([column.native for column in columns_of(part)])[1]]
 
     return found(X[list(X.columns[:1])])[0] or any(found(X.head(5))[1:])
-
-
-def _at(config, place):
-    for key in place:
-        config = config.get(key) if isinstance(config, dict) else None
-    return config
 
 
 def count(name, value, least=1, most=100_000):

@@ -1,8 +1,9 @@
 """Class labels, of which some may be missing."""
 
 import numpy as np
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from npb._frames import is_missing
 
@@ -25,6 +26,14 @@ def labelled(y):
     if hidden is not None:
         known &= ~hidden
     return y, known
+
+
+def accuracy(y, predicted, sample_weight=None):
+    """Share of right classes among the rows that have a label."""
+    y, known = labelled(y)
+    check_consistent_length(y, predicted, sample_weight)
+    weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return accuracy_score(np.array(y[known].tolist()), predicted[known], sample_weight=weight)
 
 
 def encoded(y):

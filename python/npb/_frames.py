@@ -45,6 +45,86 @@ def frame(X):
     return polars.DataFrame(X)
 
 
+def unmarked(X, marker):
+    """A table with holes where cells are equal to `marker`, a number or a text; what is missing in another way is an error, as in scikit-learn's imputers."""
+    X = unmasked(frame(X))
+    if hasattr(X, "columns"):
+        series = [X.iloc[:, j] for j in range(X.shape[1])] if package(X) == "pandas" else X.get_columns()
+        done = [_UNMARKED[package(X)](one, name, marker) for one, name in zip(series, X.columns, strict=True)]
+        return _joined(X, done)
+    array = np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
+    # Anything else is refused by the checks of tables.
+    if array.ndim != 2 or array.dtype.kind not in "biufOUS":
+        return X
+    if (array.dtype.kind in "biuf" and isinstance(marker, str)) or (array.dtype.kind in "US" and not isinstance(marker, str)):
+        raise ValueError(f"missing_values={marker!r} is of another kind than X, whose dtype is {array.dtype}: both must be numbers, or both texts")
+    if array.dtype.kind in "US":
+        array = array.astype(str).astype(object)
+    missing = np.isnan(array) if array.dtype.kind == "f" else _missing(array)
+    for row, column in np.argwhere(missing)[:1]:
+        raise _still_missing(row, int(column), marker)
+    done = array.astype(object if array.dtype.kind == "O" else np.float64)
+    done[_equal(array, marker)] = np.nan
+    return done
+
+
+def _missing(array):
+    return np.frompyfunc(is_missing, 1, 1)(array).astype(bool) if array.dtype.kind == "O" else np.zeros(array.shape, dtype=bool)
+
+
+def _equal(values, marker):
+    """Which cells are equal to a marker: texts to texts, numbers to numbers."""
+    if values.dtype.kind in "biuf":
+        return values == marker if not isinstance(marker, str) else np.zeros(values.shape, dtype=bool)
+    same = lambda value: isinstance(value, str) == isinstance(marker, str) and bool(value == marker)
+    return np.frompyfunc(same, 1, 1)(values).astype(bool)
+
+
+def _still_missing(row, column, marker):
+    return ValueError(f"Input X contains NaN: row {row}, column {column!r} is missing, but missing_values={marker!r} says what a missing cell holds")
+
+
+def _unmarked_pandas(series, name, marker):
+    for row in np.flatnonzero(series.isna())[:1]:
+        raise _still_missing(row, name, marker)
+    values = series.to_numpy()
+    hit = _equal(values if values.dtype.kind in "biuf" else series.to_numpy(object), marker)
+    if hit.any() and hasattr(series, "cat"):
+        # Nor is it one of the categories.
+        return series.cat.remove_categories([marker])
+    return series.mask(hit) if hit.any() else series
+
+
+def _unmarked_polars(series, name, marker):
+    import polars
+
+    missing = series.is_null() | series.is_nan() if series.dtype.is_float() else series.is_null()
+    for row in np.flatnonzero(missing.to_numpy())[:1]:
+        raise _still_missing(row, name, marker)
+    is_number = series.dtype.is_float() or series.dtype.is_integer()
+    hit = _equal(series.to_numpy() if is_number else np.array([*series.to_list(), None], dtype=object)[:-1], marker)
+    if not hit.any():
+        return series
+    done = polars.select(polars.when(polars.Series(~hit)).then(series).alias(name)).to_series()
+    return done.cast(polars.Enum([one for one in series.dtype.categories if one != marker])) if series.dtype == polars.Enum else done
+
+
+_UNMARKED = {"pandas": _unmarked_pandas, "polars": _unmarked_polars}
+
+
+def _joined(X, series):
+    """A frame like X of other columns."""
+    if package(X) == "polars":
+        import polars
+
+        return polars.DataFrame(series)
+    import pandas
+
+    done = pandas.concat(series, axis=1) if series else X.copy()
+    done.columns = X.columns
+    return done
+
+
 def check_names(names):
     """Raises ValueError for a column name that occurs twice."""
     seen = set()
@@ -378,16 +458,9 @@ _READERS = {"pandas": _of_pandas, "polars": _of_polars}
 def filled(X, columns, fills):
     """X with cells filled in: `fills` are rows and values by position of the column. Every other cell is as it was."""
     if package(X) == "pandas":
-        import pandas
-
-        series = [_filled_pandas(X.iloc[:, j], *fills.get(j, ((), ()))) for j in range(len(columns))]
-        done = pandas.concat(series, axis=1) if series else X.copy()
-        done.columns = X.columns
-        return done
+        return _joined(X, [_filled_pandas(X.iloc[:, j], *fills.get(j, ((), ()))) for j in range(len(columns))])
     if package(X) == "polars":
-        import polars
-
-        return polars.DataFrame([_filled_polars(X[name], *fills.get(j, ((), ()))) for j, name in enumerate(X.columns)])
+        return _joined(X, [_filled_polars(X[name], *fills.get(j, ((), ()))) for j, name in enumerate(X.columns)])
     done = X.copy()
     for j, (rows, values) in fills.items():
         done[rows, j] = values

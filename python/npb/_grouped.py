@@ -2,12 +2,11 @@
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import type_of_target
 
 from npb import _native
 from npb._base import plain, with_running_doc
-from npb._classes import encoded, labelled, named
+from npb._classes import accuracy, encoded, labelled, named
 from npb._mixture import Variational, by_part, check_lengths, check_level, parts_of
 
 
@@ -18,6 +17,9 @@ class GroupedClassifier(ClassifierMixin, Variational):
     Every group has a linear probit classifier of its own. What they have in common is learned as its prior: a normal distribution of the coefficients,
     and the groups themselves as point masses around it (a Dirichlet process). Features are standardised and an intercept is added. A group that was not
     in training takes part by its own labelled rows, without a new fit (`fold_in`).
+
+    `fit` takes no `sample_weight`, and there is no `class_weight`: the likelihood is that of rows as they were drawn, each of which counts once. What errors cost
+    goes into decisions, by `predict_proba`.
 
     X must be complete; `make_pipeline(IncompleteImputer(), GroupedClassifier())` completes it first.
 
@@ -66,6 +68,7 @@ class GroupedClassifier(ClassifierMixin, Variational):
         weights=None,
         max_iter=None,
         tol=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -75,6 +78,7 @@ class GroupedClassifier(ClassifierMixin, Variational):
         self.weights = weights
         self.max_iter = max_iter
         self.tol = tol
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -140,6 +144,9 @@ class GroupedClassifier(ClassifierMixin, Variational):
         best = self.predict_proba(X, groups).argmax(axis=1)
         return self.classes_[best]
 
+    def _found(self):
+        return [f"{len(self.groups_)} {'group' if len(self.groups_) == 1 else 'groups'}", *super()._found()]
+
     def predict_interval(self, X, groups=None, level=0.9):
         """Central intervals that hold `level` of what is believed of each probability: lower and upper ends, arrays of shape (n, 2).
 
@@ -174,8 +181,8 @@ class GroupedClassifier(ClassifierMixin, Variational):
         return _both(self._fit.predict((X, codes), new, self._threads()))
 
     def score(self, X, y, sample_weight=None, groups=None):
-        """Accuracy."""
-        return accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight)
+        """Accuracy over the rows that have a label."""
+        return accuracy(y, self.predict(X, groups), sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -28,6 +28,8 @@ _MODEL_DOC = """
 class BetaProcessDenoiser(Sampled, Base):
     """Removes noise from an image and fills its holes, by a dictionary of patches with a beta-process prior, learned from the image itself.
 
+    `fit` takes no `sample_weight`: patches are of one image, and every known pixel counts once.
+
     Parameters
     ----------
     Those that are None are chosen to suit the image, as the command `npb denoise` does.
@@ -63,6 +65,7 @@ class BetaProcessDenoiser(Sampled, Base):
 
     _native = _native.Picture
     _inside = (("model",),)
+    _own = ("alpha",)
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class BetaProcessDenoiser(Sampled, Base):
         atoms=None,
         sweeps=None,
         chains=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -87,6 +91,7 @@ class BetaProcessDenoiser(Sampled, Base):
         self.atoms = atoms
         self.sweeps = sweeps
         self.chains = chains
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -142,8 +147,11 @@ class BetaProcessDenoiser(Sampled, Base):
                 raise type(error)(f"an image holds numbers: {error}") from None
         if X.dtype.kind == "c":
             raise ValueError("Complex data not supported: an image holds real numbers")
-        if X.ndim not in (2, 3) or 0 in X.shape:
+        if X.ndim not in (2, 3):
             raise ValueError(f"an image has shape (height, width) or (height, width, channels), found {X.shape}")
+        if 0 in X.shape:
+            what = "sample" if X.shape[0] == 0 else "feature"
+            raise ValueError(f"Found an image with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
         if X.dtype.kind not in "buif":
             raise ValueError(f"an image holds numbers, found {X.dtype}")
         shape, alpha = X.shape, None
@@ -155,7 +163,7 @@ class BetaProcessDenoiser(Sampled, Base):
     def _restore(self, X, shape, alpha):
         channels = 1 if X.ndim == 2 else X.shape[2]
         flat = np.ascontiguousarray(X, dtype=np.float64).reshape(X.shape[0], -1)
-        settings = self._settings(("alpha",), self._native.suited_to(flat, channels))
+        settings = self._settings(self._native.suited_to(flat, channels))
         for name in ("patch", "step"):
             # A number is both height and width.
             if isinstance(settings[name], int):
@@ -186,6 +194,11 @@ class BetaProcessDenoiser(Sampled, Base):
         self.roles_ = fit.roles()
         self.usage_ = np.array(fit.usage())
         self.dictionary_ = fit.dictionary().reshape(len(self.usage_), *fit.config()["patch"], -1)
+
+    def _found(self):
+        size = " x ".join(map(str, self._shape))
+        noise = ", ".join(f"{sd:.4g}" for sd in self.noise_sd_)
+        return [f"image of {size}, noise of standard deviation {noise}", f"{np.sum(self.usage_ > 0)} of {len(self.usage_)} atoms in use", *super()._found()]
 
     def _like_input(self, values, opaque=None):
         if self._alpha is not None:
@@ -218,6 +231,8 @@ def _plain_image(X):
 class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBase):
     """Factor analysis of a table with holes, where the beta process finds which factors are used.
 
+    `fit` takes no `sample_weight`: the sampler draws scores of every row, each of which counts once.
+
     Parameters
     ----------
     Those that are None have the default of the Rust crate: see `default_config()`.
@@ -249,6 +264,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
         sweeps=None,
         stored_draws=None,
         chains=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -264,6 +280,7 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
         self.sweeps = sweeps
         self.stored_draws = stored_draws
         self.chains = chains
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -286,6 +303,9 @@ class FactorAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableBas
         self.n_used_ = np.array(fit.used_atoms())
         self.roles_ = fit.roles()
         self._n_features_out = fit.n_factors()
+
+    def _found(self):
+        return [f"{np.mean(self.n_used_):.1f} factors in use (mean of {len(self.n_used_)} draws)"]
 
     def transform(self, X):
         """Scores of rows on the factors of the last stored draw: array of shape (n, n_factors)."""

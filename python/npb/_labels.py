@@ -4,12 +4,12 @@ import warnings
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from npb import _native
-from npb._base import Base, TableBase, _numbers, _with_names, first_text, with_running_doc
+from npb._base import Base, TableBase, _numbers, _with_names, first_text, on_top, plain, stop_line, with_running_doc
 from npb._classes import encoded, named
 from npb._frames import frame, numbers_of, package
 from npb._matrix import entries, sparse_frame
@@ -22,6 +22,8 @@ class MultiLabelLatentFeatures(TableBase):
 
     Max-margin machines on inputs, on Gaussian kernels of them and on latent features are weighed by held-out scores; what carries nothing weighs nothing. Rows may
     lack features and labels.
+
+    `fit` takes no `sample_weight`: the principle is one of rows as they were drawn, each of which counts once. `class_weight` weighs the values of labels.
 
     Parameters
     ----------
@@ -66,6 +68,7 @@ class MultiLabelLatentFeatures(TableBase):
     """
 
     _native = _native.ManyLabels
+    _own = ("numbers", "class_weight", "cost")
     _inside = (("latent",), ("latent", "factors"), ("latent", "limits"))
 
     def __init__(
@@ -88,6 +91,7 @@ class MultiLabelLatentFeatures(TableBase):
         epsilon=None,
         max_iter=None,
         tol=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -111,6 +115,7 @@ class MultiLabelLatentFeatures(TableBase):
         self.epsilon = epsilon
         self.max_iter = max_iter
         self.tol = tol
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -158,14 +163,15 @@ class MultiLabelLatentFeatures(TableBase):
         return self
 
     def _chosen(self):
-        settings = self._settings(leave_out=("numbers", "class_weight", "cost"))
+        settings = self._settings()
         if self.class_weight not in (None, "balanced"):
             raise ValueError(f"class_weight={self.class_weight!r}: must be 'balanced' or None")
-        settings["latent"]["class_costs"] = "equal" if self.class_weight is None else "balanced"
+        if self.class_weight is not None:
+            settings = on_top(settings, {"latent": {"class_costs": "balanced"}})
         if self.cost is not None:
-            settings["latent"]["cost"] = self.cost
+            settings = on_top(settings, {"latent": {"cost": plain(self.cost)}})
             if settings["inputs"] != "none":
-                settings["costs"] = [self.cost]
+                settings["costs"] = [plain(self.cost)]
         return settings
 
     def __sklearn_tags__(self):
@@ -196,7 +202,7 @@ class MultiLabelLatentFeatures(TableBase):
         found = self._predict(X)[2]
         return np.column_stack([1 - found[:, 0], found[:, 0]]) if self._flat else found
 
-    def score(self, X, y):
+    def score(self, X, y, sample_weight=None):
         """Mean over columns of y: for labels the share of right decisions, for numbers R^2. What is unknown (NaN) is left out."""
         found = self.predict(X)
         Y = np.asarray(_known(y), dtype=np.float64).reshape(len(found), -1)
@@ -204,7 +210,9 @@ class MultiLabelLatentFeatures(TableBase):
         if Y.shape != found.shape:
             raise ValueError(f"y: must have {found.shape[1]} columns, found {Y.shape[1]}")
         labels = ~np.isnan(self._predict(X)[1]).all(axis=0)
-        each = [_score(y[~np.isnan(y)], f[~np.isnan(y)], label) for y, f, label in zip(Y.T, found.T, labels, strict=True)]
+        check_consistent_length(found, sample_weight)
+        weights = np.ones(len(found)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        each = [_score(y, f, label, weights) for y, f, label in zip(Y.T, found.T, labels, strict=True)]
         return float(np.nanmean(each))
 
     def predict(self, X):
@@ -216,6 +224,11 @@ class MultiLabelLatentFeatures(TableBase):
     def _predict(self, X):
         X = self._table(X)
         return self._fit.predict(X, self._names(), self._threads())
+
+    def _found(self):
+        used = sum(feature["expected_use"] >= 1 for feature in self._fit.features())
+        lines = [f"{len(self.label_names_)} {'label' if len(self.label_names_) == 1 else 'labels'}, {used} latent features in use", stop_line(self)]
+        return lines + [f"Note: {note}" for note in self.notes_]
 
     def latent_features(self):
         """The latent features in use: list of dict with `feature`, `expected_use`, `columns` that load on it and labels that it `drives`."""
@@ -231,15 +244,18 @@ def _known(Y):
     return Y.toarray() if sparse.issparse(Y) else _numbers(Y)
 
 
-def _score(y, found, is_label):
-    if len(y) == 0:
+def _score(y, found, is_label, weights):
+    known = ~np.isnan(y)
+    if not known.any():
         return np.nan
-    return np.mean(y == found) if is_label else r2_score(y, found)
+    return (accuracy_score if is_label else r2_score)(y[known], found[known], sample_weight=weights[known])
 
 
 @with_running_doc
-class MaxMarginTopics(TransformerMixin, Base):
+class MaxMarginTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base):
     """Topics of documents that predict a class or a number: maximum entropy discrimination LDA (MedLDA).
+
+    `fit` takes no `sample_weight`, and there is no `class_weight`: documents weigh by their words, and `cost` is that of every violated margin.
 
     Parameters
     ----------
@@ -282,6 +298,7 @@ class MaxMarginTopics(TransformerMixin, Base):
         epsilon=None,
         max_iter=None,
         tol=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -297,6 +314,7 @@ class MaxMarginTopics(TransformerMixin, Base):
         self.epsilon = epsilon
         self.max_iter = max_iter
         self.tol = tol
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -341,6 +359,7 @@ class MaxMarginTopics(TransformerMixin, Base):
     def _take(self, fit):
         super()._take(fit)
         self.n_features_in_ = fit.n_words()
+        self._n_features_out = fit.n_topics()
         self.objective_ = fit.trace()
         self.n_iter_ = len(self.objective_)
         self.converged_ = fit.has_converged()
@@ -404,10 +423,14 @@ class MaxMarginTopics(TransformerMixin, Base):
             raise ValueError("the fit was made without y: it has topics (transform), but predicts nothing")
         return scores[:, 0]
 
-    def score(self, X, y):
+    def score(self, X, y, sample_weight=None):
         """Share of right classes, or R^2 of numbers."""
         found = self.predict(X)
-        return accuracy_score(y, found) if hasattr(self, "classes_") else r2_score(y, found)
+        return (accuracy_score if hasattr(self, "classes_") else r2_score)(y, found, sample_weight=sample_weight)
+
+    def _found(self):
+        what = f", {len(self.classes_)} classes" if hasattr(self, "classes_") else ""
+        return [f"{self._n_features_out} topics of {self.n_features_in_} words{what}", stop_line(self)]
 
     def top_words(self, topic, n=10):
         """The n most probable words of a topic: list of (word, probability); words by their names, where these are known."""

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
@@ -196,10 +197,18 @@ class _Entries(Base):
         tags.input_tags.sparse = True
         return tags
 
+    def _name_features(self, side):
+        """Names of columns, as scikit-learn has them: where all are texts."""
+        self.__dict__.pop("feature_names_in_", None)
+        if side.names is not None and all(isinstance(name, str) for name in side.names):
+            self.feature_names_in_ = np.array(side.names, dtype=object)
+
 
 @with_running_doc
 class BayesianMatrixCompletion(Sampled, _Entries):
     """Predicts the missing entries of a matrix by a Bayesian singular value decomposition whose rank is inferred.
+
+    `fit` takes no `sample_weight`: what makes entries of a row or column less sure than others is learned (`row_noise`, `column_noise`).
 
     Parameters
     ----------
@@ -228,6 +237,10 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     Attributes
     ----------
     shape_ : (int, int)
+    n_features_in_ : int
+        Columns.
+    feature_names_in_ : array of str
+        Their names, where these are texts.
     diagnostics_ : dict
         R-hat and effective sample sizes of the monitored scalars.
     rank_distribution_ : array
@@ -253,6 +266,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         stored_draws=None,
         chains=None,
         chain=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -273,6 +287,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         self.stored_draws = stored_draws
         self.chains = chains
         self.chain = chain
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -294,11 +309,11 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         rows = _features(row_features, shape[0], "row_features")
         columns = _features(column_features, shape[1], "column_features")
         settings = self._settings()
-        if self.likelihood == "ordinal":
+        if settings["likelihood"] == "ordinal":
             settings["likelihood"] = {"ordinal": {"levels": int(cells[2].max(initial=0))}}
         names = tuple(side.texts() for side in sides)
         self._take(self._fit_native(shape, *cells, rows, columns, names, settings=settings))
-        self._rows, self._columns = sides
+        self._name(*sides)
         return self
 
     @classmethod
@@ -307,7 +322,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         models = differ(models)
         pooled = cls(**models[0].get_params(deep=False))
         pooled._take(cls._native.pooled([model._fit for model in models]))
-        pooled._rows, pooled._columns = models[0]._rows, models[0]._columns
+        pooled._name(models[0]._rows, models[0]._columns)
         return pooled
 
     def _take(self, fit):
@@ -316,10 +331,39 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         self.n_features_in_ = self.shape_[1]
         self.diagnostics_ = fit.diagnostics()
         self.rank_distribution_ = fit.rank_distribution()
-        self._rows, self._columns = (Side(what, named(names).tolist() if names else None) for what, names in zip(("rows", "columns"), fit.names(), strict=True))
+        self._name(*(Side(what, named(names).tolist() if names else None) for what, names in zip(("rows", "columns"), fit.names(), strict=True)))
         counts, columns = fit.observed()
         places = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self._seen = sparse.csr_array((np.ones(len(columns), dtype=bool), columns.astype(np.int64), places), shape=self.shape_)
+
+    def _name(self, rows, columns):
+        self._rows, self._columns = rows, columns
+        self._name_features(columns)
+
+    def _found(self):
+        rank = int(self.rank_distribution_.argmax())
+        likely = f"rank {rank} most probable ({self.rank_distribution_[rank]:.2f})"
+        return [f"{self.shape_[0]} x {self.shape_[1]} matrix, {self._seen.nnz} entries", likely, *super()._found()]
+
+    def _asked(self, X):
+        """Entries that a question is about; a matrix without names has all columns of the fit."""
+        check_is_fitted(self)
+        found, sides = named_entries(X)
+        if sides[1].names is None and not isinstance(X, tuple) and found[0][1] != self.n_features_in_:
+            raise ValueError(f"X has {found[0][1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
+        return found, sides
+
+    def score(self, X, y=None):
+        """R^2 of the posterior means at the entries of X, which is given as in :meth:`fit`: of held-out entries, not of those of the fit.
+
+        Entries of rows and columns that were not in training are left out, with a warning.
+        """
+        (_, rows, columns, values), (of_rows, of_columns) = self._asked(X)
+        found = self._cells([of_rows.name(i) for i in rows.tolist()], [of_columns.name(j) for j in columns.tolist()])[:, 0]
+        known = ~np.isnan(found)
+        if not known.any():
+            raise ValueError("no entry of X is of a row and a column of the fit")
+        return float(r2_score(values[known], found[known]))
 
     def _cells(self, rows, columns, level=0.9):
         check_is_fitted(self)
@@ -455,8 +499,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         rows : names or numbers of the new rows
         mean, lower, upper : arrays of shape (n_new, p); the intervals are of new entries
         """
-        check_is_fitted(self)
-        ((n, _), rows, columns, values), (new, given) = named_entries(X)
+        ((n, _), rows, columns, values), (new, given) = self._asked(X)
         features = _features(row_features, n, "row_features")
         names = np.array([given.name(j) for j in range(int(columns.max()) + 1 if len(columns) else 0)], dtype=object)
         ends = []
@@ -469,6 +512,8 @@ class BayesianMatrixCompletion(Sampled, _Entries):
 @with_running_doc
 class HybridRecommender(_Entries):
     """Recommends items to users with few ratings, by other users and by the contents of items: nonparametric hierarchical Bayes.
+
+    `fit` takes no `sample_weight`, and there is no `class_weight`: every rating is a like or none, and counts once.
 
     Parameters
     ----------
@@ -492,6 +537,10 @@ class HybridRecommender(_Entries):
     ----------
     shape_ : (int, int)
         Users and items.
+    n_features_in_ : int
+        Items.
+    feature_names_in_ : array of str
+        Their names, where these are texts.
     """
 
     _native = _native.Hbrec
@@ -506,6 +555,7 @@ class HybridRecommender(_Entries):
         identity=None,
         weights=None,
         most_ratings=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -518,6 +568,7 @@ class HybridRecommender(_Entries):
         self.identity = identity
         self.weights = weights
         self.most_ratings = most_ratings
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -562,8 +613,12 @@ class HybridRecommender(_Entries):
     def _take(self, fit, sides):
         super()._take(fit)
         self._users, self._items = sides
+        self._name_features(self._items)
         self.shape_ = fit.shape()
         self.n_features_in_ = self.shape_[1]
+
+    def _found(self):
+        return [f"{self.shape_[0]} users, {self.shape_[1]} items"]
 
     def _user(self, user, liked, disliked):
         check_is_fitted(self)

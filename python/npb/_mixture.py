@@ -1,14 +1,23 @@
 """Mixtures of experts for numeric tables with holes: classes, clusters, densities, missing cells (crate npb-iqgme)."""
 
+import numbers
+import warnings
+
 import numpy as np
 from sklearn.base import ClassifierMixin, ClusterMixin, DensityMixin, OneToOneFeatureMixin, TransformerMixin
-from sklearn.metrics import accuracy_score
+from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import TableBase, count, with_running_doc
-from npb._classes import encoded, labelled, named
-from npb._frames import is_missing
+from npb._base import TableBase, count, stop_line, with_running_doc
+from npb._classes import accuracy, encoded, named
+from npb._frames import is_missing, unmarked
+
+_WEIGHTS_DOC = """
+    `fit` takes no `sample_weight`, and there is no `class_weight`: the likelihood is that of rows as they were drawn, each of which counts once, and has no meaning for
+    parts of a row. What errors cost, and how frequent classes will be, goes into decisions, by `predict_proba`."""
+_ROW_WEIGHTS_DOC = """
+    `fit` takes no `sample_weight`: the likelihood is that of rows as they were drawn, each of which counts once, and has no meaning for parts of a row."""
 
 _SETTINGS_DOC = """
     truncation : int, optional
@@ -30,7 +39,8 @@ _SETTINGS_DOC = """
 
 
 def _documented(cls):
-    cls.__doc__ = cls.__doc__.replace("\n    {settings}", _SETTINGS_DOC)
+    weights = _WEIGHTS_DOC if issubclass(cls, ClassifierMixin) else _ROW_WEIGHTS_DOC
+    cls.__doc__ = cls.__doc__.replace("\n    {settings}", _SETTINGS_DOC).replace("\n    {weights}", weights)
     return with_running_doc(cls)
 
 
@@ -41,10 +51,17 @@ class Variational(TableBase):
         self.n_iter_ = len(self.elbo_)
         self.converged_ = fit.has_converged()
 
+    def _found(self):
+        return [stop_line(self)]
+
 
 class _Iqgme(Variational):
     _native = _native.Iqgme
     _inside = (("limits",),)
+
+    def _found(self):
+        clusters, columns = self._fit.n_clusters(), len(self._fit.model_columns())
+        return [f"{clusters} {'cluster' if clusters == 1 else 'clusters'} in {columns} {'column' if columns == 1 else 'columns'}", *super()._found()]
 
     def _unlabelled(self, X):
         X = self._table(X, reset=True)
@@ -110,6 +127,8 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
     Nothing is imputed beforehand: missing features are integrated out, in training and in prediction. Rows may lack labels (NaN or None in y).
     Probabilities average over several runs that are stacked and calibrated by held-out prediction.
 
+    {weights}
+
     Parameters
     ----------
     Those that are None have the default of the Rust crate: see `default_config()`.
@@ -165,6 +184,7 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
         folds=None,
         max_iter=None,
         tol=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -185,6 +205,7 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
         self.folds = folds
         self.max_iter = max_iter
         self.tol = tol
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -228,9 +249,10 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
 
     def score(self, X, y, sample_weight=None):
         """Accuracy over the rows that have a label."""
-        y, known = labelled(y)
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return accuracy_score(np.array(y[known].tolist()), self.predict(X)[known], sample_weight=weight)
+        return accuracy(y, self.predict(X), sample_weight)
+
+    def _found(self):
+        return [f"classes {', '.join(map(str, self.classes_))}", *super()._found()]
 
     def predict_interval(self, X, level=0.9, n_draws=200):
         """Central intervals that hold `level` of the posterior of each probability, and the probability itself, by draws of all parameters.
@@ -266,6 +288,7 @@ class _Unlabelled(_Iqgme):
         elbo_temperature=None,
         max_iter=None,
         tol=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -282,6 +305,7 @@ class _Unlabelled(_Iqgme):
         self.elbo_temperature = elbo_temperature
         self.max_iter = max_iter
         self.tol = tol
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -294,6 +318,8 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
     """A Dirichlet process mixture of Gaussians for rows with missing features: clusters, densities, missing cells.
 
     The number of clusters is found.
+
+    {weights}
 
     Parameters
     ----------
@@ -358,10 +384,19 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
 class IncompleteImputer(OneToOneFeatureMixin, TransformerMixin, _Unlabelled):
     """Completes rows with missing features by a Dirichlet process mixture of Gaussians: posterior means, intervals, draws.
 
+    {weights}
+
     Parameters
     ----------
     Those that are None have the default of the Rust crate: see `default_config()`.
 
+    missing_values : int, float, str, np.nan, None or pandas.NA, default=np.nan
+        What missing cells hold. np.nan, None and pandas.NA all stand for all three of them; with another value these are errors, as in scikit-learn's imputers.
+    add_indicator : bool, default=False
+        Whether `transform` adds a column of 0 and 1 for each column of X that had missing cells in training: whether the cell was missing.
+    keep_empty_features : bool, default=False
+        Whether `transform` gives columns that had no value in training, with 0 where nothing is known; otherwise it leaves them out. (:meth:`impute` and the
+        other questions always have all columns, NaN in these.)
     {settings}
     unlabelled_starts : list of dict, optional
         Starts to try, such as [{"k_means": 1}, {"k_means": 4}].
@@ -369,34 +404,137 @@ class IncompleteImputer(OneToOneFeatureMixin, TransformerMixin, _Unlabelled):
 
     Attributes
     ----------
+    indicator_ : sklearn.impute.MissingIndicator, or None without `add_indicator`
     n_features_in_, feature_names_in_, n_iter_, elbo_, converged_
         As in :class:`IncompleteClassifier`.
     """
 
+    _own = ("missing_values", "add_indicator", "keep_empty_features")
+
+    def __init__(
+        self,
+        *,
+        missing_values=np.nan,
+        add_indicator=False,
+        keep_empty_features=False,
+        truncation=None,
+        concentration=None,
+        mean_strength=None,
+        dof_excess=None,
+        dof_per_feature=None,
+        unlabelled_starts=None,
+        restarts=None,
+        elbo_temperature=None,
+        max_iter=None,
+        tol=None,
+        config=None,
+        random_state=0,
+        n_jobs=None,
+        progress=False,
+        checkpoint=None,
+        checkpoint_every=60.0,
+    ):
+        super().__init__(
+            truncation=truncation,
+            concentration=concentration,
+            mean_strength=mean_strength,
+            dof_excess=dof_excess,
+            dof_per_feature=dof_per_feature,
+            unlabelled_starts=unlabelled_starts,
+            restarts=restarts,
+            elbo_temperature=elbo_temperature,
+            max_iter=max_iter,
+            tol=tol,
+            config=config,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            progress=progress,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+        )
+        self.missing_values = missing_values
+        self.add_indicator = add_indicator
+        self.keep_empty_features = keep_empty_features
+
     def fit(self, X, y=None):
         """Fits the mixture to X, of shape (n, n_features); y is not used."""
-        self._unlabelled(X)
+        for name in ("add_indicator", "keep_empty_features"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ValueError(f"{name}={getattr(self, name)!r}: must be True or False")
+        X = self._unlabelled(X)
+        self.indicator_ = MissingIndicator(error_on_new=False).fit(self._by_feature(X)) if self.add_indicator else None
         return self
 
-    def transform(self, X):
-        """X with missing cells replaced by their posterior means given the observed cells of their rows: array of shape (n, n_features).
+    def _take(self, fit):
+        super()._take(fit)
+        # Of a row of which nothing is known all is completed but what was never seen.
+        unknown = np.full((1, len(fit.column_names())), np.nan)
+        self._empty = np.isnan(fit.impute(unknown, self._threads())[0][0])
 
-        Rows are taken for new ones, those of training too. A column that had no value in training stays NaN. Of a frame with categories or dates it has the columns of
-        numbers that these become, such as "town=B": `get_feature_names_out` names them. (:class:`MixedTableModel` gives categories back.)
+    def _has_marker(self):
+        """Whether missing cells hold a value of their own."""
+        marker = self.missing_values
+        if not isinstance(marker, (numbers.Real, str)) and not is_missing(marker):
+            raise ValueError(f"missing_values={marker!r}: must be a number, a text, NaN, None or pandas.NA")
+        return isinstance(marker, str) or not is_missing(marker)
+
+    def _table(self, X, reset=False, **options):
+        return super()._table(unmarked(X, self.missing_values) if self._has_marker() else X, reset=reset, **options)
+
+    def _by_feature(self, table):
+        """NaN where features are missing: of those that become several columns of numbers one is enough."""
+        if self._schema is None:
+            return table
+        places, first = {str(name): j for j, name in enumerate(self.feature_names_in_)}, 0
+        found = np.zeros((len(table), len(places)))
+        for feature, width in zip(self._schema.features(), self._schema.reader.number_widths(), strict=True):
+            if width:
+                found[:, places[feature["name"]]] = table[:, first]
+            first += width
+        return found
+
+    def transform(self, X):
+        """X with missing cells replaced by their posterior means given the observed cells of their rows: array of shape (n, n_features_out).
+
+        Rows are taken for new ones, those of training too. A column that had no value in training is left out, with a warning (`keep_empty_features`); indicators
+        come last (`add_indicator`). Of a frame with categories or dates it has the columns of numbers that these become, such as "town=B": `get_feature_names_out`
+        names them. (:class:`MixedTableModel` gives categories back.)
         """
-        return self.impute(X)[0]
+        X = self._table(X)
+        done = self._fit.impute(X, self._threads())[0]
+        if self.keep_empty_features:
+            done[np.isnan(done)] = 0.0
+        elif self._empty.any():
+            names = [self._names()[j] if self._names() else int(j) for j in np.flatnonzero(self._empty)]
+            warnings.warn(f"Skipping features without any observed values: {names}. keep_empty_features=True keeps them, as 0", UserWarning, stacklevel=3)
+            done = done[:, ~self._empty]
+        if not self.add_indicator:
+            return done
+        return np.hstack([done, self._indicator().transform(self._by_feature(X))])
+
+    def _indicator(self):
+        if getattr(self, "indicator_", None) is None:
+            raise ValueError("add_indicator=True: the fit was made without it (files do not hold it); fit again")
+        return self.indicator_
 
     def get_feature_names_out(self, input_features=None):
         """Names of the columns that `transform` gives."""
-        if self._schema is None:
-            return super().get_feature_names_out(input_features)
-        check_is_fitted(self)
-        return np.array(self._names(), dtype=object)
+        given = super().get_feature_names_out(input_features)
+        names = given if self._schema is None else np.array(self._names(), dtype=object)
+        names = names if self.keep_empty_features else names[~self._empty]
+        return np.concatenate([names, self._indicator().get_feature_names_out(given)]) if self.add_indicator else names
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = is_missing(self.missing_values)
+        return tags
 
 
 @_documented
 class MultiTaskClassifier(ClassifierMixin, Variational):
     """Classification in many tasks that share clusters and classifiers as far as the data say: a hierarchical Dirichlet process mixture of experts.
+
+    {weights}
 
     Parameters
     ----------
@@ -439,6 +577,7 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
         folds=None,
         max_iter=None,
         tol=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -458,6 +597,7 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
         self.folds = folds
         self.max_iter = max_iter
         self.tol = tol
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -504,6 +644,13 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
         """The most probable class of each row: array of shape (n,)."""
         best = self.predict_proba(X, tasks).argmax(axis=1)
         return self.classes_[best]
+
+    def score(self, X, y, sample_weight=None, tasks=None):
+        """Accuracy over the rows that have a label."""
+        return accuracy(y, self.predict(X, tasks), sample_weight)
+
+    def _found(self):
+        return [f"classes {', '.join(map(str, self.classes_))}", f"{len(self.tasks_)} {'task' if len(self.tasks_) == 1 else 'tasks'}", *super()._found()]
 
     def predict_interval(self, X, tasks=None, level=0.9, n_draws=200):
         """Central intervals that hold `level` of the posterior of each probability: lower and upper ends, arrays of shape (n, n_classes)."""

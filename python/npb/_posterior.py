@@ -1,5 +1,6 @@
 """Draws of samplers, for diagnostics and for ArviZ."""
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 
@@ -12,6 +13,12 @@ class Sampled:
             return None
         more = "" if len(unmet) == 1 else f", and {len(unmet) - 1} more scalars"
         return f"the chains have not met ({unmet[0]}{more}); raise burn_in and thin of `sweeps`, or look at plots.trace"
+
+    def _found(self):
+        chains, draws = np.shape(next(iter(self.scalars().values())))
+        lines = [f"{chains} {'chain' if chains == 1 else 'chains'} of {draws} draws"]
+        rhat = [found["rhat"] for found in getattr(self, "diagnostics_", {}).values() if found["rhat"] is not None]
+        return [*lines, f"largest R-hat {np.nanmax(rhat):.3f}"] if np.isfinite(rhat).any() else lines
 
     def scalars(self):
         """Kept draws of the monitored scalars: dict of name to array of shape (n_chains, n_draws)."""

@@ -1,11 +1,13 @@
 """Tables of columns of mixed kinds (crate npb-itf)."""
 
+import warnings
+
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, count, differ, plain, with_running_doc
+from npb._base import Base, checked_config, count, differ, names_differ, on_top, plain, with_running_doc
 from npb._frames import check_names, columns_of, filled, frame, unmasked
 from npb._posterior import Sampled
 from npb._schema import Schema, write_beside
@@ -34,6 +36,8 @@ def _checked(X):
 class MixedTableModel(Sampled, Base):
     """A table of columns of mixed kinds (numbers, counts, categories), by infinite tensor factorisation: missing cells, and which columns depend on each other.
 
+    `fit` takes no `sample_weight`: the sampler puts every row into one cluster, where it counts once.
+
     Parameters
     ----------
     Those that are None have the default of the Rust crate: see `default_config()`.
@@ -52,12 +56,14 @@ class MixedTableModel(Sampled, Base):
 
     Attributes
     ----------
-    feature_names_in_ : array of str
+    n_features_in_ : int
+    feature_names_in_ : array of str, for tables with named columns
     diagnostics_ : dict
         R-hat and effective sample sizes of the monitored scalars.
     """
 
     _native = _native.Itf
+    _own = ("measures",)
 
     def __init__(
         self,
@@ -66,6 +72,7 @@ class MixedTableModel(Sampled, Base):
         structure=None,
         sweeps=None,
         chains=None,
+        config=None,
         random_state=0,
         n_jobs=None,
         progress=False,
@@ -76,6 +83,7 @@ class MixedTableModel(Sampled, Base):
         self.structure = structure
         self.sweeps = sweeps
         self.chains = chains
+        self.config = config
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.progress = progress
@@ -94,8 +102,8 @@ class MixedTableModel(Sampled, Base):
         schema = Schema.guessed(columns, measures, type(self).__name__)
         rows = schema.read(columns, type(self).__name__)
         self._schema = Schema(rows.reader(), schema.strict)
-        self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
-        self._take(self._fit_native(rows, settings=self._settings(leave_out=("measures",))))
+        self._name(names, hasattr(X, "columns"))
+        self._take(self._fit_native(rows, settings=self._settings()))
         return self
 
     def __sklearn_tags__(self):
@@ -161,24 +169,47 @@ class MixedTableModel(Sampled, Base):
 
     def _of(self, schema, fit):
         self._schema = schema
-        names = [column["name"] for column in schema.columns if column["role"] in ("feature", "ignored")]
-        self.feature_names_in_, self.n_features_in_ = np.array(names, dtype=object), len(names)
+        names = self._expected()
+        # Columns without names are called x0, x1, ... in files.
+        self._name(names, names != [f"x{j}" for j in range(len(names))])
         self._take(fit)
+
+    def _name(self, names, are_given):
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = len(names)
+        if are_given:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _expected(self):
+        """Names of the columns of the fit, in their order."""
+        return [column["name"] for column in self._schema.columns if column["role"] in ("feature", "ignored")]
 
     def _ask(self, X, training):
         """The question as a frame or array, its columns, and for the native side."""
         check_is_fitted(self)
         X = _checked(X)
-        columns = columns_of(X)
-        names, features = [column.name for column in columns], {column["name"] for column in self._schema.features()}
-        if not hasattr(X, "columns") and len(names) != self.n_features_in_:
-            raise ValueError(f"X has {len(names)} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input")
-        expected = list(self.feature_names_in_)
-        if not set(names) <= set(expected) or [n for n in names if n in features] != [n for n in expected if n in features]:
-            raise ValueError(f"The feature names should match those that were passed during fit: found {names}, expected {expected}, in this order")
+        columns = self._matched(X)
         if training and len(X) != self._fit.n_rows():
             raise ValueError(f"training=True: the table has {len(X)} rows, that of the fit {self._fit.n_rows()}; give the whole table in its order")
         return X, columns, self._schema.read(columns, type(self).__name__)
+
+    def _matched(self, X):
+        """The columns of a table, whose names are checked as scikit-learn does it; columns that the model does not use may be left out."""
+        who, columns, expected = type(self).__name__, columns_of(X), self._expected()
+        names, features = [column.name for column in columns], {column["name"] for column in self._schema.features()}
+        has_names, had_names = hasattr(X, "columns"), hasattr(self, "feature_names_in_")
+        if has_names and had_names:
+            if not set(names) <= set(expected) or [n for n in names if n in features] != [n for n in expected if n in features]:
+                raise names_differ(names, expected)
+            return columns
+        if len(names) != len(expected):
+            raise ValueError(f"X has {len(names)} features, but {who} is expecting {len(expected)} features as input")
+        if has_names != had_names:
+            what = f"X has feature names, but {who} was fitted without feature names" if has_names else f"X does not have valid feature names, but {who} was fitted with feature names"
+            warnings.warn(what, UserWarning, stacklevel=4)
+        for column, name in zip(columns, expected, strict=True):
+            column.name = name
+        return columns
 
     def _completed(self, X, columns, rows, tables):
         """Completed tables in the kind of X."""
@@ -230,16 +261,33 @@ class MixedTableModel(Sampled, Base):
         rows = self._ask(X, training)[2]
         return self._fit.ln_density(rows, training, self._threads())
 
-    def dependence(self, X, level=0.01, training=True, permutations=999):
+    def score(self, X, y=None):
+        """Mean log predictive density of the observed cells of a row."""
+        return float(np.mean(self.score_samples(X)))
+
+    def _found(self):
+        return [f"{self._fit.n_rows()} rows, {len(self._schema.features())} columns", *super()._found()]
+
+    def dependence(self, X, level=None, training=True, permutations=None, config=None):
         """Which columns depend on each other: list of dict with `a`, `b`, `rows` (where both are known), `information` (mutual, in nats) with its `sd` and 90%
-        interval (`lower`, `upper`), `same_block`, `p_value`, `adjusted_p_value`, `least_p_value` (what `permutations` can give at least: a p-value equal to it is an
+        interval (`lower`, `upper`: the first and the last of `quantiles`), `same_block`, `p_value`, `adjusted_p_value`, `least_p_value` (what `permutations` can give at least: a p-value equal to it is an
         upper bound), `dependent` (the test rejects independence), `verdict`: "yes", "no", or "unexplained" where the test rejects but most draws of the fit share
         no information, so that how strong the dependence is is not known (`information` is nan).
 
-        X: the table of the fit (or, with `training=False`, another one).
+        X: the table of the fit (or, with `training=False`, another one). `level` (0.01), `permutations` (999) and all else that the question can be told stand in
+        `config`, in the shape of `default_dependence()`; what is given beside it wins.
         """
         rows = self._ask(X, training)[2]
-        return self._fit.dependence(rows, level, training, count("permutations", permutations), self._threads())
+        settings = on_top(self.default_dependence(), checked_config(config))
+        for name, value in (("level", level), ("permutations", permutations)):
+            if value is not None:
+                settings[name] = plain(value)
+        return self._fit.dependence(rows, settings, training, self._threads())
+
+    @classmethod
+    def default_dependence(cls):
+        """The configuration of `dependence` with its defaults, as a dict."""
+        return cls._native.dependence_defaults()
 
 
 def _cell(row, feature, column, expected, lower, upper):

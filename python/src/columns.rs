@@ -112,6 +112,11 @@ impl Reader {
         Design::new(&self.0).names().concat()
     }
 
+    /// How many of these each feature becomes.
+    fn number_widths(&self) -> Vec<usize> {
+        Design::new(&self.0).names().iter().map(Vec::len).collect()
+    }
+
     /// With other columns.
     fn with_columns(&self, columns: &Bound<'_, PyAny>) -> PyResult<Self> {
         let columns: Vec<ColumnSchema> = config(columns)?;

@@ -120,21 +120,21 @@ impl Itf {
         array(py, &[found.len()], found)
     }
 
+    #[staticmethod]
+    fn dependence_defaults(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        dict(py, &DependenceConfig::default())
+    }
+
     /// Pairs of columns, with their mutual information.
     fn dependence<'py>(
         &self,
         py: Python<'py>,
         rows: &Rows,
-        level: f64,
+        settings: &Bound<'py, PyAny>,
         training: bool,
-        permutations: usize,
         threads: usize,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let config = DependenceConfig {
-            level,
-            permutations,
-            ..DependenceConfig::default()
-        };
+        let config: DependenceConfig = config(settings)?;
         let found = ask(py, threads, || {
             let rows = self
                 .0
@@ -160,10 +160,10 @@ fn pair<'py>(
         Verdict::Unexplained => f64::NAN,
         _ => x,
     };
-    let end = |k: usize| one.information.quantiles.get(k).map(|&x| known(x));
+    let ends = &one.information.quantiles;
     dict.set_item("information", known(one.information.mean))?;
-    dict.set_item("lower", end(0))?;
-    dict.set_item("upper", end(2))?;
+    dict.set_item("lower", ends.first().map(|&x| known(x)))?;
+    dict.set_item("upper", ends.last().map(|&x| known(x)))?;
     dict.set_item("sd", known(one.information.sd))?;
     dict.set_item("same_block", one.same_block)?;
     dict.set_item("p_value", one.p_value)?;

@@ -180,6 +180,10 @@ impl Topics {
         self.0.n_words()
     }
 
+    fn n_topics(&self) -> usize {
+        self.0.n_topics()
+    }
+
     fn n_scores(&self) -> usize {
         self.0.n_scores()
     }

@@ -67,8 +67,14 @@ def test_imputes_better_than_means(moons):
 def test_what_is_not_known_stays_missing(moons):
     X = moons[0].copy()
     X[:, 1] = np.nan
-    done = IncompleteImputer(unlabelled_starts=[{"k_means": 2}]).fit_transform(X)
+    model = IncompleteImputer(unlabelled_starts=[{"k_means": 2}]).fit(X)
+    done = model.impute(X)[0]
     assert np.isnan(done[:, 1]).all() and not np.isnan(done[:, [0, 2]]).any()
+    # As a transformer it leaves out what it knows nothing of, as scikit-learn's imputers do.
+    with pytest.warns(UserWarning, match="Skipping features"):
+        np.testing.assert_array_equal(model.transform(X), done[:, [0, 2]])
+    zeros = model.set_params(keep_empty_features=True).transform(X)
+    np.testing.assert_array_equal(zeros, np.where(np.isnan(done), 0.0, done))
 
 
 def test_clusters_and_densities(moons):
