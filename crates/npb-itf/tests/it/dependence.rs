@@ -491,3 +491,19 @@ fn odd_questions() {
     }
     assert_eq!(dependence.pairs()[0].n_rows, 0);
 }
+
+/// Nothing speaks against the independence of columns that no row has both of.
+#[test]
+fn columns_that_are_never_seen_together_are_not_called_dependent() {
+    let column = |odd: u32| MixedColumn::Categorical {
+        levels: ["a", "b", "c"].map(String::from).to_vec(),
+        codes: (0..30).map(|i| (i % 2 == odd).then_some(i % 3)).collect(),
+    };
+    let names = ["x", "y"].map(String::from).to_vec();
+    let table = MixedTable::new(names, vec![column(0), column(1)]).unwrap();
+    let data = ItfData::from_table(&table).unwrap();
+    let found = verdicts(&data, &DependenceConfig::default());
+    let pair = &found.pairs()[0];
+    assert_eq!((pair.n_rows, pair.dependent), (0, false));
+    assert_eq!(pair.p_value, 1.0);
+}

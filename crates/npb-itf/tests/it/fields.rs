@@ -263,6 +263,9 @@ fn tables_are_completed_in_their_own_columns() {
     // New rows have no network; levels may come in another order.
     let refused = fit.impute_fields(&table, &fields, 0.9, false);
     assert!(matches!(refused, Err(ItfError::Column { .. })));
+    let mut beyond = fields.clone();
+    beyond.last_mut().expect("the network").columns[3] = 99;
+    assert!(fit.field_rows(&table, &beyond, true).is_err());
     let without = &fields[..fields.len() - 1];
     let fit = fit_data(
         &ItfData::from_fields(&table, without).expect("fits"),
@@ -289,12 +292,6 @@ fn tables_are_completed_in_their_own_columns() {
     short[8].columns.pop();
     assert_eq!(short[8].measure, Measure::Series);
     assert!(fit.impute_fields(&table, &short, 0.9, true).is_err());
-    let mut beyond = fields.clone();
-    beyond[8].columns[3] = 99;
-    assert!(
-        fit.field_rows(&table, &beyond[..without.len()], true)
-            .is_err()
-    );
 }
 
 /// A positive number counted in whole ones stays positive.

@@ -237,9 +237,19 @@ impl<K: Kernel> JointModel for Joint<K> {
 
 /// The update and the simulator agree on one joint law, and an update that counts one row in another cluster is found out.
 pub(super) fn joint_distribution<K: Kernel>(kernel: K, template: K::Data, probe: K::Data) {
+    joint_distribution_of(kernel, template, probe, 1200);
+}
+
+/// The same from so many draws: fewer where there are thousands of products to compare.
+pub(super) fn joint_distribution_of<K: Kernel>(
+    kernel: K,
+    template: K::Data,
+    probe: K::Data,
+    replications: usize,
+) {
     let test = StepTest {
         seed: 1,
-        replications: 1200,
+        replications,
         false_alarm: 0.001,
     };
     let mut joint = Joint {

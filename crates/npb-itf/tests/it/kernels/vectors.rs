@@ -293,7 +293,7 @@ fn the_joint_law_of_levels_beside_numbers() {
             vec![Some(1.0), M, M, Some(1.0)],
         ];
         let probe = FullNormalData::new(&kernel, &probe).expect("valid");
-        joint_distribution(kernel, data, probe);
+        joint_distribution_of(kernel, data, probe, 400);
     }
 }
 
@@ -536,5 +536,5 @@ fn the_joint_law_of_numbers_measured_in_different_ways() {
         vec![M, Some(6.0), M, Some(1.0), M],
     ];
     let probe = FullNormalData::new(&kernel, &probe).expect("valid");
-    joint_distribution(kernel, data, probe);
+    joint_distribution_of(kernel, data, probe, 400);
 }
