@@ -459,10 +459,8 @@ impl<'d> Em<'d> {
         let law = |(h, component): (usize, &DrawnComponent)| {
             let (mean, precision) = (&component.mean, &component.precision);
             let (p, w) = (mean.len(), self.mixture.experts.get(h).unwrap_or(&none));
-            let mut linear: Vec<f64> = (0..p)
-                .map(|i| dot(precision.col_as_slice(i), mean) - w[i] * w[p])
-                .collect();
-            linear.push(w[p]);
+            let entry = |i: usize| dot(precision.col_as_slice(i), mean) - w[i] * w[p];
+            let linear: Vec<f64> = (0..p).map(entry).chain([w[p]]).collect();
             let joint = Mat::from_fn(p + 1, p + 1, |i, j| match (i < p, j < p) {
                 (true, true) => precision[(i, j)] + w[i] * w[j],
                 (false, false) => 1.0,

@@ -367,10 +367,9 @@ impl IqgmeFit {
                 utilities,
             }
         };
-        (0..state.components.len())
-            .filter(|&h| state.components[h].strength > base)
-            .map(summary)
-            .collect()
+        let all = 0..state.components.len();
+        let kept = all.filter(|&h| state.components[h].strength > base);
+        kept.map(summary).collect()
     }
 
     /// Posterior of the number of components whose weight exceeds `threshold`, by `draws` draws of the weights: entry `k` is the probability of `k`.

@@ -256,10 +256,8 @@ impl Predictor {
         precisions: Vec<Mat<f64>>,
         experts: Vec<Expert>,
     ) -> Result<Self> {
-        let ln_det = precisions
-            .iter()
-            .map(|precision| Ok(Cholesky::new(precision.as_ref()).map_err(drawn)?.ln_det()))
-            .collect::<Result<_>>()?;
+        let ln_det = |of: &Mat<f64>| Ok(Cholesky::new(of.as_ref()).map_err(drawn)?.ln_det());
+        let ln_det = precisions.iter().map(ln_det).collect::<Result<_>>()?;
         let ln_weights = weights.iter().map(|w| w.ln()).collect();
         Self::normal(means, precisions, ln_det, experts, ln_weights)
             .map_err(|(_, source)| drawn(source))

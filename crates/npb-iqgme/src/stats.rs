@@ -111,16 +111,13 @@ impl SufficientStats {
     }
 
     pub(crate) fn counts(&self) -> Vec<f64> {
-        (0..self.labelled.weight.len())
-            .map(|h| self.count(h))
-            .collect()
+        let all = 0..self.labelled.weight.len();
+        all.map(|h| self.count(h)).collect()
     }
 
     pub(crate) fn first(&self, h: usize) -> Vec<f64> {
-        let p = self.labelled.first.nrows();
-        (0..p)
-            .map(|i| self.labelled.first[(i, h)] + self.unlabelled.first[(i, h)])
-            .collect()
+        let (a, b) = (&self.labelled.first, &self.unlabelled.first);
+        (0..a.nrows()).map(|i| a[(i, h)] + b[(i, h)]).collect()
     }
 
     pub(crate) fn second(&self, h: usize) -> Mat<f64> {

@@ -341,10 +341,8 @@ impl Drawn {
         rng: &mut impl Rng,
     ) -> Result<Self, NotPositiveDefinite> {
         let features = &state.features;
-        let factors = features
-            .covariance
-            .iter()
-            .map(|v| Cholesky::new(v.as_ref()));
+        let each = features.covariance.iter();
+        let factors = each.map(|v| Cholesky::new(v.as_ref()));
         let factors = factors.collect::<Result<Vec<_>, _>>()?;
         let d = features.mean.ncols();
         let mut mean = features.mean.clone();

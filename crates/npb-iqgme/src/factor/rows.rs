@@ -300,13 +300,11 @@ impl Rows<'_> {
             self.solve_pattern(&pattern.rows, gram, clusters, fixed)
         })?;
         let (n, n_clusters) = (self.labels.class.len(), clusters.len());
+        let means = clusters.iter().map(|c| Mat::zeros(c.used.len(), n));
         let mut factors = RowFactors {
             n_clusters,
             responsibilities: vec![0.0; n * n_clusters],
-            means: clusters
-                .iter()
-                .map(|c| Mat::zeros(c.used.len(), n))
-                .collect(),
+            means: means.collect(),
             spreads: Vec::with_capacity(solved.len()),
         };
         for (pattern, solved) in self.patterns.iter().zip(solved) {
@@ -334,10 +332,11 @@ impl Rows<'_> {
         let grams: Vec<OwnGram> = clusters.iter().map(|c| c.own_gram(gram)).collect();
         let active = |i: usize, h: usize| fixed.is_none_or(|rho| rho[i * n + h] > 0.0);
         let mut spreads = [vec![None; n], vec![None; n]];
+        let of_kind = |kind: usize, i: &usize| self.labels.is_labelled(*i) == (kind == 1);
         for (kind, spreads) in spreads.iter_mut().enumerate() {
-            let of_kind = |i: &&usize| self.labels.is_labelled(**i) == (kind == 1);
             for (h, cluster) in clusters.iter().enumerate() {
-                if members.iter().filter(of_kind).any(|&i| active(i, h)) {
+                let mut members = members.iter().filter(|i| of_kind(kind, i));
+                if members.any(|&i| active(i, h)) {
                     let spread = cluster.spread(&grams[h], kind == 1);
                     spreads[h] = Some(spread.map_err(|source| (h, source))?);
                 }
@@ -368,11 +367,8 @@ impl Rows<'_> {
         // Of clusters without rows nothing need be kept.
         for (kind, spreads) in spreads.iter_mut().enumerate() {
             for (h, spread) in spreads.iter_mut().enumerate() {
-                let taken = members
-                    .iter()
-                    .zip(&rows)
-                    .any(|(&i, row)| self.labels.is_labelled(i) == (kind == 1) && row[h].0 > 0.0);
-                if !taken {
+                let mut each = members.iter().zip(&rows).filter(|(i, _)| of_kind(kind, i));
+                if !each.any(|(_, row)| row[h].0 > 0.0) {
                     *spread = None;
                 }
             }
@@ -455,10 +451,8 @@ impl RowFactors {
     pub(crate) fn counts(&self) -> Vec<f64> {
         let mut counts = vec![0.0; self.n_clusters];
         for row in self.responsibilities.chunks_exact(self.n_clusters) {
-            counts
-                .iter_mut()
-                .zip(row)
-                .for_each(|(sum, rho)| *sum += rho);
+            let each = counts.iter_mut().zip(row);
+            each.for_each(|(sum, rho)| *sum += rho);
         }
         counts
     }
@@ -471,9 +465,8 @@ impl RowFactors {
         rows: &[usize],
         h: usize,
     ) -> Mat<f64> {
-        let members: Vec<usize> = rows
-            .iter()
-            .copied()
+        let members = rows.iter().copied();
+        let members: Vec<usize> = members
             .filter(|&i| self.responsibility(i, h) > 0.0)
             .collect();
         let k = self.means[h].nrows();
@@ -507,11 +500,8 @@ impl RowFactors {
                     continue;
                 };
                 for j in 0..k {
-                    let column = &mut sum.col_as_slice_mut(j)[j..k];
-                    for (to, from) in column
-                        .iter_mut()
-                        .zip(&spread.covariance.col_as_slice(j)[j..])
-                    {
+                    let column = sum.col_as_slice_mut(j)[j..k].iter_mut();
+                    for (to, from) in column.zip(&spread.covariance.col_as_slice(j)[j..]) {
                         *to += weight * from;
                     }
                 }
@@ -523,11 +513,9 @@ impl RowFactors {
     /// Keeps the clusters `order`, in that order; the others have no rows.
     pub(crate) fn select(&mut self, order: &[usize]) {
         let n = self.n_clusters;
-        self.responsibilities = self
-            .responsibilities
-            .chunks_exact(n)
-            .flat_map(|row| order.iter().map(|&h| row[h]))
-            .collect();
+        let rows = self.responsibilities.chunks_exact(n);
+        let kept = rows.flat_map(|row| order.iter().map(|&h| row[h]));
+        self.responsibilities = kept.collect();
         self.means = order.iter().map(|&h| self.means[h].clone()).collect();
         for spreads in self.spreads.iter_mut().flatten() {
             *spreads = order.iter().map(|&h| spreads[h].clone()).collect();
@@ -539,11 +527,8 @@ impl RowFactors {
 /// Weights proportional to exponentials, those too small set to zero.
 fn normalised(mut logs: Vec<f64>) -> Vec<f64> {
     ln_normalize(&mut logs);
-    if logs.iter().any(|&w| w > 0.0 && w < INACTIVE) {
-        logs.iter_mut()
-            .filter(|w| **w < INACTIVE)
-            .for_each(|w| *w = 0.0);
-    }
+    let small = logs.iter_mut().filter(|w| **w < INACTIVE);
+    small.for_each(|w| *w = 0.0);
     logs
 }
 

@@ -247,11 +247,8 @@ impl<'d> FactorVb<'d> {
                 let toward_on = if on { -gain } else { gain };
                 1.0 / (1.0 + (-toward_on).exp())
             };
-            Ok(gains
-                .into_iter()
-                .zip(&state.indicators[h])
-                .map(probability)
-                .collect())
+            let each = gains.into_iter().zip(&state.indicators[h]);
+            Ok(each.map(probability).collect())
         };
         (0..state.n_clusters()).map(of_cluster).collect()
     }
@@ -390,16 +387,11 @@ impl<'d> FactorVb<'d> {
                 squares[h] += rho * term.square;
             }
         }
-        self.state.noise = cells
-            .iter()
-            .zip(&squares)
-            .map(|(cells, square)| {
-                gamma(
-                    prior.shape() + 0.5 * cells,
-                    prior.rate() + 0.5 * square.max(0.0),
-                )
-            })
-            .collect();
+        let noise = |(cells, square): (&f64, &f64)| {
+            let rate = prior.rate() + 0.5 * square.max(0.0);
+            gamma(prior.shape() + 0.5 * cells, rate)
+        };
+        self.state.noise = cells.iter().zip(&squares).map(noise).collect();
     }
 
     /// Equations: `docs/iqgme-updates.md#indicators`.
@@ -477,10 +469,9 @@ impl<'d> FactorVb<'d> {
         let n_factors = self.state.n_factors();
         let p = self.data.cells.n_features() as f64;
         let [loading, mean] = [&self.priors.loading, &self.priors.mean];
-        self.state.loading_precisions = squares[..n_factors]
-            .iter()
-            .map(|square| gamma(loading.shape() + 0.5 * p, loading.rate() + 0.5 * square))
-            .collect();
+        let precision =
+            |square: &f64| gamma(loading.shape() + 0.5 * p, loading.rate() + 0.5 * square);
+        self.state.loading_precisions = squares[..n_factors].iter().map(precision).collect();
         let means = &squares[n_factors..];
         self.state.mean_precision = gamma(
             mean.shape() + 0.5 * p * means.len() as f64,

@@ -43,13 +43,14 @@ impl TrainingRows {
 
     /// Checks rows that come from a file: they are those of training, by their fingerprint.
     pub(super) fn check(&self, units: &Units, classes: &[String], training: u64) -> Result<()> {
-        let print = self
-            .data(units, classes)
-            .and_then(|data| fingerprint(&data));
-        match print.is_ok_and(|print| print == training) {
-            true => Ok(()),
-            false => Err(IqgmeError::saved("rows of training: not those of the fit")),
-        }
+        let data = self.data(units, classes);
+        let print = data.and_then(|data| fingerprint(&data));
+        let wrong = || IqgmeError::saved("rows of training: not those of the fit");
+        print
+            .ok()
+            .filter(|print| *print == training)
+            .map(drop)
+            .ok_or_else(wrong)
     }
 }
 

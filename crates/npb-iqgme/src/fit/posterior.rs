@@ -59,10 +59,8 @@ impl IqgmeFit {
         };
         let on_scores = (weight(FeatureScale::NormalScores) * draws as f64).round() as usize;
         let mut drawn = Vec::with_capacity(draws);
-        for (scale, n) in FeatureScale::ALL
-            .into_iter()
-            .zip([draws - on_scores, on_scores])
-        {
+        let shares = [draws - on_scores, on_scores];
+        for (scale, n) in FeatureScale::ALL.into_iter().zip(shares) {
             if n == 0 {
                 continue;
             }

@@ -34,12 +34,10 @@ impl IqgmeFit {
         *self.derived.stretch.get_or_init(|| {
             let folds = parallel::map(0..FOLDS, |fold| self.squares(rows, fold));
             // A fold may leave nothing to learn from.
-            let (sum, n) = folds
-                .into_iter()
-                .flatten()
-                .fold((EXPECTED, EXPECTED), |(sum, n), (own, cells)| {
-                    (sum + own, n + cells)
-                });
+            let (mut sum, mut n) = (EXPECTED, EXPECTED);
+            for (own, cells) in folds.into_iter().flatten() {
+                (sum, n) = (sum + own, n + cells);
+            }
             (sum / n).sqrt().max(1.0)
         })
     }
@@ -49,12 +47,8 @@ impl IqgmeFit {
         let scale = FeatureScale::Standardised;
         let units = &self.stored.units[scale.index()];
         let shown = self.without(&rows.table, fold)?;
-        let data = IqgmeData::with_units(
-            &shown,
-            &rows.labels,
-            units.clone(),
-            self.stored.classes.clone(),
-        )?;
+        let (labels, classes) = (&rows.labels, self.stored.classes.clone());
+        let data = IqgmeData::with_units(&shown, labels, units.clone(), classes)?;
         let draws = self.chain(&data, scale, fold, FIRST_CHAIN + fold as u64)?;
         let said = cells_of(units, &units.rows(&shown)?, &shown, &by_draws(&draws))?;
         let (mut sum, mut n) = (0.0, 0.0);

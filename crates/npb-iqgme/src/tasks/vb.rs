@@ -212,10 +212,11 @@ impl<'d> MultiTaskVb<'d> {
     }
 
     fn fit_start(&mut self) -> Result<()> {
-        TaskUpdate::PARAMETERS
-            .iter()
-            .filter(|update| **update != TaskUpdate::Indicators)
-            .try_for_each(|&update| self.apply(update))
+        let mut each = TaskUpdate::PARAMETERS.into_iter();
+        each.try_for_each(|update| match update {
+            TaskUpdate::Indicators => Ok(()),
+            other => self.apply(other),
+        })
     }
 
     /// One iteration: the rows, then the parameters. Returns the bound.
@@ -369,10 +370,10 @@ impl<'d> MultiTaskVb<'d> {
             if order.iter().copied().eq(0..counts.len()) {
                 continue;
             }
-            part.indicators = order
+            let taken = order
                 .iter()
-                .map(|&h| std::mem::take(&mut part.indicators[h]))
-                .collect();
+                .map(|&h| std::mem::take(&mut part.indicators[h]));
+            part.indicators = taken.collect();
             rows.select_local(&order);
             let counts = padded(&rows.counts(), part.sticks.truncation());
             part.sticks.update(&counts, self.state.alpha.mean());

@@ -78,9 +78,8 @@ impl IqgmeVb<'_> {
         state.experts = self.experts_given(stats)?;
         // Rounding may leave less than nothing of a component that only this row is in.
         let counts: Vec<f64> = stats.counts().iter().map(|n| n.max(0.0)).collect();
-        state
-            .sticks
-            .update_sticks(&padded(&counts, self.config.truncation));
+        let counts = padded(&counts, self.config.truncation);
+        state.sticks.update_sticks(&counts);
         Ok(state)
     }
 }
