@@ -37,7 +37,6 @@
 //! | item-based nearest neighbours on signed likes | [`ItemKnn`] | [`ItemKnnConfig`] |
 //! | popularity and like-rates of items | [`ItemRates`] | none |
 //! | implicit alternating least squares | [`ImplicitAls`] | [`ImplicitAlsConfig`] |
-//! | support vector machine with probabilities by Platt scaling | [`PlattSvm`], [`Platt`] | [`SvmConfig`] |
 //! | hit rates of pairs, rows and columns of a binomial matrix | [`HitRates`] | none |
 //!
 //! Three predictors of held-out cells of a [`MixedTable`](npb_data::MixedTable): [`marginal_cells`] (the column alone),
@@ -80,7 +79,6 @@ mod mixed_chained;
 mod mixture;
 mod nuclear;
 mod pca;
-mod platt;
 mod rates;
 mod ridge;
 mod rvm;
@@ -113,7 +111,6 @@ pub use mixed_chained::{MixedChainedConfig, chained_cells};
 pub use mixture::{GaussianMixture, MixtureConfig};
 pub use nuclear::{NuclearNorm, NuclearNormConfig};
 pub use pca::Pca;
-pub use platt::{Platt, PlattSvm};
 pub use rates::{HitRates, PairCount};
 pub use ridge::{Ridge, TaskRidge};
 pub use rvm::{Rvm, RvmConfig};

@@ -29,5 +29,17 @@ pub use context::{Context, Trial};
 pub use experiment::Experiment;
 pub use npb_catalogue::{BenchArgs, Failure, Result, Scale, data, root};
 pub use number::short;
-pub use plot::{Panel, Point, Series, lines};
+pub use plot::{Panel, Point, Series, against, lines};
+
+use npb_infer::SweepPlan;
+
+/// So many sweeps for burn-in, then draws of consecutive ones.
+pub const fn sweeps(burn_in: u64, keep: u64) -> SweepPlan {
+    SweepPlan {
+        burn_in,
+        keep,
+        thin: 1,
+    }
+}
+
 pub use report::{Figure, Report, ResultRow, TextTable, mean_and_sd, summarise};

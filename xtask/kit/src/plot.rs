@@ -82,6 +82,27 @@ impl Point {
     }
 }
 
+/// A curve of `metric` for each method, over the number behind `key=` in the setting.
+pub fn against<'a>(
+    results: impl IntoIterator<Item = &'a ResultRow>,
+    metric: &str,
+    key: &str,
+) -> Vec<Series> {
+    let mut curves: Vec<Series> = Vec::new();
+    for row in results.into_iter().filter(|r| r.metric == metric) {
+        let value = |part: &str| part.strip_prefix(key)?.strip_prefix('=')?.parse().ok();
+        let Some(x) = row.setting.split(';').find_map(value) else {
+            continue;
+        };
+        let point = Point::of(x, row);
+        match curves.iter_mut().find(|curve| curve.name == row.method) {
+            Some(curve) => curve.points.push(point),
+            None => curves.push(Series::new(&*row.method, [point])),
+        }
+    }
+    curves
+}
+
 const PANEL: (u32, u32) = (640, 480);
 /// What names of this library's own methods begin with. Their curves are wider, and in front of the others.
 const OURS: &str = "npb:";

@@ -1,7 +1,7 @@
 //! Collaborative filtering by hand, and what is refused.
 
 use npb_baselines::{
-    ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Pearson, PearsonForm, Platt,
+    ImplicitAls, ImplicitAlsConfig, ItemKnn, ItemKnnConfig, ItemRates, Pearson, PearsonForm,
 };
 use npb_data::{Rating, Ratings};
 
@@ -116,26 +116,4 @@ fn new_users_with_impossible_examples_are_refused() {
     assert!(Pearson::new(&none, PearsonForm::Breese).is_err());
     let form = PearsonForm::Normalised { significance: 0.0 };
     assert!(Pearson::new(&database, form).is_err());
-}
-
-#[test]
-fn platt_recovers_a_curve_and_never_turns_the_order_round() {
-    // 20 cells of decision values with the shares of a logistic curve of slope -2 and offset 0.5.
-    let (mut decisions, mut positive) = (Vec::new(), Vec::new());
-    for k in 0..20 {
-        let f = -2.0 + 0.2 * f64::from(k);
-        let share = 1.0 / (1.0 + (-2.0 * f + 0.5).exp());
-        for i in 0..1000 {
-            decisions.push(f);
-            positive.push(f64::from(i) < 1000.0 * share);
-        }
-    }
-    let platt = Platt::fit(&decisions, &positive);
-    assert!(
-        (platt.slope + 2.0).abs() < 0.02 && (platt.offset - 0.5).abs() < 0.02,
-        "{platt:?}"
-    );
-    let against = Platt::fit(&[2.0, 1.0, -1.0, -2.0], &[false, false, true, true]);
-    assert_eq!(against.slope, 0.0);
-    assert!((against.probability(5.0) - 0.5).abs() < 1e-12);
 }

@@ -3,7 +3,7 @@
 use npb_baselines::{KsvdConfig, NlMeansConfig, interpolate_linear, ksvd, median_3x3, nl_means};
 use npb_bpfa::{ImageConfig, Restored, restore};
 use npb_data::{Image, Mask, metrics};
-use npb_infer::{SweepPlan, stream};
+use npb_infer::stream;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -263,11 +263,7 @@ pub(super) fn measure(
             config.model.seed = seed;
             if scale == Scale::Smoke {
                 config.model.atoms = config.model.atoms.min(24);
-                config.model.sweeps = SweepPlan {
-                    burn_in: 4,
-                    keep: 4,
-                    thin: 1,
-                };
+                config.model.sweeps = npb_kit::sweeps(4, 4);
             }
             return ours(cell, truth, &restore(damaged, &config)?);
         }

@@ -3,7 +3,6 @@
 use npb_baselines::{BandsConfig, least_squares_bands};
 use npb_bpfa::{ImageConfig, restore};
 use npb_data::{Image, metrics};
-use npb_infer::SweepPlan;
 
 use super::cells::{Cell, Damage, Method, OURS, RESTORED, load, ours, peak};
 use super::pictures::{self, Shown};
@@ -56,18 +55,10 @@ fn configured(side: usize, scale: Scale, seed: u64) -> ImageConfig {
     config.model.atoms = 64;
     config.model.max_atoms = Some(256);
     config.model.seed = seed;
-    config.model.sweeps = SweepPlan {
-        burn_in: 60,
-        keep: 40,
-        thin: 1,
-    };
+    config.model.sweeps = npb_kit::sweeps(60, 40);
     if scale == Scale::Smoke {
         config.model.atoms = 8;
-        config.model.sweeps = SweepPlan {
-            burn_in: 2,
-            keep: 2,
-            thin: 1,
-        };
+        config.model.sweeps = npb_kit::sweeps(2, 2);
     }
     config
 }

@@ -11,10 +11,10 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use npb_kit::films::{Films, Size};
-use npb_kit::tables::{distinct, overview};
+use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
-    Trial, lines, summarise,
+    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Scale, Series, Trial,
+    against, lines, summarise,
 };
 
 pub(super) const FA_GIBBS: Experiment = Experiment {
@@ -101,11 +101,7 @@ struct Sides {
 fn run(context: &Context<'_>, question: Question) -> Result<Report> {
     let smoke = context.scale == Scale::Smoke;
     let (burn_in, keep) = context.scale.pick((4, 4), (150, 150), (1_000, 500));
-    let plan = SweepPlan {
-        burn_in,
-        keep,
-        thin: 1,
-    };
+    let plan = npb_kit::sweeps(burn_in, keep);
     let sizes: &[usize] = match (context.scale, question) {
         (Scale::Smoke, _) => &[5],
         (_, Question::Active) => &[10, 20, 40, 160],
@@ -317,20 +313,11 @@ fn report(question: Question, records: &[Record]) -> Result<Report> {
         "seconds_per_sweep",
         "seconds",
     ];
-    let methods = distinct(results.iter().map(|r| r.method.as_str()));
-    let curve = |method: &str| {
-        let own = |r: &&ResultRow| r.method == method && r.metric == "rmse";
-        let point = |r: &ResultRow| {
-            let k = r.setting.strip_prefix("k=")?.parse().ok()?;
-            Some(Point::at(k, r.mean))
-        };
-        Series::new(method, results.iter().filter(own).filter_map(point))
-    };
     let panel = Panel::new(
         "held-out entries",
         "K",
         "RMSE",
-        methods.into_iter().map(curve),
+        against(&results, "rmse", "k"),
     );
     let mut figures = vec![lines(
         "rmse",

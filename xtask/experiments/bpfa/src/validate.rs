@@ -8,7 +8,7 @@ use npb_bpfa::{
     SpikePrior, UsagePrior, fit,
 };
 use npb_infer::testing::JointModel;
-use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::dist::{Beta, Gamma};
 use npb_priors::{GammaPrior, beta_bernoulli::WeightPrior};
 use rand::{Rng, RngExt};
@@ -83,11 +83,7 @@ fn share_inside(seed: u64, table: u64, sweeps: u64) -> Result<Option<[f64; 2]>> 
     let config = BpfaConfig {
         atoms: 12,
         centring: Centring::Overall,
-        sweeps: SweepPlan {
-            burn_in: sweeps,
-            keep: sweeps,
-            thin: 1,
-        },
+        sweeps: npb_kit::sweeps(sweeps, sweeps),
         stored_draws: 1,
         seed: seed.wrapping_add(table),
         ..BpfaConfig::default()

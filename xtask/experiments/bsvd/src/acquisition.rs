@@ -83,11 +83,7 @@ fn setting(rank: usize, decibels: Option<f64>) -> String {
 }
 
 const KEEP: u64 = 100;
-const FIRST: SweepPlan = SweepPlan {
-    burn_in: 300,
-    keep: KEEP,
-    thin: 1,
-};
+const FIRST: SweepPlan = npb_kit::sweeps(300, KEEP);
 /// Each further step goes on from the last draw, as in the thesis.
 const NEXT: SweepPlan = SweepPlan {
     burn_in: 150,

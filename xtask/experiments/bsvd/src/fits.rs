@@ -4,7 +4,6 @@ use npb_bsvd::{
     BsvdConfig, BsvdFit, Cells, Features, SideInformation, fit, missingness, popularity,
 };
 use npb_data::{Rating, Ratings, metrics};
-use npb_infer::SweepPlan;
 use npb_priors::special::normal_quantile;
 
 use npb_kit::films::{Films, Traits};
@@ -20,23 +19,16 @@ pub(super) const INTERVALS: [(f64, &str); 2] = [(0.5, "coverage_50"), (0.9, "cov
 
 /// The default configuration; at smoke scale with few sweeps and so many candidates that nothing is searched for, which takes minutes on a million ratings.
 pub(super) fn config(scale: Scale, seed: u64) -> BsvdConfig {
-    let config = BsvdConfig {
+    let mut config = BsvdConfig {
         seed,
         ..Default::default()
     };
-    match scale {
-        Scale::Smoke => BsvdConfig {
-            candidates: 6,
-            max_candidates: 6,
-            sweeps: SweepPlan {
-                burn_in: 4,
-                keep: 4,
-                thin: 1,
-            },
-            ..config
-        },
-        Scale::Quick | Scale::Paper => config,
+    if scale == Scale::Smoke {
+        config.candidates = 6;
+        config.max_candidates = 6;
+        config.sweeps = npb_kit::sweeps(4, 4);
     }
+    config
 }
 
 /// One noise precision for all entries, as in the thesis.

@@ -2,7 +2,6 @@
 
 use npb_baselines::{NuclearNorm, NuclearNormConfig};
 use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit};
-use npb_infer::SweepPlan;
 
 use super::fits::{config, global_mean, traced};
 use super::generated::{LowRank, SIDE, degrees_of_freedom, observe};
@@ -85,11 +84,7 @@ fn configured(a: f64, b: f64, seed: u64) -> BsvdConfig {
     BsvdConfig {
         rank_a: a,
         rank_b: b,
-        sweeps: SweepPlan {
-            burn_in: 600,
-            keep: 200,
-            thin: 1,
-        },
+        sweeps: npb_kit::sweeps(600, 200),
         stored_draws: 1,
         ..global_mean(config(Scale::Quick, seed))
     }

@@ -6,7 +6,7 @@ use npb_bsvd::{
     SideInformation, SideState,
 };
 use npb_infer::testing::{Calibration, JointModel};
-use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, Normal};
 use rand::{Rng, RngExt};
@@ -141,11 +141,7 @@ impl Model {
             row_factor_precision: extras,
             column_factor_precision: extras,
             factor_precision_shape_range: (6.0, 24.0),
-            sweeps: SweepPlan {
-                burn_in: 0,
-                keep: 1,
-                thin: 1,
-            },
+            sweeps: npb_kit::sweeps(0, 1),
             ..BsvdConfig::default()
         };
         let rng = &mut stream(0, [0, 0, 0, MASK]);

@@ -4,7 +4,7 @@ use npb_hbrec::{
     BernoulliItems, DpGibbsConfig, DpMove, DpState, FiniteEm, FiniteSampler, LikelihoodTable,
     Likes, Mixture, UserModel, Weights, WeightsConfig, fit_gibbs,
 };
-use npb_infer::{Stop, SweepPlan, Xoshiro256PlusPlus, stream};
+use npb_infer::{Stop, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::Beta;
 use rand::RngExt;
 use rand::seq::index::sample;
@@ -279,11 +279,7 @@ fn gibbs(
     let config = DpGibbsConfig {
         moves: moves(sampler),
         chains: 1,
-        sweeps: SweepPlan {
-            burn_in: half,
-            keep: half,
-            thin: 1,
-        },
+        sweeps: npb_kit::sweeps(half, half),
         stored_draws: 50,
         seed,
         ..DpGibbsConfig::default()

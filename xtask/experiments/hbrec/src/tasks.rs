@@ -14,10 +14,9 @@ use rand::RngExt;
 use super::protocol::mean;
 use npb_kit::data::sha256_of;
 use npb_kit::films::open;
-use npb_kit::tables::{find, overview};
+use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Series, Trial, lines,
-    summarise,
+    Context, Experiment, Outcome, Panel, Record, Report, Result, Trial, against, lines, summarise,
 };
 
 pub(super) const FIG_1: Experiment = Experiment {
@@ -176,18 +175,11 @@ fn fig_1(context: &Context<'_>) -> Result<Report> {
     let records = context.run_trials(&trials, |trial, seed| new_tasks(world, trial.work, seed))?;
     let records = by_number(&records);
     let results = summarise(&records, |_, _, _, _| None);
-    let series = |prior: Prior| {
-        let point = |&n: &usize| {
-            let row = find(&results, &format!("n={n}"), prior.name(), "ln_likelihood")?;
-            Some(Point::of(n as f64, row))
-        };
-        Series::new(prior.name(), GIVEN.iter().filter_map(point))
-    };
     let panel = Panel::new(
         "",
         "observations of the new task",
         "mean ln density of another one",
-        PRIORS.map(series),
+        against(&results, "ln_likelihood", "n"),
     );
     let caption = "Coefficients lie near four points on a circle of radius 3, which no Gaussian can say. Bars: standard deviations over worlds.";
     Ok(Report {

@@ -11,8 +11,8 @@ use super::data::FRACTIONS;
 use data::{Data, SOURCES, Sides, Source};
 use npb_kit::tables;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series,
-    TextTable, Trial, lines, summarise,
+    Context, Experiment, Figure, Outcome, Panel, Record, Report, Result, ResultRow, TextTable,
+    Trial, against, lines, summarise,
 };
 
 pub(crate) const FIG_3_13: Experiment = Experiment {
@@ -184,15 +184,9 @@ fn differences(records: &[Record]) -> TextTable {
 /// One panel for each data set.
 fn figure(results: &[ResultRow]) -> Result<Figure> {
     let panel = |source: &Source| {
-        let curve = |(method, _): (&'static str, Method)| {
-            let point = |&train: &f64| {
-                let setting = source.setting(train);
-                let row = tables::find_in(results, source.folder, &setting, method, "auc")?;
-                Some(Point::of(train, row))
-            };
-            Series::new(method, FRACTIONS.iter().filter_map(point))
-        };
-        let curves = methods().into_iter().map(curve);
+        let of_part = |r: &ResultRow| source.part.is_none_or(|part| r.setting.starts_with(part));
+        let here = |r: &&ResultRow| r.dataset == source.folder && of_part(r);
+        let curves = against(results.iter().filter(here), "auc", "train");
         Panel::new(
             source.title,
             "fraction of rows in training",

@@ -3,14 +3,13 @@
 use std::time::Instant;
 
 use npb_data::metrics;
-use npb_infer::SweepPlan;
 use npb_iqgme::{GibbsConfig, GibbsFit, IqgmeConfig, IqgmeFit, fit_gibbs};
 
 use super::data::{Data, IONOSPHERE, Side, Sides};
 use super::data::{FRACTIONS, OURS};
-use npb_kit::tables::{find, overview};
+use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, ResultRow, Series, Trial, lines,
+    Context, Experiment, Outcome, Panel, Report, Result, ResultRow, Trial, against, lines,
     summarise,
 };
 
@@ -44,11 +43,7 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
         .scale
         .pick((20, 40, 1), (200, 200, 2), (1000, 500, 4));
     let gibbs = GibbsConfig {
-        sweeps: SweepPlan {
-            burn_in,
-            keep,
-            thin: 1,
-        },
+        sweeps: npb_kit::sweeps(burn_in, keep),
         chains,
         ..GibbsConfig::default()
     };
@@ -102,19 +97,12 @@ fn setting(train: f64) -> String {
 }
 
 fn panel(results: &[ResultRow], metric: &str) -> Panel {
-    let series = |method: &str| {
-        let point = |&train: &f64| {
-            let row = find(results, &setting(train), method, metric)?;
-            Some(Point::of(train, row))
-        };
-        Series::new(method, FRACTIONS.iter().filter_map(point))
-    };
     let label = metric.replace('_', " ");
     Panel::new(
         &*label,
         "fraction of rows in training",
         &label,
-        [OURS, GIBBS].map(series),
+        against(results, metric, "train"),
     )
 }
 

@@ -5,10 +5,10 @@ use npb_iqgme::IqgmeConfig;
 
 use super::comparators::{COMPARATORS, Comparator, NAMES};
 use super::data::{self, Data, FRACTIONS, OURS, Sides, setting};
-use npb_kit::tables::{by_setting, differences, distinct, find};
+use npb_kit::tables::{by_setting, differences};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
-    Trial, lines, summarise,
+    Context, Experiment, Figure, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, against,
+    lines, summarise,
 };
 
 pub(crate) const FIG_3_5: Experiment = Experiment {
@@ -105,25 +105,19 @@ fn picture(
     results: &[ResultRow],
     shown: &dyn Fn(&str) -> bool,
 ) -> Result<Figure> {
-    let methods = distinct(results.iter().map(|r| &*r.method));
     let panels = [0.25, 0.5].map(|missing| {
-        let curve = |method: &&str| {
-            let point = |&train: &f64| {
-                let row = find(results, &setting(missing, train), method, "auc")?;
-                // As in the thesis, so that bars can be read.
-                let sd = row.sd.filter(|_| *method == OURS);
-                Some(Point {
-                    sd,
-                    ..Point::of(train, row)
-                })
-            };
-            Series::new(*method, FRACTIONS.iter().filter_map(point))
-        };
+        let place = format!("missing={missing};");
+        let here = |r: &&ResultRow| r.setting.starts_with(&place) && shown(&r.method);
+        let mut curves = against(results.iter().filter(here), "auc", "train");
+        // As in the thesis, so that bars can be read.
+        for curve in curves.iter_mut().filter(|curve| curve.name != OURS) {
+            curve.points.iter_mut().for_each(|point| point.sd = None);
+        }
         Panel::new(
             format!("{:.0}% missing", 100.0 * missing),
             "fraction of rows in training",
             "mean AUC",
-            methods.iter().filter(|method| shown(method)).map(curve),
+            curves,
         )
     });
     let caption = "Mean over trials; bars are one standard deviation over trials, of our method.";

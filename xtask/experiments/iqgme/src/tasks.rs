@@ -117,7 +117,7 @@ fn landmine(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
         tables: vec![tables::overview(&results), tables::differences(&records)],
-        figures: vec![tables::curves("landmine", rates, sizes, &results)?],
+        figures: vec![tables::curves("landmine", rates, &results)?],
         notes: vec![
             TWO_OF_OURS.to_owned(),
             "The given splits. Where cells are hidden, rows that keep none stay, in training and in test, for all methods. lr-type is told which tasks are on which ground and is no competitor.".to_owned(),
@@ -185,7 +185,7 @@ fn letters(context: &Context<'_>) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
         tables: vec![tables::overview(&results), tables::differences(&records)],
-        figures: vec![tables::curves("letters", rates, sizes, &results)?],
+        figures: vec![tables::curves("letters", rates, &results)?],
         notes: vec![
             TWO_OF_OURS.to_owned(),
             PENALTIES.to_owned(),

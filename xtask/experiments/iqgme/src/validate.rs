@@ -5,7 +5,7 @@ mod coverage;
 use std::cell::RefCell;
 
 use npb_infer::testing::{Calibration, JointModel};
-use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
 use npb_iqgme::{
     DrawnComponent, GibbsConfig, GibbsParameters, GibbsState, IqgmeConfig, IqgmeData, IqgmeError,
@@ -98,11 +98,7 @@ impl Model {
                     },
                     ..IqgmeConfig::default()
                 },
-                sweeps: SweepPlan {
-                    burn_in: 0,
-                    keep: 1,
-                    thin: 1,
-                },
+                sweeps: npb_kit::sweeps(0, 1),
                 ..GibbsConfig::default()
             },
             n_classes,

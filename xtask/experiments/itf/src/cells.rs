@@ -135,13 +135,11 @@ fn mixture(scale: Scale, structure: Structure, groups: Grouping, seed: u64) -> I
 
 fn chained(scale: Scale) -> MixedChainedConfig {
     let config = MixedChainedConfig::default();
-    match scale {
-        Scale::Smoke => MixedChainedConfig {
-            rounds: 1,
-            steps: 5,
-            ..config
-        },
-        Scale::Quick | Scale::Paper => config,
+    let (rounds, steps) = scale.smoke_or((1, 5), (config.rounds, config.steps));
+    MixedChainedConfig {
+        rounds,
+        steps,
+        ..config
     }
 }
 

@@ -23,11 +23,7 @@ pub(super) fn mixture(
 ) -> ItfConfig {
     let default = ItfConfig::default();
     let sweeps = scale.pick(
-        SweepPlan {
-            burn_in,
-            keep,
-            thin: 1,
-        },
+        npb_kit::sweeps(burn_in, keep),
         SweepPlan {
             burn_in: 300,
             thin: 2,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use npb_infer::SweepPlan;
 use npb_itf::{
     DependenceConfig, Grouping, ImputedCell, ItfConfig, ItfData, ItfFit, ItfRows, Structure,
     fit_data,
@@ -138,22 +137,16 @@ fn predict(data: &Simulated, fit: &ItfFit, rows: &ItfRows) -> Result<Vec<Answer>
 }
 
 fn dependence(scale: Scale, seed: u64) -> DependenceConfig {
-    let config = DependenceConfig {
+    let mut config = DependenceConfig {
         seed,
         ..Default::default()
     };
-    match scale {
-        Scale::Smoke => DependenceConfig {
-            sweeps: SweepPlan {
-                burn_in: 20,
-                thin: 1,
-                ..DependenceConfig::default().sweeps
-            },
-            permutations: 199,
-            ..config
-        },
-        Scale::Quick | Scale::Paper => config,
+    if scale == Scale::Smoke {
+        config.sweeps.burn_in = 20;
+        config.sweeps.thin = 1;
+        config.permutations = 199;
     }
+    config
 }
 
 /// All pairs of fields.

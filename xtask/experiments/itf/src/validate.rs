@@ -310,11 +310,7 @@ fn independent(n_rows: usize, seed: u64) -> Result<ItfData> {
 fn ask(data: &ItfData, config: &DependenceConfig) -> Result<ColumnDependence> {
     let hardly = ItfConfig {
         chains: 1,
-        sweeps: SweepPlan {
-            burn_in: 0,
-            keep: 1,
-            thin: 1,
-        },
+        sweeps: npb_kit::sweeps(0, 1),
         groups: Grouping::Off,
         ..Default::default()
     };
@@ -341,11 +337,7 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
     let n_scenarios = n_tables.min(20);
     for k in 0..n_scenarios {
         let seed = plan.seed + k;
-        let rows = if plan.scale == Scale::Smoke {
-            200
-        } else {
-            1000
-        };
+        let rows = plan.scale.smoke_or(200, 1000);
         let (table, fields) = Simulated::draw(Scenario::Own, rows, seed)?.table()?;
         let data = ItfData::from_fields(&table, &fields)?;
         for pair in ask(&data, &config(seed))?.pairs() {

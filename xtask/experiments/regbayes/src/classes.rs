@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use npb_baselines::{Kernel, LinearConfig, OneAgainstRest, PairwiseSvm, Pca, SvmConfig};
 use npb_data::{Split, Table, metrics, splits};
-use npb_infer::VbLimits;
 use npb_regbayes::classes::{IlsvmFit, fit};
 use npb_regbayes::{FeatureConfig, IlsvmConfig, LabelUpdate};
 
@@ -93,30 +92,20 @@ fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> IlsvmConfig {
         Method::Ours(update) => (update, factors),
         _ => (LabelUpdate::Profiled, factors),
     };
-    let (max_iterations, factors) = match scale {
-        Scale::Smoke => (
-            2,
-            FeatureConfig {
-                truncation: factors.truncation.min(8),
-                max_truncation: 8,
-                warm_up: 2,
-                ..factors
-            },
-        ),
-        Scale::Quick => (10, factors),
-        Scale::Paper => (default.limits.max_iterations, factors),
-    };
-    IlsvmConfig {
+    let mut config = IlsvmConfig {
         seed,
         cost,
         label_update,
         factors,
-        limits: VbLimits {
-            max_iterations,
-            ..default.limits
-        },
         ..default
+    };
+    config.limits.max_iterations = scale.pick(2, 10, config.limits.max_iterations);
+    if scale == Scale::Smoke {
+        config.factors.truncation = config.factors.truncation.min(8);
+        config.factors.max_truncation = 8;
+        config.factors.warm_up = 2;
     }
+    config
 }
 
 /// Classes that are predicted for the test rows, and by new-row inference if that is another thing; the fit.

@@ -74,13 +74,9 @@ impl MultiLabel {
             }
             other => return Err(format!("{other} is no multi-label data set").into()),
         };
-        let few = context.scale == Scale::Smoke;
+        let most = context.scale.smoke_or(FEW, usize::MAX);
         let [train, test] = sides.map(|side| {
-            let n = if few {
-                side.n_rows().min(FEW)
-            } else {
-                side.n_rows()
-            };
+            let n = side.n_rows().min(most);
             side.select_rows(&(0..n).collect::<Vec<_>>())
         });
         let part = |side: &Table| -> Result<(Table, Vec<bool>)> {
@@ -141,11 +137,7 @@ impl School {
         let all = read::table("school.csv", source.open("school.csv")?, &options)?;
         let file = "school_splits.csv";
         let marks = read::table(file, source.open(file)?, &options)?;
-        let most = if context.scale == Scale::Smoke {
-            8.0
-        } else {
-            f64::INFINITY
-        };
+        let most = context.scale.smoke_or(8.0, f64::INFINITY);
         let rows: Vec<usize> = (0..all.n_rows())
             .filter(|&i| all.row(i)[0] <= most)
             .collect();
@@ -294,11 +286,7 @@ impl Reviews {
             "Scott+Renshaw",
             "Steve+Rhodes",
         ];
-        let most = if context.scale == Scale::Smoke {
-            40
-        } else {
-            usize::MAX
-        };
+        let most = context.scale.smoke_or(40, usize::MAX);
         for critic in critics {
             let file = format!("subj.{critic}.gz");
             let texts = read::tokens(&file, source.open(&file)?, Encoding::Utf8)?;
@@ -368,11 +356,7 @@ impl News {
             None => all.clone(),
             Some(groups) => groups.iter().map(|&g| g.to_owned()).collect(),
         };
-        let most = if context.scale == Scale::Smoke {
-            150
-        } else {
-            usize::MAX
-        };
+        let most = context.scale.smoke_or(150, usize::MAX);
         let mut side = |part: &str| -> Result<(read::BagsOfWords, Vec<usize>, Vec<usize>)> {
             let file = format!("20news.{part}.txt.gz");
             let bags = read::bags_of_words(&file, source.open(&file)?, Some(words.len()))?;

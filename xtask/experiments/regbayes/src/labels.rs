@@ -2,14 +2,11 @@
 
 use npb_baselines::{ClassWeights, HingeLoss, Kernel, LinearConfig, LinearSvm, Svm, SvmConfig};
 use npb_data::{Split, Table, Targets, metrics, splits};
-use npb_infer::VbLimits;
 use npb_infer::Watch;
 use npb_regbayes::tasks::{
     Candidate, Chosen, Criterion, HeldOut, TaskData, Validation, cross_validate, fit,
 };
-use npb_regbayes::{
-    ClassCosts, FeatureConfig, LabelUpdate, MachineLimits, MapConfig, MtIlsvmConfig,
-};
+use npb_regbayes::{ClassCosts, LabelUpdate, MachineLimits, MapConfig, MtIlsvmConfig};
 
 use super::data::{MultiLabel, standardised};
 use npb_kit::tables::{differences, overview};
@@ -130,7 +127,7 @@ pub(super) fn config(
         Method::Ours { update, raw, map } => (update, raw, map),
         _ => (LabelUpdate::Profiled, 0.0, false),
     };
-    let config = MtIlsvmConfig {
+    let mut config = MtIlsvmConfig {
         seed,
         cost,
         class_costs,
@@ -147,30 +144,14 @@ pub(super) fn config(
         }),
         ..Default::default()
     };
-    match scale {
-        Scale::Smoke => MtIlsvmConfig {
-            limits: VbLimits {
-                max_iterations: 2,
-                ..config.limits
-            },
-            factors: FeatureConfig {
-                truncation: 8,
-                growth: 0,
-                warm_up: 2,
-                ..config.factors
-            },
-            inner_sweeps: 2,
-            ..config
-        },
-        Scale::Quick => MtIlsvmConfig {
-            limits: VbLimits {
-                max_iterations: 4,
-                ..config.limits
-            },
-            ..config
-        },
-        Scale::Paper => config,
+    config.limits.max_iterations = scale.pick(2, 4, config.limits.max_iterations);
+    if scale == Scale::Smoke {
+        config.factors.truncation = 8;
+        config.factors.growth = 0;
+        config.factors.warm_up = 2;
+        config.inner_sweeps = 2;
     }
+    config
 }
 
 /// Scores of test rows, row-major; what else is worth knowing of the fit.

@@ -2,7 +2,6 @@
 
 use npb_baselines::{LinearConfig, OneAgainstRest, Ridge, TfIdf};
 use npb_data::{Ratings, Split, metrics, splits};
-use npb_infer::VbLimits;
 use npb_regbayes::topics::{Form, MedLdaConfig, MedLdaFit, Response, Supervision, fit};
 
 use super::data::{News, RELIGION, Reviews, selected, vocabulary};
@@ -155,7 +154,7 @@ fn config(
     cost: f64,
     seed: u64,
 ) -> MedLdaConfig {
-    let config = MedLdaConfig {
+    let mut config = MedLdaConfig {
         seed,
         topics,
         cost,
@@ -163,17 +162,11 @@ fn config(
         supervision,
         ..MedLdaConfig::default()
     };
-    match scale {
-        Scale::Smoke => MedLdaConfig {
-            topics: topics.min(4),
-            limits: VbLimits {
-                max_iterations: 3,
-                ..config.limits
-            },
-            ..config
-        },
-        Scale::Quick | Scale::Paper => config,
+    if scale == Scale::Smoke {
+        config.topics = topics.min(4);
+        config.limits.max_iterations = 3;
     }
+    config
 }
 
 /// One part of the experiment: problems (folds, or one with several seeds), and what is asked of them.

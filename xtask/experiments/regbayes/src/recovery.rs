@@ -216,12 +216,9 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 fn limits(scale: Scale, of_model: VbLimits) -> VbLimits {
-    match scale {
-        Scale::Smoke => VbLimits {
-            max_iterations: 3,
-            ..of_model
-        },
-        Scale::Quick | Scale::Paper => of_model,
+    VbLimits {
+        max_iterations: scale.smoke_or(3, of_model.max_iterations),
+        ..of_model
     }
 }
 

@@ -2,9 +2,9 @@
 
 use npb_baselines::{Sharing, TaskRidge};
 use npb_data::{Labels, Split, TargetKind, Targets, metrics, splits};
-use npb_infer::{VbLimits, Watch};
+use npb_infer::Watch;
 use npb_regbayes::tasks::{Criterion, TaskData, Validation, cross_validate, fit};
-use npb_regbayes::{FeatureConfig, LabelUpdate, MtIlsvmConfig, Slack};
+use npb_regbayes::{LabelUpdate, MtIlsvmConfig, Slack};
 
 use super::data::{Pupils, School, standardised};
 use super::labels::OURS;
@@ -103,7 +103,7 @@ pub(super) fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> MtIl
         Method::Ours { update, raw } => (update, raw),
         Method::Ridge(_) => (LabelUpdate::Profiled, 0.0),
     };
-    let config = MtIlsvmConfig {
+    let mut config = MtIlsvmConfig {
         seed,
         cost,
         label_update,
@@ -111,36 +111,16 @@ pub(super) fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> MtIl
         // What is measured is squared error.
         slack: Slack::Squared,
         ones: ONES[1],
-        limits: VbLimits {
-            max_iterations: 10,
-            ..MtIlsvmConfig::default().limits
-        },
         ..Default::default()
     };
-    match scale {
-        Scale::Smoke => MtIlsvmConfig {
-            limits: VbLimits {
-                max_iterations: 2,
-                ..config.limits
-            },
-            factors: FeatureConfig {
-                truncation: 6,
-                growth: 0,
-                warm_up: 2,
-                ..config.factors
-            },
-            inner_sweeps: 2,
-            ..config
-        },
-        Scale::Quick => MtIlsvmConfig {
-            limits: VbLimits {
-                max_iterations: 3,
-                ..config.limits
-            },
-            ..config
-        },
-        Scale::Paper => config,
+    config.limits.max_iterations = scale.pick(2, 3, 10);
+    if scale == Scale::Smoke {
+        config.factors.truncation = 6;
+        config.factors.growth = 0;
+        config.factors.warm_up = 2;
+        config.inner_sweeps = 2;
     }
+    config
 }
 
 fn tasks(pupils: &Pupils) -> Result<TaskData> {

@@ -5,10 +5,10 @@ use npb_regbayes::{IbpConcentration, LabelUpdate, MtIlsvmConfig};
 use super::data::{MultiLabel, School};
 use super::labels::{self, OURS};
 use super::school::{self, PROFILED};
-use npb_kit::tables::{find, find_in, overview};
+use npb_kit::tables::{find_in, overview};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
-    Trial, lines, summarise,
+    Trial, against, lines, summarise,
 };
 
 pub(super) const FIG_8: Experiment = Experiment {
@@ -89,7 +89,7 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
         labels::label_metrics(&found, &yeast.test_labels, yeast.n_labels)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
-    let figures = vec![against(&results)?];
+    let figures = vec![by_setting(&results)?];
     Ok(Report {
         tables: vec![overview(
             "Sensitivity",
@@ -119,7 +119,7 @@ fn of_school(
     )]))
 }
 
-fn against(results: &[ResultRow]) -> Result<Figure> {
+fn by_setting(results: &[ResultRow]) -> Result<Figure> {
     let panel = |dataset: &str, key: &str, values: &[f64], metric: &str| {
         let point = |&value: &f64| {
             let row = find_in(results, dataset, &format!("{key}={value}"), OURS, metric)?;
@@ -170,16 +170,11 @@ fn fig_9(context: &Context<'_>) -> Result<Report> {
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     let panel = |metric: &str| {
-        let point = |&share: &f64| {
-            let row = find(&results, &format!("train={share}"), OURS, metric)?;
-            Some(Point::of(100.0 * share, row))
-        };
-        let curve = Series::new(OURS, shares.iter().filter_map(point));
         Panel::new(
             "school",
-            "training pupils (%)",
+            "share of the training pupils",
             &metric.replace('_', " "),
-            [curve],
+            against(&results, metric, "train"),
         )
     };
     let figure = lines(

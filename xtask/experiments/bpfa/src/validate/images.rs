@@ -2,7 +2,7 @@
 
 use npb_bpfa::npb_data::Image;
 use npb_bpfa::{ImageConfig, restore};
-use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_kit::Result;
 use npb_kit::validate::coverage::{LEVELS, Quantity, Share, findings};
 use npb_kit::validate::{Findings, Plan};
@@ -114,11 +114,7 @@ pub(super) fn bands(plan: &Plan) -> Result<Findings> {
         };
         config.model.atoms = 16;
         config.model.seed = seed;
-        config.model.sweeps = SweepPlan {
-            burn_in: 60,
-            keep: 40,
-            thin: 1,
-        };
+        config.model.sweeps = npb_kit::sweeps(60, 40);
         by_table.extend(held(&image, &truth, &config)?);
     }
     let quantities = Quantity::of_levels("entries that are not seen", &by_table);

@@ -105,7 +105,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     });
     Ok(Report {
         figures: vec![figure(&by_trials, &curve)?],
-        tables: vec![duels.table(), duels.by_season()],
+        tables: vec![duels.table()],
         notes: vec![
             format!(
                 "A batter's standard deviation is averaged over {OPPONENTS} pitchers drawn at random (the thesis: over all). Groups of batters with fewest and most \
@@ -258,38 +258,6 @@ impl Duels<'_> {
             "Probability of a hit: posterior mean (standard deviation)",
             &header.collect::<Vec<_>>(),
             self.batters.iter().enumerate().map(line),
-        )
-    }
-
-    /// Means over batters and pitchers of the seasons.
-    fn by_season(&self) -> TextTable {
-        let n = self.pitchers.len();
-        let mean = |batters: u16, pitchers: u16| {
-            let mut values = Vec::new();
-            for i in 0..self.batters.len() {
-                for j in 0..n {
-                    if self.year(i) == batters && self.year(j) == pitchers {
-                        values.push(self.mean[i * n + j]);
-                    }
-                }
-            }
-            format!("{:.4}", mean_and_sd(&values).0)
-        };
-        let line = |&batters: &u16| {
-            let cells = self.years.iter().map(|&pitchers| mean(batters, pitchers));
-            std::iter::once(format!("batters of {batters}"))
-                .chain(cells)
-                .collect()
-        };
-        let columns: Vec<String> = self
-            .years
-            .iter()
-            .map(|y| format!("pitchers of {y}"))
-            .collect();
-        TextTable::new(
-            "The same, averaged by season",
-            &["", &columns[0], &columns[1]],
-            self.years.iter().map(line),
         )
     }
 }

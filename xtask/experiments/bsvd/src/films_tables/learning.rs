@@ -2,10 +2,8 @@
 
 use super::{Held, Line, METRICS, Method, SCORES, run_lines};
 use npb_kit::films::{Films, Size};
-use npb_kit::tables::{distinct, overview};
-use npb_kit::{
-    Context, Experiment, Panel, Point, Report, Result, ResultRow, Series, lines, summarise,
-};
+use npb_kit::tables::overview;
+use npb_kit::{Context, Experiment, Panel, Report, Result, ResultRow, against, lines, summarise};
 
 pub(crate) const FIG_5_6: Experiment = Experiment {
     id: "bsvd/fig-5.6",
@@ -60,15 +58,6 @@ fn run(context: &Context<'_>) -> Result<Report> {
 
 /// A curve for each method.
 fn panel(results: &[ResultRow], metric: &str, label: &str) -> Panel {
-    let methods = distinct(results.iter().map(|r| r.method.as_str()));
-    let of = |method: &str| {
-        let own = |r: &&ResultRow| r.method == method && r.metric == metric;
-        let point = |r: &ResultRow| {
-            let train = r.setting.split("train=").nth(1)?;
-            Some(Point::of(train.parse().ok()?, r))
-        };
-        Series::new(method, results.iter().filter(own).filter_map(point))
-    };
-    let curves = methods.into_iter().map(of);
+    let curves = against(results, metric, "train");
     Panel::new(label, "share of ratings used for training", label, curves)
 }

@@ -20,7 +20,7 @@ pub(super) struct Source {
     /// Its folder, and its name in `results.csv`.
     pub(super) folder: &'static str,
     /// Which part of it, as a setting.
-    part: Option<&'static str>,
+    pub(super) part: Option<&'static str>,
     file: &'static str,
     header: bool,
     label: usize,

@@ -6,10 +6,10 @@ use crate::comparators::{COMPARATORS, Comparator, NAMES};
 use crate::data::{Data, HEPATITIS, HORSE_COLIC, MAMMOGRAPHIC, Sides};
 use crate::data::{FRACTIONS, OURS};
 use crate::mcar::configuration;
-use npb_kit::tables::{differences, find_in, overview};
+use npb_kit::tables::{differences, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Series, Trial,
-    lines, summarise,
+    Context, Experiment, Figure, Outcome, Panel, Report, Result, ResultRow, Trial, against, lines,
+    summarise,
 };
 
 pub(crate) const FIG_3_12: Experiment = Experiment {
@@ -97,22 +97,10 @@ fn score(Sides { train, test }: &Sides, method: Option<Comparator>, seed: u64) -
 /// One panel per data set; after unconditional means only in the table.
 fn figure(sets: &[Data], results: &[ResultRow], metric: &str) -> Result<Figure> {
     let panel = |data: &Data| {
-        let curve = |(name, _): (&str, Option<Comparator>)| {
-            let point = |&train: &f64| {
-                let row = find_in(results, data.name, &setting(train), name, metric)?;
-                Some(Point::at(train, row.mean))
-            };
-            Series::new(name, FRACTIONS.iter().filter_map(point))
-        };
-        let shown = methods().into_iter();
-        let shown = shown.filter(|(name, _)| !name.ends_with("+mean"));
+        let here = |r: &&ResultRow| r.dataset == data.name && !r.method.ends_with("+mean");
+        let curves = against(results.iter().filter(here), metric, "train");
         let label = format!("mean {metric}");
-        Panel::new(
-            data.name,
-            "fraction of rows in training",
-            &label,
-            shown.map(curve),
-        )
+        Panel::new(data.name, "fraction of rows in training", &label, curves)
     };
     let panels: Vec<Panel> = sets.iter().map(panel).collect();
     let title = format!("{metric}: cells missing by nature");

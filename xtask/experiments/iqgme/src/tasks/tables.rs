@@ -6,7 +6,7 @@ use super::data::setting;
 use super::methods::OURS;
 use npb_kit::draw::{self, Cells, Layer, Shape, colours};
 use npb_kit::tables::{self, distinct};
-use npb_kit::{Figure, Panel, Point, Record, Result, ResultRow, Series, TextTable, lines};
+use npb_kit::{Figure, Panel, Record, Result, ResultRow, TextTable, against, lines};
 
 /// Mean AUC recorded elsewhere on the given splits of landmine, complete, at 20, 100 and 300 rows.
 const RECORDED: [(&str, [f64; 3]); 5] = [
@@ -41,27 +41,15 @@ pub(super) fn differences(records: &[Record]) -> TextTable {
 }
 
 /// One panel for each missing fraction.
-pub(super) fn curves(
-    dataset: &str,
-    rates: &[f64],
-    sizes: &[usize],
-    results: &[ResultRow],
-) -> Result<Figure> {
-    let methods = distinct(results.iter().map(|r| &*r.method));
+pub(super) fn curves(dataset: &str, rates: &[f64], results: &[ResultRow]) -> Result<Figure> {
     let panel = |&missing: &f64| {
-        let curve = |method: &&str| {
-            let point = |&train: &usize| {
-                let at = setting(missing, train);
-                let row = tables::find(results, &at, method, "auc")?;
-                Some(Point::of(train as f64, row))
-            };
-            Series::new(*method, sizes.iter().filter_map(point))
-        };
         let title = match missing {
             0.0 => format!("{dataset}, complete"),
             _ => format!("{dataset}, {:.0}% missing", 100.0 * missing),
         };
-        let curves = methods.iter().map(curve);
+        let place = format!("missing={missing};");
+        let here = results.iter().filter(|r| r.setting.starts_with(&place));
+        let curves = against(here, "auc", "train");
         Panel::new(
             title,
             "training rows for each task",
