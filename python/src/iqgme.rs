@@ -2,8 +2,9 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::Stop;
+use npb_infer::Interval;
 use npb_iqgme::{
-    Imputation, IqgmeConfig, IqgmeError, IqgmeFit, MissingCell, MultiTaskFit, ProbabilityInterval,
+    Imputation, IqgmeConfig, IqgmeError, IqgmeFit, MissingCell, MultiTaskFit,
     Task, TasksConfig, fit_tasks_watched, fit_watched,
 };
 use pyo3::prelude::*;
@@ -21,7 +22,7 @@ fn rows<'py>(py: Python<'py>, rows: Vec<Vec<f64>>, width: usize) -> PyResult<Arr
 /// Row, class, lower and upper end.
 fn intervals<'py>(
     py: Python<'py>,
-    rows: Vec<Vec<ProbabilityInterval>>,
+    rows: Vec<Vec<Interval>>,
     n_classes: usize,
 ) -> PyResult<Array<'py>> {
     let ends = rows.iter().flatten().flat_map(|p| [p.lower, p.upper]);

@@ -17,7 +17,7 @@ use crate::output;
 const NAMED: usize = 3;
 
 /// What has not settled of a bound, and the setting that helps.
-pub(crate) fn of_bound(stop: &Stop, setting: &str) -> Vec<String> {
+pub(crate) fn of_bound(stop: Stop, setting: &str) -> Vec<String> {
     match stop {
         Stop::Completed | Stop::Converged { .. } => Vec::new(),
         Stop::MaxIterations | Stop::Cancelled => vec![format!(

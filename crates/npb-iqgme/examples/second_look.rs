@@ -55,6 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
 
     // A second look where the decision is not sure, or where nothing like the row was seen.
+    let probabilities = model.predict_classes(&table)?;
     let intervals = model.predict_class_intervals(&table, 0.9, 100)?;
     let densities = model.ln_density(&table)?;
     let mut sorted = densities.clone();
@@ -65,7 +66,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .enumerate()
         .filter(|(row, _)| labels.name(*row).is_none())
     {
-        let best = (0..of_row.len()).max_by(|&a, &b| of_row[a].mean.total_cmp(&of_row[b].mean));
+        let p = &probabilities[row];
+        let best = (0..of_row.len()).max_by(|&a, &b| p[a].total_cmp(&p[b]));
         let class = best.unwrap_or(0);
         let found = of_row[class];
         let look = if found.lower < 0.7 || densities[row] < strange {
@@ -73,12 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         } else {
             ""
         };
-        let (name, p, low, high) = (
-            &model.classes()[class],
-            found.mean,
-            found.lower,
-            found.upper,
-        );
+        let (name, p, low, high) = (&model.classes()[class], p[class], found.lower, found.upper);
         println!("row {row}: {name} with {p:.2} ({low:.2} to {high:.2}){look}");
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! What every fit answers with, and the checks of what it is asked.
 
 use npb_data::Table;
+use npb_infer::Interval;
 use npb_infer::diagnostics::quantile;
 use npb_linalg::faer::Mat;
 
@@ -10,17 +11,6 @@ use crate::{IqgmeError, Result};
 /// What to ask instead of the second of two classes.
 pub(crate) const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
 pub(crate) const ALL_INTERVALS: &str = "predict_class_intervals gives the intervals of all of them";
-
-/// A class probability with its uncertainty.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProbabilityInterval {
-    /// The probability, as [`IqgmeFit::predict_classes`](crate::IqgmeFit::predict_classes) has it.
-    pub mean: f64,
-    /// Lower end of the central interval, at most the probability.
-    pub lower: f64,
-    /// Upper end of the central interval, at least the probability.
-    pub upper: f64,
-}
 
 /// How well labels were predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -223,7 +213,7 @@ pub(crate) fn class_intervals(
     means: Vec<Vec<f64>>,
     drawn: &[Vec<Vec<f64>>],
     level: f64,
-) -> Vec<Vec<ProbabilityInterval>> {
+) -> Vec<Vec<Interval>> {
     let of_row = |(row, means): (usize, Vec<f64>)| {
         let of_class = |(class, mean): (usize, f64)| {
             let values = drawn.iter().map(|draw| draw[row][class]);
@@ -234,12 +224,12 @@ pub(crate) fn class_intervals(
     means.into_iter().enumerate().map(of_row).collect()
 }
 
-fn central_interval(mean: f64, values: Vec<f64>, level: f64) -> ProbabilityInterval {
+fn central_interval(mean: f64, values: Vec<f64>, level: f64) -> Interval {
     let ends = quantiles(values, &[0.5 - 0.5 * level, 0.5 + 0.5 * level]);
-    ProbabilityInterval {
-        mean,
+    Interval {
         lower: ends[0].min(mean),
         upper: ends[1].max(mean),
+        level,
     }
 }
 

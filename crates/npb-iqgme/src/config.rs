@@ -132,7 +132,7 @@ impl Default for IqgmeConfig {
 
 impl IqgmeConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
         gamma("concentration", self.concentration)?;
@@ -145,7 +145,7 @@ impl IqgmeConfig {
         ] {
             if value > MOST_DOF {
                 let (value, rule) = (format!("{value:?}"), format!("at most {MOST_DOF:e}"));
-                return Err(OutOfRange::new(field, value, rule).into());
+                return Err(OutOfRange::new(field, value, rule));
             }
         }
         not_negative("elbo_temperature", self.elbo_temperature)?;
@@ -156,7 +156,7 @@ impl IqgmeConfig {
         let rule = |start: Init| check_clusters(start.clusters());
         check_starts("starts", &self.starts, rule)?;
         let unlabelled = &self.unlabelled_starts;
-        Ok(check_starts("unlabelled_starts", unlabelled, rule)?)
+        check_starts("unlabelled_starts", unlabelled, rule)
     }
 }
 

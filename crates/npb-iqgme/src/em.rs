@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use npb_data::{Labels, Table, clusters};
-use npb_infer::ranges::{moderate, up_to};
+use npb_infer::ranges::{OutOfRange, moderate, up_to};
 use npb_infer::{Stop, Variational, VbLimits, VbOutcome, VbReport, VbRun, Watch, stream};
 use npb_linalg::condition::{Conditional, Gaussian, Scratch};
 use npb_linalg::faer::Mat;
@@ -75,12 +75,12 @@ impl Default for QgmeConfig {
 
 impl QgmeConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         up_to("components", self.components, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
         moderate("covariance_rows", self.covariance_rows)?;
         moderate("expert_ridge", self.expert_ridge)?;
-        Ok(self.limits.validate()?)
+        self.limits.validate()
     }
 }
 
@@ -552,8 +552,8 @@ impl QgmeFit {
     }
 
     /// Why that start ended.
-    pub fn stop(&self) -> &Stop {
-        &self.stored.trained.stop
+    pub fn stop(&self) -> Stop {
+        self.stored.trained.stop
     }
 
     /// The parameters. There are fewer components than asked for when there are fewer different rows.

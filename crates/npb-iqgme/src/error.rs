@@ -35,7 +35,7 @@ impl IqgmeError {
 
     /// What is wrong with something that comes from a file.
     pub(crate) fn saved(what: impl Into<String>) -> Self {
-        Self::Saved { what: what.into() }
+        Self::State { what: what.into() }
     }
 
     /// What makes an error of a matrix that is not positive definite.
@@ -316,7 +316,7 @@ pub enum IqgmeError {
     Parameter(#[from] npb_priors::ParameterError),
     /// A saved fit was read whole, but its contents contradict one another; or a state is not of the data or the run that it was given to.
     #[error("saved state: {what}")]
-    Saved {
+    State {
         /// What is wrong.
         what: String,
     },

@@ -24,7 +24,7 @@ pub use fit::{
     ClusterRows, FactorComponent, FactorFit, FactorMember, fit_factor, fit_factor_watched,
 };
 pub use state::{FactorState, FeatureFactor};
-pub use vb::{FactorUpdate, FactorVb};
+pub use vb::{FactorVb, FactorVbUpdate};
 
 #[cfg(test)]
 mod tests;

@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use npb_data::{Labels, Table};
-use npb_infer::{VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, stream};
+use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{
-    ALL_CLASSES, ComponentSummary, ProbabilityInterval, check_draws, check_inside, class_intervals,
-    most_probable_of, second, with_first_class,
+    ALL_CLASSES, ComponentSummary, check_draws, check_inside, class_intervals, most_probable_of,
+    second, with_first_class,
 };
 use crate::config::FeatureScale;
 use crate::data::{IqgmeData, Task, fingerprint, two_classes};
@@ -401,7 +401,7 @@ impl Draws for Single {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
+    ) -> Result<Vec<Vec<Interval>>> {
         check_inside("level", level)?;
         check_draws(draws, 2)?;
         let rows = scales::rows(&fit.stored.units, table)?;

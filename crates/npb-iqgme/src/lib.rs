@@ -42,7 +42,7 @@
 //! | many tasks that share components and experts | [`fit_tasks`], [`fit_tasks_watched`], [`Task`], [`TasksConfig`], [`MultiTaskFit`], [`AtomSummary`]; driven by hand [`MultiTaskData`], [`MultiTaskVb`] |
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
-//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorUpdate`], [`FactorState`] |
+//! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorVbUpdate`], [`FactorState`] |
 //! | errors | [`IqgmeError`] |
 
 // Tests of the crate share simulations with the integration tests, which name it.
@@ -75,9 +75,7 @@ mod tasks;
 mod units;
 mod vb;
 
-pub use answers::{
-    ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-};
+pub use answers::{ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell};
 pub use bound::Bound;
 pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::{IqgmeData, Task};
@@ -87,7 +85,7 @@ pub use ensemble::questions::Fit;
 pub use error::{IqgmeError, Result};
 pub use factor::{
     ClusterRows, FactorBound, FactorComponent, FactorConfig, FactorData, FactorFit, FactorInit,
-    FactorMember, FactorState, FactorUpdate, FactorVb, FeatureFactor, fit_factor,
+    FactorMember, FactorState, FactorVb, FactorVbUpdate, FeatureFactor, fit_factor,
     fit_factor_watched,
 };
 pub use fit::{IqgmeFit, fit, fit_unlabelled, fit_watched};

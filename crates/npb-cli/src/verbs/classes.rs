@@ -4,7 +4,7 @@ use std::path::Path;
 
 use npb_data::schema::SchemaData;
 use npb_data::{Labels, Table};
-use npb_iqgme::ProbabilityInterval;
+use npb_infer::Interval;
 
 use crate::args::Training;
 use crate::failure::{Failure, Result, in_file};
@@ -53,7 +53,7 @@ pub(crate) fn push_classes(
     sheet: &mut Sheet,
     classes: &[String],
     probabilities: &[Vec<f64>],
-    intervals: &[Vec<ProbabilityInterval>],
+    intervals: &[Vec<Interval>],
 ) {
     let best = |row: &Vec<f64>| {
         let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a)));

@@ -5,7 +5,6 @@ use std::path::Path;
 use npb_data::{Labels, Table};
 use npb_hbrec::{ActiveUser, GroupedConfig, GroupedFit, HbrecError, TaskAtom, fit_groups_watched};
 use npb_infer::Interval;
-use npb_iqgme::ProbabilityInterval;
 
 use super::classes::Labelled;
 use super::parts::{self, Found, Parts, rows_by_part};
@@ -57,7 +56,7 @@ pub(crate) fn fit(args: &GroupedArgs, quiet: bool) -> Result<()> {
         fit.groups().len(),
         fit.classes().join(", ")
     );
-    let unmet = of_bound(&fit.stop(), "limits.max_iterations");
+    let unmet = of_bound(fit.stop(), "limits.max_iterations");
     let model = fitting.model(&fit, &read.data.schema, (labelled.len(), read.origin))?;
     fitting.keep(&model, &what, &unmet)
 }
@@ -141,12 +140,15 @@ fn asked(
         Some(level) => fit.predict_interval(group, rows, level)?,
         None => Vec::new(),
     };
-    let of = |mean, lower, upper| ProbabilityInterval { mean, lower, upper };
-    let interval = |(&Interval { lower, upper, .. }, &mean): (&Interval, &f64)| {
-        let first = of(1.0 - mean, 1.0 - upper, 1.0 - lower);
-        vec![first, of(mean, lower, upper)]
+    let of_classes = |&second: &Interval| {
+        let first = Interval {
+            lower: 1.0 - second.upper,
+            upper: 1.0 - second.lower,
+            ..second
+        };
+        vec![first, second]
     };
-    let intervals = ends.iter().zip(&second).map(interval).collect();
+    let intervals = ends.iter().map(of_classes).collect();
     Ok((
         second.iter().map(|&p| vec![1.0 - p, p]).collect(),
         intervals,

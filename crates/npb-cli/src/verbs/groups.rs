@@ -49,7 +49,7 @@ pub(crate) fn fit(args: &GroupsArgs, quiet: bool) -> Result<()> {
         entries.row_ids.len(),
         fit.n_items()
     );
-    let unmet = of_bound(&fit.fitted().stop(), "base.learned.limits.max_iterations");
+    let unmet = of_bound(fit.fitted().stop(), "base.learned.limits.max_iterations");
     let model = fitting.model(
         &fit,
         &Schema::default(),

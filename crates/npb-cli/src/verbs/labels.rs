@@ -42,7 +42,7 @@ pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     }
     let schema = with_labels(args, &data.schema, &labels.schema)?;
     let what = format!("{} rows, {} labels", data.n_rows, labels.features.n_cols());
-    let unmet = of_bound(&fit.stop(), "latent.limits.max_iterations");
+    let unmet = of_bound(fit.stop(), "latent.limits.max_iterations");
     let model = fitting.model(&fit, &schema, (data.n_rows, origin))?;
     fitting.keep(&model, &what, &unmet)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use npb_data::schema::SchemaData;
 use npb_data::{Labels, Table};
-use npb_iqgme::ProbabilityInterval;
+use npb_infer::Interval;
 
 use super::classes::push_classes;
 use crate::args::{PredictArgs, Rule};
@@ -19,7 +19,7 @@ use crate::rows::NewRows;
 pub(super) type ByPart = BTreeMap<String, Vec<usize>>;
 
 /// Probabilities of the classes of some rows, and intervals of these where they are asked for.
-pub(super) type Found = (Vec<Vec<f64>>, Vec<Vec<ProbabilityInterval>>);
+pub(super) type Found = (Vec<Vec<f64>>, Vec<Vec<Interval>>);
 
 /// A fit that answers for each task or group by itself.
 pub(super) trait Parts {

@@ -56,7 +56,7 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
         fit.n_words(),
         fit.n_topics()
     );
-    let unmet = of_bound(&fit.stop(), "limits.max_iterations");
+    let unmet = of_bound(fit.stop(), "limits.max_iterations");
     let origin = Origin::laid_out(corpus.layout);
     let mut model = fitting.model(&fit, &corpus.schema, (counts.n_rows(), origin))?;
     model.names = corpus.words;

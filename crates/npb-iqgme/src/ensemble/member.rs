@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use npb_infer::ensemble::check_weights;
 use npb_infer::parallel;
-use npb_infer::{Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
+use npb_infer::{Interval, Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::dist::pick;
 use npb_priors::special::ln_add_exp;
@@ -12,9 +12,7 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::train::Planned;
-use crate::answers::{
-    ProbabilityInterval, check_draws, check_inside, class_intervals, with_first_class,
-};
+use crate::answers::{check_draws, check_inside, class_intervals, with_first_class};
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::expect;
@@ -180,7 +178,7 @@ pub(crate) fn intervals<M: Predictive>(
     level: f64,
     draws: usize,
     (seed, first, third): (u64, u64, u64),
-) -> Result<Vec<Vec<ProbabilityInterval>>> {
+) -> Result<Vec<Vec<Interval>>> {
     check_inside("level", level)?;
     check_draws(draws, 2)?;
     let by_member = by_member(parts)?;

@@ -171,7 +171,7 @@ impl<V: Ensemble> Fit<V> {
     }
 
     /// Why the [best](Self::best) member ended.
-    pub fn stop(&self) -> &Stop {
-        &self.best().stop
+    pub fn stop(&self) -> Stop {
+        self.best().stop
     }
 }

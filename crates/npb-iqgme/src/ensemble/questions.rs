@@ -9,14 +9,14 @@ use std::fmt::Debug;
 
 use npb_data::{Labels, Table};
 use npb_infer::parallel;
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::{Interval, Xoshiro256PlusPlus, stream};
 use npb_priors::special::ln_add_exp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{
-    ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, ProbabilityInterval,
-    check_draws, most_probable, second,
+    ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, check_draws, most_probable,
+    second,
 };
 use crate::data::{class_of_rows, distinct, two_classes};
 use crate::predict::{CellTerm, Gate, Predictor};
@@ -74,7 +74,7 @@ pub trait Draws: Variant {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>>;
+    ) -> Result<Vec<Vec<Interval>>>;
 }
 
 /// What is stored. The order of the fields is that of the file.
@@ -239,7 +239,7 @@ impl<V: OneTable + Draws> Fit<V> {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<ProbabilityInterval>> {
+    ) -> Result<Vec<Interval>> {
         of_second(self.classes(), || {
             V::intervals(self, 0, table, level, draws)
         })
@@ -257,7 +257,7 @@ impl<V: OneTable + Draws> Fit<V> {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
+    ) -> Result<Vec<Vec<Interval>>> {
         self.classifies()?;
         V::intervals(self, 0, table, level, draws)
     }
@@ -266,8 +266,8 @@ impl<V: OneTable + Draws> Fit<V> {
 /// Of all classes the second of two.
 pub(crate) fn of_second(
     classes: &[String],
-    all: impl FnOnce() -> Result<Vec<Vec<ProbabilityInterval>>>,
-) -> Result<Vec<ProbabilityInterval>> {
+    all: impl FnOnce() -> Result<Vec<Vec<Interval>>>,
+) -> Result<Vec<Interval>> {
     two_classes(classes, "predict_interval", ALL_INTERVALS)?;
     Ok(all()?.into_iter().map(|of_row| of_row[1]).collect())
 }

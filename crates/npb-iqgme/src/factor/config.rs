@@ -1,11 +1,10 @@
 //! Settings of a factor-analytic fit.
 
 use npb_infer::VbLimits;
-use npb_infer::ranges::{gamma, moderate, not_negative, up_to};
+use npb_infer::ranges::{OutOfRange, gamma, moderate, not_negative, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::config::{
     FeatureScale, MOST_COMPONENTS, MOST_RUNS, check_clusters, check_folds, check_starts,
     gamma_prior,
@@ -108,7 +107,7 @@ impl Default for FactorConfig {
 
 impl FactorConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;
         up_to("max_factors", self.max_factors, MOST_COMPONENTS)?;
         up_to("restarts", self.restarts, MOST_RUNS)?;
@@ -137,7 +136,7 @@ impl FactorConfig {
         let rule = |start: FactorInit| check_clusters(start.clusters());
         check_starts("starts", &self.starts, rule)?;
         let unlabelled = &self.unlabelled_starts;
-        Ok(check_starts("unlabelled_starts", unlabelled, rule)?)
+        check_starts("unlabelled_starts", unlabelled, rule)
     }
 
     /// `ln P(b = 1)` and `ln P(b = 0)` of a indicator, its weight integrated out: odds `a / (b (L - 1))`. With one column the odds are those of two.

@@ -1,7 +1,7 @@
 //! The result of a fit, and what can be asked of it.
 
 use npb_data::{Labels, Table};
-use npb_infer::{VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage, stream};
+use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
 use rand::RngExt;
@@ -12,10 +12,8 @@ use super::config::FactorInit;
 use super::data::FactorData;
 use super::predict::{Drawn, Predictor};
 use super::state::FactorState;
-use super::vb::{FactorUpdate, FactorVb};
-use crate::answers::{
-    Imputation, MissingCell, ProbabilityInterval, most_probable_of, with_first_class,
-};
+use super::vb::{FactorVb, FactorVbUpdate};
+use crate::answers::{Imputation, MissingCell, most_probable_of, with_first_class};
 use crate::data::Task;
 use crate::ensemble::member::{self, Member, Part, Predictive, check_members};
 use crate::ensemble::members::{Ensemble, Made, Plan, trained};
@@ -134,7 +132,7 @@ impl Draws for Factors {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
+    ) -> Result<Vec<Vec<Interval>>> {
         let cells = fit.cells(table)?;
         let parts = fit.parts(&cells, |run| run.stacking_weight);
         member::intervals(&parts, level, draws, (fit.config().seed, 0, INTERVAL))
@@ -214,7 +212,7 @@ impl Ensemble for Factors {
         mut vb: FactorVb<'_>,
     ) -> Result<FactorMember> {
         // Whatever the run did last: what is told of the rows depends on its state alone.
-        vb.apply(FactorUpdate::Rows)?;
+        vb.apply(FactorVbUpdate::Rows)?;
         let derived = ClusterRows {
             sizes: vb.sizes(),
             inclusion_probabilities: vb.inclusion_probabilities()?,

@@ -28,7 +28,7 @@ const START_ITERATIONS: usize = 10;
 /// One coordinate update of the factor-analytic variant. None of them lowers the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FactorUpdate {
+pub enum FactorVbUpdate {
     /// `q(s, z)` of every row.
     Rows,
     /// `q(t)` of every row.
@@ -53,7 +53,7 @@ pub enum FactorUpdate {
     Concentration,
 }
 
-impl FactorUpdate {
+impl FactorVbUpdate {
     /// The updates in the order of an iteration.
     pub const ALL: [Self; 11] = [
         Self::Rows,
@@ -181,12 +181,12 @@ impl<'d> FactorVb<'d> {
 
     /// Parameters are fitted to the responsibilities and indicators of the start before these may move.
     fn start(&mut self) -> Result<()> {
-        use FactorUpdate::{ClusterNoise, Indicators, Order, Rows, Utilities};
+        use FactorVbUpdate::{ClusterNoise, Indicators, Order, Rows, Utilities};
         for k in 0..=START_ITERATIONS {
             if k > 0 {
                 self.rows(true)?;
             }
-            for update in FactorUpdate::ALL {
+            for update in FactorVbUpdate::ALL {
                 let of_rows = matches!(update, Utilities | ClusterNoise);
                 if !matches!(update, Rows | Indicators | Order) && (k > 0 || !of_rows) {
                     self.apply(update)?;
@@ -196,13 +196,13 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
-    /// One iteration: [`FactorUpdate::ALL`]. Returns the bound after its first two updates.
+    /// One iteration: [`FactorVbUpdate::ALL`]. Returns the bound after its first two updates.
     pub fn step(&mut self) -> Result<f64> {
         self.iteration += 1;
-        self.apply(FactorUpdate::Rows)?;
-        self.apply(FactorUpdate::Utilities)?;
+        self.apply(FactorVbUpdate::Rows)?;
+        self.apply(FactorVbUpdate::Utilities)?;
         let bound = IqgmeError::finite_bound(self.iteration, self.bound()?.total())?;
-        for &update in &FactorUpdate::ALL[2..] {
+        for &update in &FactorVbUpdate::ALL[2..] {
             self.apply(update)?;
         }
         Ok(bound)
@@ -329,31 +329,31 @@ impl<'d> FactorVb<'d> {
         Ok(())
     }
 
-    /// Makes one coordinate update. [`step`](Self::step) makes all of [`FactorUpdate::ALL`].
-    pub fn apply(&mut self, update: FactorUpdate) -> Result<()> {
+    /// Makes one coordinate update. [`step`](Self::step) makes all of [`FactorVbUpdate::ALL`].
+    pub fn apply(&mut self, update: FactorVbUpdate) -> Result<()> {
         match update {
-            FactorUpdate::Rows => return self.rows(false),
-            FactorUpdate::Utilities => self.update_expected_utilities(),
-            FactorUpdate::ClusterNoise => self.update_cluster_noise(),
-            FactorUpdate::Indicators => return self.update_indicators(),
-            FactorUpdate::Order => return self.rearrange(),
-            FactorUpdate::Sticks => {
+            FactorVbUpdate::Rows => return self.rows(false),
+            FactorVbUpdate::Utilities => self.update_expected_utilities(),
+            FactorVbUpdate::ClusterNoise => self.update_cluster_noise(),
+            FactorVbUpdate::Indicators => return self.update_indicators(),
+            FactorVbUpdate::Order => return self.rearrange(),
+            FactorVbUpdate::Sticks => {
                 let counts = padded(&self.factors.counts(), self.config.truncation);
                 self.state.sticks.update_sticks(&counts);
             }
-            FactorUpdate::Features => return self.update_features(),
-            FactorUpdate::Scales => self.update_scales(),
-            FactorUpdate::Experts => {
+            FactorVbUpdate::Features => return self.update_features(),
+            FactorVbUpdate::Scales => self.update_scales(),
+            FactorVbUpdate::Experts => {
                 let made =
                     experts::update(&mut self.state, self.data, &self.soft.means, &self.factors);
                 return made.map_err(IqgmeError::at(self.iteration, "expert precision"));
             }
-            FactorUpdate::ExpertPrior => {
+            FactorVbUpdate::ExpertPrior => {
                 if !self.state.experts.is_empty() {
                     experts::update_prior(&mut self.state, &self.priors.expert);
                 }
             }
-            FactorUpdate::Concentration => self.state.sticks.update_alpha(),
+            FactorVbUpdate::Concentration => self.state.sticks.update_alpha(),
         }
         Ok(())
     }
@@ -448,7 +448,7 @@ impl<'d> FactorVb<'d> {
         let moved = !order.iter().copied().eq(0..counts.len());
         self.select(&order)?;
         if moved {
-            self.apply(FactorUpdate::Sticks)?;
+            self.apply(FactorVbUpdate::Sticks)?;
         }
         Ok(())
     }

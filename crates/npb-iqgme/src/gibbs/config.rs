@@ -1,11 +1,11 @@
 //! Settings of Gibbs chains.
 
 use npb_infer::SweepPlan;
-use npb_infer::ranges::{at_least, up_to};
+use npb_infer::ranges::{OutOfRange, at_least, up_to};
 use serde::{Deserialize, Serialize};
 
+use crate::IqgmeConfig;
 use crate::config::{MOST_RUNS, check_length};
-use crate::{IqgmeConfig, Result};
 
 /// One move of the sampler. Each leaves the posterior as it is, so any list of them does; together they must move everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,11 +76,11 @@ impl Default for GibbsConfig {
 
 impl GibbsConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         self.model.validate().map_err(|e| e.inside("model"))?;
         check_length("moves", self.moves.len(), "moves")?;
         up_to("chains", self.chains, MOST_RUNS)?;
         at_least("sweeps.keep", self.sweeps.keep, 1)?;
-        Ok(at_least("stored_draws", self.stored_draws, 1)?)
+        at_least("stored_draws", self.stored_draws, 1)
     }
 }

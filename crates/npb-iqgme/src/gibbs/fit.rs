@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use npb_data::{Labels, Table};
 use npb_infer::diagnostics::{ChainDiagnostics, summarise};
-use npb_infer::{ChainOf, Sampler, Stop, Sweep, Trace, Watch, parallel, sample, storage, stream};
+use npb_infer::{
+    ChainOf, Interval, Sampler, Stop, Sweep, Trace, Watch, parallel, sample, storage, stream,
+};
 use serde::{Deserialize, Serialize};
 
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::answers::{
-    ProbabilityInterval, check_inside, check_levels, class_intervals, quantiles, with_first_class,
-};
+use crate::answers::{check_inside, check_levels, class_intervals, quantiles, with_first_class};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::questions::{
     Completing, Describes, Fit, OneTable, Stored, Variant, by_draws, of_second, taking_turns,
@@ -456,26 +456,18 @@ impl GibbsFit {
 
     /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
     /// classes. Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(&self, table: &Table, level: f64) -> Result<Vec<ProbabilityInterval>> {
+    pub fn predict_interval(&self, table: &Table, level: f64) -> Result<Vec<Interval>> {
         of_second(self.classes(), || self.intervals_of_draws(table, level))
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the stored draws. Cost and
     /// errors: as [`predict_classes`](Self::predict_classes); a `level` that is not between 0 and 1 (both excluded).
-    pub fn predict_class_intervals(
-        &self,
-        table: &Table,
-        level: f64,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
+    pub fn predict_class_intervals(&self, table: &Table, level: f64) -> Result<Vec<Vec<Interval>>> {
         self.classifies()?;
         self.intervals_of_draws(table, level)
     }
 
-    fn intervals_of_draws(
-        &self,
-        table: &Table,
-        level: f64,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
+    fn intervals_of_draws(&self, table: &Table, level: f64) -> Result<Vec<Vec<Interval>>> {
         check_inside("level", level)?;
         let drawn = self.drawn_classes(table)?;
         Ok(class_intervals(means(&drawn), &drawn, level))

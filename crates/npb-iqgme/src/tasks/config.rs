@@ -1,12 +1,12 @@
 //! Settings of a fit of many tasks.
 
-use npb_infer::ranges::{gamma, up_to};
+use npb_infer::ranges::{OutOfRange, gamma, up_to};
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
 use super::state::Gaussians;
+use crate::IqgmeConfig;
 use crate::config::{Init, MOST_COMPONENTS, check_clusters, check_starts, gamma_prior};
-use crate::{IqgmeConfig, Result};
 
 /// Where a run over many tasks starts: responsibilities, and the atom that each local component points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,13 +71,11 @@ impl Default for TasksConfig {
 
 impl TasksConfig {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<()> {
+    pub fn validate(&self) -> Result<(), OutOfRange> {
         self.single.validate().map_err(|e| e.inside("single"))?;
         up_to("atoms", self.atoms, MOST_COMPONENTS)?;
         gamma("global_concentration", self.global_concentration)?;
-        Ok(check_starts("starts", &self.starts, |start| {
-            self.check_start(start)
-        })?)
+        check_starts("starts", &self.starts, |start| self.check_start(start))
     }
 
     /// What a start must be, if it is not.

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Variational, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage};
+use npb_infer::{
+    Interval, Variational, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage,
+};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,7 @@ use super::new_task::add_task;
 use super::run::{TaskMember, logs};
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
-use crate::answers::{Evaluation, Imputation, MissingCell, ProbabilityInterval, with_first_class};
+use crate::answers::{Evaluation, Imputation, MissingCell, with_first_class};
 use crate::config::FeatureScale;
 use crate::data::{Task, fingerprint};
 use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
@@ -172,7 +174,7 @@ impl Draws for Tasks {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
+    ) -> Result<Vec<Vec<Interval>>> {
         let rows = fit.rows_by_scale(j, table)?;
         let key = (fit.config().single.seed, j as u64, INTERVAL);
         member::intervals(&fit.parts(j, &rows), level, draws, key)
@@ -457,7 +459,7 @@ impl MultiTaskFit {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<ProbabilityInterval>> {
+    ) -> Result<Vec<Interval>> {
         let task = self.task(task)?;
         let all = || Tasks::intervals(self, task, table, level, draws);
         of_second(self.classes(), all)
@@ -470,7 +472,7 @@ impl MultiTaskFit {
         table: &Table,
         level: f64,
         draws: usize,
-    ) -> Result<Vec<Vec<ProbabilityInterval>>> {
+    ) -> Result<Vec<Vec<Interval>>> {
         let task = self.task(task)?;
         self.classifies()?;
         Tasks::intervals(self, task, table, level, draws)

@@ -118,7 +118,7 @@ fn a_fit_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
         _ => ControlFlow::Break(()),
     });
     assert!(stopped.members().iter().all(|run| run.trace.len() <= 6));
-    assert_eq!(stopped.stop(), &Stop::Cancelled);
+    assert_eq!(stopped.stop(), Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
     // Killed in iteration 10 of a member: the checkpoint of iteration 8 is the last.
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

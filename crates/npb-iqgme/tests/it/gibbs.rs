@@ -416,7 +416,7 @@ fn a_chain_of_as_many_sweeps_as_there_are_numbers_is_refused() {
     let mut state = sampler.state();
     state.sweep = u64::MAX;
     let resumed = IqgmeSampler::resume(&data, config, 0, state);
-    assert!(matches!(resumed, Err(IqgmeError::Saved { .. })));
+    assert!(matches!(resumed, Err(IqgmeError::State { .. })));
 }
 
 /// Whatever move asks for them: there is a limit to components, and it is no panic.

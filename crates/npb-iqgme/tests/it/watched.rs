@@ -104,7 +104,7 @@ fn finite(table: &Table, labels: &Labels, watch: &Watch<'_>) -> Result<Ended, Iq
     };
     let fit = fit_qgme_watched(table, labels, &config, watch)?;
     fit.predict_proba(table)?;
-    Ok((vec![*fit.stop()], false))
+    Ok((vec![fit.stop()], false))
 }
 
 type Fit = fn(&Table, &Labels, &Watch<'_>) -> Result<Ended, IqgmeError>;

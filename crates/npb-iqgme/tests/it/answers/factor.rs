@@ -3,8 +3,8 @@
 use npb_data::{Labels, Table};
 use npb_infer::{Stop, VbLimits};
 use npb_iqgme::{
-    FactorConfig, FactorData, FactorFit, FactorInit, FactorMember, FactorState, FactorUpdate,
-    FactorVb, FeatureScale, fit_factor,
+    FactorConfig, FactorData, FactorFit, FactorInit, FactorMember, FactorState, FactorVb,
+    FactorVbUpdate, FeatureScale, fit_factor,
 };
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
@@ -583,7 +583,7 @@ fn odds_of_columns_are_those_of_the_prior_times_the_evidence() {
     let state = vb.state().clone();
     let ln_odds = |config: FactorConfig| -> Vec<f64> {
         let mut vb = FactorVb::resume(&data, config, state.clone(), &[]).unwrap();
-        vb.apply(FactorUpdate::Rows).unwrap();
+        vb.apply(FactorVbUpdate::Rows).unwrap();
         let all = vb.inclusion_probabilities().unwrap().concat();
         all.iter().map(|p| p.ln() - (-p).ln_1p()).collect()
     };
@@ -631,7 +631,7 @@ fn sizes_limits_and_seeds_are_taken_from_the_configuration() {
     };
     let fitted = |config: &FactorConfig| fit_factor(&table, &labels, config).unwrap();
     let six = fitted(&config);
-    assert_eq!((six.trace().len(), six.stop()), (6, &Stop::MaxIterations));
+    assert_eq!((six.trace().len(), six.stop()), (6, Stop::MaxIterations));
     assert_eq!(six.state().sticks.truncation(), 3);
     assert!(six.state().n_clusters() <= 3 && six.state().n_factors() <= 2);
     assert_eq!(six.state().noise.len(), six.state().n_clusters());

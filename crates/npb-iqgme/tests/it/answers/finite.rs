@@ -203,12 +203,12 @@ fn the_best_of_the_starts_is_kept_within_the_limits() {
     let fitted = with(1, 3);
     assert_eq!(
         (fitted.trace().len(), fitted.stop()),
-        (40, &Stop::MaxIterations)
+        (40, Stop::MaxIterations)
     );
     assert_eq!(fitted.mixture().components.len(), 5);
     assert!((fitted.mixture().weights.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     let soon = fit_qgme(&table, &labels, &config(500, 1e-3)).unwrap();
-    assert!(matches!(soon.stop(), Stop::Converged { rel_change } if *rel_change < 1e-3));
+    assert!(matches!(soon.stop(), Stop::Converged { rel_change } if rel_change < 1e-3));
     assert!(soon.trace().len() < 40);
 }
 

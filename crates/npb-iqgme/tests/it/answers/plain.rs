@@ -59,8 +59,8 @@ macro_rules! has_members {
         let member = &fit.members()[best];
         assert!(std::ptr::eq(fit.best(), member));
         assert!(std::ptr::eq(fit.state(), &member.state));
-        assert_eq!((fit.trace(), fit.stop()), (&member.trace[..], &member.stop));
-        assert_eq!(fit.stop(), &Stop::MaxIterations);
+        assert_eq!((fit.trace(), fit.stop()), (&member.trace[..], member.stop));
+        assert_eq!(fit.stop(), Stop::MaxIterations);
         assert_eq!(fit.trace().len(), 5);
         assert_eq!(member.elbo(), member.trace[4].elbo);
     };

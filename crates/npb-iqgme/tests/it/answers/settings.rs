@@ -308,7 +308,7 @@ fn runs_end_where_the_limits_say_and_seeds_tell_them_apart() {
     let seven = with(7, 1e-9, 1);
     assert_eq!(
         (seven.trace().len(), seven.stop()),
-        (7, &Stop::MaxIterations)
+        (7, Stop::MaxIterations)
     );
     let long = with(500, 1e-4, 1);
     let relative = |w: &[npb_infer::VbReport]| ((w[1].elbo - w[0].elbo) / w[1].elbo).abs();
@@ -318,7 +318,7 @@ fn runs_end_where_the_limits_say_and_seeds_tell_them_apart() {
         .position(|w| w[0] < 1e-4 && w[1] < 1e-4)
         .unwrap();
     assert_eq!(long.trace().len(), first + 3);
-    assert!(matches!(long.stop(), Stop::Converged { rel_change } if *rel_change < 1e-4));
+    assert!(matches!(long.stop(), Stop::Converged { rel_change } if rel_change < 1e-4));
     assert_eq!(with(7, 1e-9, 1).trace(), seven.trace());
     assert_ne!(with(7, 1e-9, 2).trace(), seven.trace());
 }

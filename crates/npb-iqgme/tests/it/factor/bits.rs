@@ -68,7 +68,7 @@ fn a_fit_that_was_stopped_goes_on_to_the_same_bits() {
         fit_factor_watched(table, &labels, config, &watch)
     };
     let stopped = go_on(&table, &config, 6).unwrap();
-    assert_eq!(stopped.stop(), &Stop::Cancelled);
+    assert_eq!(stopped.stop(), Stop::Cancelled);
     assert_ne!(stopped.to_bytes().unwrap(), wanted);
     let whole = go_on(&table, &config, 99).unwrap();
     assert_eq!(whole.to_bytes().unwrap(), wanted);

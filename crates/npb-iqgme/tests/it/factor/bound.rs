@@ -1,7 +1,7 @@
 //! The bound: never falls, and every update is at its optimum.
 
 use npb_infer::testing::{BoundMonitor, check_stationary};
-use npb_iqgme::{FactorConfig, FactorData, FactorInit, FactorState, FactorUpdate, FactorVb};
+use npb_iqgme::{FactorConfig, FactorData, FactorInit, FactorState, FactorVb, FactorVbUpdate};
 use npb_priors::dist::{Gamma, NormalGamma};
 
 use super::data::{Simulation, config};
@@ -29,7 +29,7 @@ fn simulation(seed: u64) -> Simulation {
 /// The first fall by more than rounding in 25 iterations of the bound with what `tamper` adds to it.
 fn first_fall(
     seed: u64,
-    mut tamper: impl FnMut(FactorUpdate, &mut FactorVb<'_>) -> f64,
+    mut tamper: impl FnMut(FactorVbUpdate, &mut FactorVb<'_>) -> f64,
 ) -> Option<String> {
     let config = FactorConfig {
         cluster_noise: if seed.is_multiple_of(4) { 0.0 } else { 1.0 },
@@ -41,7 +41,7 @@ fn first_fall(
     let mut vb = FactorVb::new(&data, config, start, 0).unwrap();
     let mut last: Option<(f64, f64)> = None;
     for iteration in 0..25 {
-        for update in FactorUpdate::ALL {
+        for update in FactorVbUpdate::ALL {
             vb.apply(update).unwrap();
             let bound = vb.bound().unwrap();
             let total = bound.total() + tamper(update, &mut vb);
@@ -84,7 +84,7 @@ fn converged(seed: u64) -> (FactorData, FactorConfig) {
 /// Checks that the bound is highest at some parameters of the state after `update`.
 fn check(
     (seed, start): (u64, FactorInit),
-    update: FactorUpdate,
+    update: FactorVbUpdate,
     parameters: impl Fn(&FactorState) -> Vec<f64>,
     set: impl Fn(&mut FactorState, &[f64]),
 ) {
@@ -93,8 +93,8 @@ fn check(
     for _ in 0..3 {
         vb.step().unwrap();
     }
-    vb.apply(FactorUpdate::Rows).unwrap();
-    vb.apply(FactorUpdate::Utilities).unwrap();
+    vb.apply(FactorVbUpdate::Rows).unwrap();
+    vb.apply(FactorVbUpdate::Utilities).unwrap();
     vb.apply(update).unwrap();
     let state = vb.state().clone();
     let at = parameters(&state);
@@ -113,7 +113,7 @@ fn updates_are_where_the_bound_is_highest() {
         let clusters = (seed, FactorInit::Pooled(2));
         check(
             clusters,
-            FactorUpdate::Features,
+            FactorVbUpdate::Features,
             |state| {
                 let features = &state.features;
                 let mut values = features.mean.col_as_slice(0).to_vec();
@@ -151,7 +151,7 @@ fn updates_are_where_the_bound_is_highest() {
         };
         check(
             clusters,
-            FactorUpdate::Scales,
+            FactorVbUpdate::Scales,
             |state| {
                 let mut all = state.loading_precisions.clone();
                 all.push(state.mean_precision);
@@ -165,13 +165,13 @@ fn updates_are_where_the_bound_is_highest() {
         );
         check(
             clusters,
-            FactorUpdate::ClusterNoise,
+            FactorVbUpdate::ClusterNoise,
             |state| logs(&state.noise),
             |state, values| state.noise = gammas(values),
         );
         check(
             clusters,
-            FactorUpdate::Experts,
+            FactorVbUpdate::Experts,
             |state| {
                 let means = state.experts.iter().enumerate().flat_map(|(h, expert)| {
                     let mut own = state.used(h);
@@ -193,7 +193,7 @@ fn updates_are_where_the_bound_is_highest() {
         );
         check(
             clusters,
-            FactorUpdate::ExpertPrior,
+            FactorVbUpdate::ExpertPrior,
             |state| {
                 let laws = state.expert_prior.iter();
                 laws.flat_map(|law| [law.mean(), law.precision().rate().ln()])
@@ -218,7 +218,7 @@ fn switches_are_no_better_the_other_way() {
     for _ in 0..60 {
         vb.step().unwrap();
     }
-    vb.apply(FactorUpdate::Rows).unwrap();
+    vb.apply(FactorVbUpdate::Rows).unwrap();
     for (used, probabilities) in vb
         .state()
         .indicators

@@ -4,7 +4,7 @@ use npb_data::{Labels, Table};
 use npb_infer::VbLimits;
 use npb_infer::testing::{attack_file, check_stationary, same_bits_on_threads};
 use npb_iqgme::{
-    FactorConfig, FactorData, FactorFit, FactorInit, FactorState, FactorUpdate, FactorVb, Saved,
+    FactorConfig, FactorData, FactorFit, FactorInit, FactorState, FactorVb, FactorVbUpdate, Saved,
     fit_factor,
 };
 
@@ -122,11 +122,11 @@ fn bound_is_stationary_in_every_utility() {
         let set_intercept = |state: &mut FactorState, x: &[f64]| {
             *state.experts[utility].mean.last_mut().unwrap() = x[0];
         };
-        vb.apply(FactorUpdate::Rows).unwrap();
-        vb.apply(FactorUpdate::Utilities).unwrap();
-        vb.apply(FactorUpdate::Experts).unwrap();
+        vb.apply(FactorVbUpdate::Rows).unwrap();
+        vb.apply(FactorVbUpdate::Utilities).unwrap();
+        vb.apply(FactorVbUpdate::Experts).unwrap();
         derivative(&vb, &intercept, &set_intercept).unwrap();
-        vb.apply(FactorUpdate::Utilities).unwrap();
+        vb.apply(FactorVbUpdate::Utilities).unwrap();
         assert!(derivative(&vb, &intercept, &set_intercept).is_err());
     }
 }

@@ -235,7 +235,7 @@ fn features_are_those_of_the_best_run_with_gaussians_of_its_own() {
             .any(|m| m.state.gaussians == Gaussians::Shared)
     );
     assert_eq!(model.trace().last(), model.best().trace.last());
-    assert_eq!(model.stop(), &model.best().stop);
+    assert_eq!(model.stop(), model.best().stop);
     let alone = fitted(vec![own]);
     let (rows, _) = slopes(60, 1, 30);
     let same = |a: &MultiTaskFit, b: &MultiTaskFit| {
