@@ -11,14 +11,6 @@ use npb_linalg::lanes::ComponentNotPositiveDefinite;
 pub type Result<T, E = IqgmeError> = std::result::Result<T, E>;
 
 impl IqgmeError {
-    /// What is wrong with a configuration, told of one that has it as its field `outer`.
-    pub(crate) fn inside(self, outer: &str) -> Self {
-        match self {
-            Self::Config(wrong) => Self::Config(wrong.inside(outer)),
-            other => other,
-        }
-    }
-
     /// A number asked for that is out of range.
     pub(crate) fn argument(
         argument: &'static str,
