@@ -193,7 +193,7 @@ impl Out {
 
 /// How a file of new rows is read, and where the answer goes.
 #[derive(Args, Debug)]
-pub(crate) struct Asking {
+pub(crate) struct HowToAsk {
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
@@ -276,7 +276,7 @@ pub(crate) struct Run {
 
 /// How a model is fitted, and where it goes.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Fitted {
+pub(crate) struct HowToFit {
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
@@ -372,7 +372,7 @@ pub(crate) struct TopicsArgs {
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 #[derive(Args, Debug)]
@@ -383,7 +383,7 @@ pub(crate) struct LabelsArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: PathBuf,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 #[derive(Args, Debug)]
@@ -411,7 +411,7 @@ pub(crate) struct GroupsArgs {
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 #[derive(Args, Debug)]
@@ -422,7 +422,7 @@ pub(crate) struct ClassifierArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) label: Option<String>,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 #[derive(Args, Debug)]
@@ -436,7 +436,7 @@ pub(crate) struct TasksArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) label: Option<String>,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 #[derive(Args, Debug)]
@@ -450,7 +450,7 @@ pub(crate) struct GroupedArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) label: Option<String>,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 #[derive(Args, Debug)]
@@ -458,7 +458,7 @@ pub(crate) struct MixtureArgs {
     #[command(flatten)]
     pub(crate) training: Training,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 #[derive(Args, Debug)]
@@ -492,7 +492,7 @@ pub(crate) struct RatingsArgs {
     #[command(flatten)]
     pub(crate) layout: Layout,
     #[command(flatten)]
-    pub(crate) how: Fitted,
+    pub(crate) how: HowToFit,
 }
 
 /// What a row and column mean that a file has twice.
@@ -531,7 +531,7 @@ pub(crate) struct PredictArgs {
     #[arg(long)]
     pub(crate) new_tasks: bool,
     #[command(flatten)]
-    pub(crate) how: Asking,
+    pub(crate) how: HowToAsk,
 }
 
 #[derive(Args, Debug)]
@@ -556,7 +556,7 @@ pub(crate) struct ImputeArgs {
     #[arg(long)]
     pub(crate) training: bool,
     #[command(flatten)]
-    pub(crate) how: Asking,
+    pub(crate) how: HowToAsk,
 }
 
 #[derive(Args, Debug)]
@@ -566,7 +566,7 @@ pub(crate) struct ScoreArgs {
     /// The rows.
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) how: Asking,
+    pub(crate) how: HowToAsk,
 }
 
 #[derive(Args, Debug)]
@@ -629,7 +629,7 @@ pub(crate) struct DependenceArgs {
     #[arg(long, value_name = "N", default_value_t = 999)]
     pub(crate) permutations: usize,
     #[command(flatten)]
-    pub(crate) how: Asking,
+    pub(crate) how: HowToAsk,
 }
 
 #[derive(Args, Debug)]

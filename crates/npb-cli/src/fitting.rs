@@ -8,7 +8,7 @@ use npb_infer::{Saved, Watch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::args::{Fitted, ModelKind};
+use crate::args::{HowToFit, ModelKind};
 use crate::failure::{Failure, Result, in_file};
 use crate::job::Job;
 use crate::keep::keep;
@@ -28,7 +28,7 @@ impl<'a, C: Default + DeserializeOwned + Serialize> Fitting<'a, C> {
     pub(crate) fn new(
         kind: ModelKind,
         file: &'a Path,
-        how: &'a Fitted,
+        how: &'a HowToFit,
         quiet: bool,
     ) -> Result<Self> {
         Ok(Self {

@@ -1,6 +1,7 @@
 //! Files by a schema.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use npb_data::read::{
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
 use npb_data::{MixedTable, RawColumn, RawTable, Table};
 
-use crate::args::{Asking, Layout, Rule, Training};
+use crate::args::{HowToAsk, Layout, Rule, Training};
 use crate::failure::{Failure, Result, in_file};
 use crate::model::{ModelFile, Origin};
 use crate::sheet::{Cell, Sheet};
@@ -31,16 +32,13 @@ pub(crate) fn numbers(data: &SchemaData, file: &Path, quiet: bool) -> Result<Tab
         .max_by_key(Vec::len)
         .unwrap_or_default();
     if table.n_cols() > MANY_COLUMNS && widest.len() > 1 {
-        note(
-            quiet,
-            format_args!(
-                "{}: {} columns of numbers, {} of them for the levels of one column ({}, ...); --ignore leaves columns out",
-                file.display(),
-                table.n_cols(),
-                widest.len(),
-                widest[0]
-            ),
+        let text = format_args!(
+            "{} columns of numbers, {} of them for the levels of one column ({}, ...); --ignore leaves columns out",
+            table.n_cols(),
+            widest.len(),
+            widest[0]
         );
+        note_of(quiet, file, text);
     }
     Ok(table)
 }
@@ -55,7 +53,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
             File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
         }
     };
-    read.map_err(|e| Failure::bad_data(format_args!("{}: cannot read: {e}", path.display())))?;
+    read.map_err(|e| in_file(path)(format_args!("cannot read: {e}")))?;
     Ok(bytes)
 }
 
@@ -63,9 +61,8 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
 fn check_size(path: &Path) -> Result<()> {
     let size = std::fs::metadata(path).map_or(0, |file| file.len());
     match free_memory() {
-        Some(free) if size > free / 2 => Err(Failure::bad_data(format_args!(
-            "{}: has {:.1} GB, more than half of the {:.1} GB of memory that are free; split it, or leave out columns",
-            path.display(),
+        Some(free) if size > free / 2 => Err(in_file(path)(format_args!(
+            "has {:.1} GB, more than half of the {:.1} GB of memory that are free; split it, or leave out columns",
             size as f64 / 1e9,
             free as f64 / 1e9
         ))),
@@ -161,34 +158,22 @@ impl Given {
         let mut options = layout.over(&guess.options)?;
         if !guess.differs.is_empty() && options != asked {
             let how = "--separator, --decimal, --quote and --comment say otherwise";
-            note(
-                quiet,
-                format_args!("{}: {} ({how})", self.name, guess.differs.join(", ")),
-            );
+            self.note(quiet, format_args!("{} ({how})", guess.differs.join(", ")));
         }
         match guess.first_lines {
             FirstLines::AsExpected => {}
-            FirstLines::NoHeader => note(
+            FirstLines::NoHeader => self.note(
                 quiet,
-                format_args!(
-                    "{}: the first line is taken for names, and looks like the others; where it is data, say --no-header",
-                    self.name
-                ),
+                "the first line is taken for names, and looks like the others; where it is data, say --no-header",
             ),
-            FirstLines::TwoHeaders => note(
+            FirstLines::TwoHeaders => self.note(
                 quiet,
-                format_args!(
-                    "{}: the second line has texts where the others have numbers; where it is a second line of names, delete it",
-                    self.name
-                ),
+                "the second line has texts where the others have numbers; where it is a second line of names, delete it",
             ),
             // The file of the fit had none.
             FirstLines::Header if !layout.no_header => {
                 options.header = true;
-                note(
-                    quiet,
-                    format_args!("{}: the first line is taken for names", self.name),
-                );
+                self.note(quiet, "the first line is taken for names");
             }
             FirstLines::Header => {
                 return Err(Failure::usage(format_args!(
@@ -220,9 +205,13 @@ impl Given {
             FirstLines::AsExpected | FirstLines::TwoHeaders => {}
         }
         if !differs.is_empty() {
-            note(quiet, format_args!("{}: {}", self.name, differs.join(", ")));
+            self.note(quiet, differs.join(", "));
         }
         Ok(options)
+    }
+
+    fn note(&self, quiet: bool, text: impl Display) {
+        note_of(quiet, &self.path, text);
     }
 
     /// The schema that it suggests.
@@ -385,8 +374,7 @@ impl Originals {
 
 /// Everything in a text file.
 pub(crate) fn text(path: &Path) -> Result<String> {
-    String::from_utf8(bytes(path)?)
-        .map_err(|_| Failure::bad_data(format_args!("{}: is not UTF-8 text", path.display())))
+    String::from_utf8(bytes(path)?).map_err(|_| in_file(path)("is not UTF-8 text"))
 }
 
 /// How files of this name are laid out.
@@ -509,16 +497,21 @@ pub(crate) fn read_schema(path: &Path) -> Result<Schema> {
 }
 
 /// A note that is no error.
-pub(crate) fn note(quiet: bool, text: impl std::fmt::Display) {
+pub(crate) fn note(quiet: bool, text: impl Display) {
     if !quiet {
         let _ = writeln!(io::stderr(), "npb: {text}");
     }
 }
 
+/// A note about a file.
+pub(crate) fn note_of(quiet: bool, file: &Path, text: impl Display) {
+    note(quiet, format_args!("{}: {text}", file.display()));
+}
+
 /// Lines to standard error about what was not as expected.
 pub(crate) fn warn(quiet: bool, file: &Path, lines: &str) {
     for line in lines.lines() {
-        note(quiet, format_args!("{}: {line}", file.display()));
+        note_of(quiet, file, line);
     }
 }
 
@@ -529,12 +522,13 @@ fn suggested(
     options: &DelimitedOptions,
     quiet: bool,
 ) -> Result<Schema> {
-    let file = training.file.display();
     let guess = given.guess(options)?;
     for (column, guess) in guess.schema.columns.iter().zip(&guess.guesses) {
         if guess.notable && training.id.as_ref() != Some(&column.name) {
-            let text = format_args!("{file}: column {:?}: {}", column.name, guess.why);
-            note(quiet, text);
+            given.note(
+                quiet,
+                format_args!("column {:?}: {}", column.name, guess.why),
+            );
         }
     }
     Ok(guess.schema)
@@ -628,7 +622,7 @@ pub(crate) fn training(
     warn(quiet, file, &report.to_string());
     if data.weights.is_some() || (data.groups.is_some() && roles.group.is_none()) {
         let text = "this kind of model does not use weights or groups; they are left out";
-        note(quiet, format_args!("{}: {text}", file.display()));
+        note_of(quiet, file, text);
     }
     match data.n_rows {
         0 => Err(in_file(file)("there is no row of data")),
@@ -649,7 +643,7 @@ impl From<Rule> for Unexpected {
 pub(crate) fn like_training(
     path: &Path,
     model: &ModelFile,
-    how: &Asking,
+    how: &HowToAsk,
     quiet: bool,
 ) -> Result<(SchemaData, Originals)> {
     let (layout, rules, origin) = (&how.layout, how.rules, &model.origin);
@@ -671,10 +665,7 @@ pub(crate) fn like_training(
     let (data, report) = given.by_schema(&schema, &rules)?;
     warn(quiet, path, &report.to_string());
     if data.n_rows == 0 {
-        note(
-            quiet,
-            format_args!("{}: there is no row of data", path.display()),
-        );
+        note_of(quiet, path, "there is no row of data");
     }
     Ok((data, originals))
 }

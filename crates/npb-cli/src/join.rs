@@ -1,22 +1,23 @@
 //! Files joined by the names of their rows.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use crate::failure::{Failure, Result};
-use crate::input::note;
+use crate::failure::{Result, in_file};
+use crate::input::note_of;
 
 /// Where each name stands.
 pub(crate) type Places<'a> = HashMap<&'a str, usize>;
 
 /// Where each name of a file stands; a name that is there twice is an error.
-pub(crate) fn places<'a>(file: &str, ids: &'a [Option<String>]) -> Result<Places<'a>> {
+pub(crate) fn places<'a>(file: &Path, ids: &'a [Option<String>]) -> Result<Places<'a>> {
     let mut at = Places::new();
     for (row, id) in ids.iter().enumerate() {
         let Some(id) = id else { continue };
         if let Some(first) = at.insert(id, row) {
             let (first, second) = (first + 1, row + 1);
-            return Err(Failure::bad_data(format_args!(
-                "{file}: the name {id:?} stands in row {first} and in row {second}; which of them counts, it does not say: leave one"
+            return Err(in_file(file)(format_args!(
+                "the name {id:?} stands in row {first} and in row {second}; which of them counts, it does not say: leave one"
             )));
         }
     }
@@ -25,7 +26,7 @@ pub(crate) fn places<'a>(file: &str, ids: &'a [Option<String>]) -> Result<Places
 
 /// For each name its row in a file; how many have none is said. That none has one is an error.
 pub(crate) fn joined(
-    file: &str,
+    file: &Path,
     ids: &[Option<String>],
     at: &Places<'_>,
     quiet: bool,
@@ -49,19 +50,14 @@ pub(crate) fn joined(
     };
     let alike = alike(&without, at.keys().copied());
     if without.len() == named.len() {
-        return Err(Failure::bad_data(format_args!(
-            "{file}: none of its names is one of the {} that are looked for, such as {first:?}{alike}",
+        return Err(in_file(file)(format_args!(
+            "none of its names is one of the {} that are looked for, such as {first:?}{alike}",
             named.len()
         )));
     }
-    note(
-        quiet,
-        format_args!(
-            "{file}: has nothing about {} of {} names, such as {first:?}{alike}",
-            without.len(),
-            named.len()
-        ),
-    );
+    let (n, all) = (without.len(), named.len());
+    let text = format_args!("has nothing about {n} of {all} names, such as {first:?}{alike}");
+    note_of(quiet, file, text);
     Ok(rows)
 }
 
@@ -91,16 +87,16 @@ mod tests {
     #[test]
     fn names_are_found_and_what_is_not_is_said() {
         let there = ids(&["b", "a", "02"]);
-        let at = places("y.csv", &there).unwrap();
-        let rows = joined("y.csv", &ids(&["a", "c", "b"]), &at, true).unwrap();
+        let at = places(Path::new("y.csv"), &there).unwrap();
+        let rows = joined(Path::new("y.csv"), &ids(&["a", "c", "b"]), &at, true).unwrap();
         assert_eq!(rows, [Some(1), None, Some(0)]);
-        let none = joined("y.csv", &ids(&["2", "x"]), &at, true).unwrap_err();
+        let none = joined(Path::new("y.csv"), &ids(&["2", "x"]), &at, true).unwrap_err();
         let said = none.to_string();
         assert!(said.contains("\"2\" and \"02\" may be the same"), "{said}");
-        let twice = places("y.csv", &ids(&["a", "b", "a"])).unwrap_err();
+        let twice = places(Path::new("y.csv"), &ids(&["a", "b", "a"])).unwrap_err();
         assert!(twice.to_string().contains("row 1 and in row 3"), "{twice}");
         assert_eq!(
-            joined("y.csv", &[None, None], &at, true).unwrap(),
+            joined(Path::new("y.csv"), &[None, None], &at, true).unwrap(),
             [None, None]
         );
     }

@@ -57,46 +57,12 @@ pub(crate) struct ModelFile {
     pub(crate) liked: f64,
     /// The fit: bytes of `npb_infer::Saved::to_bytes`.
     pub(crate) fit: Vec<u8>,
+    /// Follows in the file; those of [`OLD_MODEL`] have none.
+    #[serde(skip)]
     pub(crate) origin: Origin,
     /// Where it is, for messages.
     #[serde(skip)]
     pub(crate) path: PathBuf,
-}
-
-/// The layout of files under [`OLD_MODEL`].
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OldModelFile {
-    kind: String,
-    schema: String,
-    config: String,
-    file: String,
-    n_rows: u64,
-    places: Vec<String>,
-    names: Vec<String>,
-    liked: f64,
-    fit: Vec<u8>,
-}
-
-impl From<OldModelFile> for ModelFile {
-    fn from(old: OldModelFile) -> Self {
-        Self {
-            kind: old.kind,
-            schema: old.schema,
-            config: old.config,
-            file: old.file,
-            n_rows: old.n_rows,
-            places: old.places,
-            names: old.names,
-            liked: old.liked,
-            fit: old.fit,
-            origin: Origin {
-                declared: true,
-                ..Origin::default()
-            },
-            path: PathBuf::new(),
-        }
-    }
 }
 
 impl ModelFile {
@@ -124,24 +90,30 @@ impl ModelFile {
     }
 
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        let saved = storage::save(path, MODEL, env!("CARGO_PKG_VERSION"), self);
+        let content = (self, &self.origin);
+        let saved = storage::save(path, MODEL, env!("CARGO_PKG_VERSION"), &content);
         saved.map_err(Failure::failed)
     }
 
     pub(crate) fn load(path: &Path) -> Result<Self> {
+        let with = |model: Self, origin| Self {
+            origin,
+            path: path.to_owned(),
+            ..model
+        };
         let loaded = match storage::load(path, MODEL) {
             Err(StorageError::Format {
                 source: FormatError::OtherModel { found, .. },
                 ..
             }) if found == OLD_MODEL => {
-                storage::load(path, OLD_MODEL).map(|old: OldModelFile| old.into())
+                let origin = Origin {
+                    declared: true,
+                    ..Origin::default()
+                };
+                storage::load(path, OLD_MODEL).map(|model| with(model, origin))
             }
-            loaded => loaded,
+            loaded => loaded.map(|(model, origin)| with(model, origin)),
         };
-        let loaded = loaded.map(|model: Self| Self {
-            path: path.to_owned(),
-            ..model
-        });
         loaded.map_err(|error| match error {
             StorageError::Format { source: FormatError::OtherModel { found, .. }, .. } if found != MODEL => {
                 let path = path.display();
@@ -155,7 +127,7 @@ impl ModelFile {
 
     /// What model the library has saved in these bytes.
     pub(crate) fn library_model(path: &Path, bytes: &[u8]) -> Result<String> {
-        match storage::from_bytes::<Self>(MODEL, bytes) {
+        match storage::from_bytes::<(Self, Origin)>(MODEL, bytes) {
             Err(FormatError::OtherModel { found, .. }) if found != OLD_MODEL => Ok(found),
             Ok(_) | Err(FormatError::OtherModel { .. }) => Err(Failure::usage(format_args!(
                 "{}: is a model file already",

@@ -6,11 +6,11 @@ use std::path::Path;
 use npb_data::schema::{Design, SchemaData};
 use npb_data::{MixedTable, Table};
 
-use crate::args::Asking;
+use crate::args::HowToAsk;
 use crate::failure::{Failure, Result, in_file};
 use crate::input::{Originals, like_training};
 use crate::model::ModelFile;
-use crate::sheet::Sheet;
+use crate::sheet::{Cell, Sheet};
 
 /// The rows of a file, read as the file of the fit was.
 pub(crate) struct NewRows<'a> {
@@ -23,7 +23,7 @@ impl<'a> NewRows<'a> {
     pub(crate) fn read(
         model: &ModelFile,
         file: &'a Path,
-        how: &Asking,
+        how: &HowToAsk,
         quiet: bool,
     ) -> Result<Self> {
         let (data, originals) = like_training(file, model, how, quiet)?;
@@ -62,3 +62,9 @@ impl<'a> NewRows<'a> {
         self.originals.put_back(&self.data.features, sheet, first)
     }
 }
+
+/// A column of a sheet.
+pub(crate) type Named = (String, Vec<Cell>);
+
+/// Completed tables, with columns of standard deviations and of the ends of intervals.
+pub(crate) type Completed = (Vec<MixedTable>, Vec<Named>);

@@ -91,9 +91,8 @@ fn check_classes(labels: &Labels, file: &Path) -> Result<()> {
     let many = numbers.len() > MANY_NUMBERS || (fractions && 2 * numbers.len() > n_rows.max(4));
     match many {
         false => Ok(()),
-        true => Err(Failure::bad_data(format_args!(
-            "{}: the label has {} different numbers, from {} to {}; a classifier predicts classes: cut it into some, or fill it as a column of numbers (npb fit table, npb impute)",
-            file.display(),
+        true => Err(in_file(file)(format_args!(
+            "the label has {} different numbers, from {} to {}; a classifier predicts classes: cut it into some, or fill it as a column of numbers (npb fit table, npb impute)",
             numbers.len(),
             numbers.iter().copied().fold(f64::INFINITY, f64::min),
             numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -60,16 +60,9 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
         "topics" => topics::words(&model)?,
         _ => columns(&model)?,
     };
-    let n_rows = model.n_rows;
-    input::note(
-        false,
-        format_args!(
-            "{}: {} of {n_rows} rows of {}",
-            args.model.display(),
-            model.kind,
-            model.file
-        ),
-    );
+    let (kind, n_rows, file) = (&model.kind, model.n_rows, &model.file);
+    let text = format_args!("{kind} of {n_rows} rows of {file}");
+    input::note_of(false, &args.model, text);
     output::sheet(&sheet, &args.out)
 }
 

@@ -9,7 +9,7 @@ use super::{grouped, groups, labels, ratings, table, tasks, topics};
 use crate::args::{ClassifierArgs, Duplicates, Fit, MixtureArgs, ModelKind, RatingsArgs, Values};
 use crate::failure::{Failure, Result};
 use crate::fitting::Fitting;
-use crate::input::{self, Roles, numbers};
+use crate::input::{self, Roles, note_of, numbers};
 use crate::keep::of_bound;
 use crate::model::Origin;
 
@@ -54,11 +54,7 @@ fn auto(args: &ClassifierArgs, quiet: bool) -> Result<()> {
         return auto_ratings(args, names, quiet);
     }
     let (kind, why) = suggested(label, schema.with_role(Role::Feature));
-    let kind_name = kind.name();
-    input::note(
-        quiet,
-        format_args!("{}: a {kind_name}, as {why}", file.display()),
-    );
+    note_of(quiet, file, format_args!("a {}, as {why}", kind.name()));
     let other = || MixtureArgs {
         training: args.training.clone(),
         how: args.how.clone(),
@@ -77,13 +73,10 @@ fn auto_ratings(args: &ClassifierArgs, names: Vec<String>, quiet: bool) -> Resul
         return Err(Failure::failed("ratings have three columns"));
     };
     let file = &args.training.file;
-    input::note(
-        quiet,
-        format_args!(
-            "{}: ratings, as every line has another pair of {row:?} and {column:?}, each of which occurs again, and {value:?} is a number of few values: npb predict, npb recommend (npb fit table takes them for columns)",
-            file.display()
-        ),
+    let text = format_args!(
+        "ratings, as every line has another pair of {row:?} and {column:?}, each of which occurs again, and {value:?} is a number of few values: npb predict, npb recommend (npb fit table takes them for columns)"
     );
+    note_of(quiet, file, text);
     let args = RatingsArgs {
         file: file.clone(),
         row,

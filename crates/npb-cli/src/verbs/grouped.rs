@@ -11,7 +11,7 @@ use super::parts::{self, Found, Parts, rows_by_part};
 use crate::args::{GroupedArgs, ModelKind, PredictArgs};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
-use crate::input::{Roles, note};
+use crate::input::{Roles, note_of};
 use crate::keep::of_bound;
 use crate::model::ModelFile;
 use crate::rows::NewRows;
@@ -36,11 +36,8 @@ pub(crate) fn fit(args: &GroupedArgs, quiet: bool) -> Result<()> {
     let groups = read.data.groups.as_deref().unwrap_or_default();
     let (labelled, n_without) = labelled(&read.labels);
     if n_without > 0 {
-        let text = format_args!(
-            "{}: {n_without} rows without a label are left out",
-            file.display()
-        );
-        note(quiet, text);
+        let text = format_args!("{n_without} rows without a label are left out");
+        note_of(quiet, file, text);
     }
     let groups = Labels::from_strings(groups).select_rows(&labelled);
     let (table, labels) = (

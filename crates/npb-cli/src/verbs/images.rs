@@ -12,7 +12,7 @@ use tiff::encoder::{TiffEncoder, colortype};
 
 use crate::args::{DenoiseArgs, ImageArgs, InpaintArgs, ModelKind, Run};
 use crate::failure::{Failure, Result, in_file};
-use crate::input::{self, note};
+use crate::input::{self, note_of};
 use crate::job::Job;
 use crate::output;
 use crate::picture::{self, Depth, Picture};
@@ -81,13 +81,10 @@ fn masked(image: &Image, args: &InpaintArgs, file: &Path, quiet: bool) -> Result
     let (holes, drawn_by) = holes(&mask);
     if let Some(part) = drawn_by {
         let n = holes.iter().filter(|hole| **hole).count();
-        note(
-            quiet,
-            format_args!(
-                "{}: its {n} {part} pixels are the holes; a mask without transparency would be black but for them",
-                file.display()
-            ),
+        let text = format_args!(
+            "its {n} {part} pixels are the holes; a mask without transparency would be black but for them"
         );
+        note_of(quiet, file, text);
     }
     let holes = Mask::from_fn(height, width, |row, column| holes[row * width + column]);
     image
@@ -170,8 +167,7 @@ fn say_roles(roles: &[Role], file: &Path, quiet: bool) {
                 format!("channel {} over again: restored as one", column + 1)
             }
         };
-        let name = file.display();
-        note(quiet, format_args!("{name}: channel {channel} is {says}"));
+        note_of(quiet, file, format_args!("channel {channel} is {says}"));
     }
 }
 
@@ -186,14 +182,9 @@ fn read(path: &Path, quiet: bool) -> Result<Picture> {
     let bytes = input::bytes(path)?;
     let picture = Picture::read(&bytes).map_err(in_file(path))?;
     if picture.transparent > 0 {
-        note(
-            quiet,
-            format_args!(
-                "{}: {} transparent pixels are holes; alpha is left alone elsewhere",
-                path.display(),
-                picture.transparent
-            ),
-        );
+        let n = picture.transparent;
+        let text = "transparent pixels are holes; alpha is left alone elsewhere";
+        note_of(quiet, path, format_args!("{n} {text}"));
     }
     Ok(picture)
 }

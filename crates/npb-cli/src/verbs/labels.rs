@@ -125,9 +125,8 @@ fn rows_of_labels(
     quiet: bool,
 ) -> Result<Vec<Option<usize>>> {
     if let (Some(ids), Some(labelled)) = (&data.row_ids, &labels.row_ids) {
-        let file = args.labels.display().to_string();
-        let at = join::places(&file, labelled)?;
-        return join::joined(&file, ids, &at, quiet);
+        let at = join::places(&args.labels, labelled)?;
+        return join::joined(&args.labels, ids, &at, quiet);
     }
     match data.n_rows == labels.n_rows {
         true => Ok((0..data.n_rows).map(Some).collect()),

@@ -59,9 +59,8 @@ pub(super) fn rows_by_part(data: &SchemaData, file: &Path, part: &str) -> Result
     })?;
     let mut rows = ByPart::new();
     for (row, task) in groups.iter().enumerate() {
-        let task = task
-            .clone()
-            .ok_or_else(|| in_file(file)(format_args!("row {}: the {part} is missing", row + 1)))?;
+        let missing = || in_file(file)(format_args!("row {}: the {part} is missing", row + 1));
+        let task = task.clone().ok_or_else(missing)?;
         rows.entry(task).or_default().push(row);
     }
     Ok(rows)

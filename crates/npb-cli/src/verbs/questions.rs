@@ -1,7 +1,7 @@
 //! `npb predict`, `impute`, `score` and `recommend`: which kind of model answers; answers of models of rows of numbers.
 
 use npb_data::schema::{Kind, Role, SchemaData};
-use npb_data::{Labels, MixedTable, Table};
+use npb_data::{Labels, Table};
 use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
 
 use super::classes::{DRAWS, push_classes};
@@ -10,7 +10,7 @@ use crate::args::{ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs};
 use crate::failure::{Failure, Result};
 use crate::model::ModelFile;
 use crate::output;
-use crate::rows::NewRows;
+use crate::rows::{Completed, Named, NewRows};
 use crate::sheet::{Cell, Sheet};
 
 fn level(interval: Option<f64>) -> Result<Option<f64>> {
@@ -77,34 +77,11 @@ pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
     output::sheet(&sheet, &args.how.out)
 }
 
-/// What is asked of completed tables.
-pub(super) struct Completion {
-    /// So many drawn ones, not one of the most likely values.
-    pub(super) draws: Option<usize>,
-    pub(super) sd: bool,
-    pub(super) level: Option<f64>,
-    pub(super) seed: Option<u64>,
-    /// The rows are those of the fit.
-    pub(super) training: bool,
-}
-
-/// A column of a sheet.
-pub(super) type Named = (String, Vec<Cell>);
-
-/// Completed tables, with columns of standard deviations and of the ends of intervals.
-pub(super) type Completed = (Vec<MixedTable>, Vec<Named>);
-
 pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
     if args.draws == Some(0) {
         return Err(Failure::usage("--draws 0: must be at least 1"));
     }
-    let asked = Completion {
-        draws: args.draws,
-        sd: args.sd,
-        level: level(args.interval)?,
-        seed: args.seed,
-        training: args.training,
-    };
+    level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
     let completed = match model.kind.as_str() {
         "table" => table::completed,
@@ -112,7 +89,7 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
         _ => return Err(model.cannot("impute", "classifier, mixture or table")),
     };
     let rows = NewRows::read(&model, &args.file, &args.how, quiet)?;
-    let (tables, mut spreads) = completed(&model, &rows, &asked)?;
+    let (tables, mut spreads) = completed(&model, &rows, args)?;
     let mut all = Sheet::default();
     for (draw, table) in tables.iter().enumerate() {
         let mut sheet = rows.sheet();
@@ -130,19 +107,19 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
 }
 
 /// By a mixture of rows of numbers.
-fn completed(model: &ModelFile, rows: &NewRows<'_>, asked: &Completion) -> Result<Completed> {
+fn completed(model: &ModelFile, rows: &NewRows<'_>, args: &ImputeArgs) -> Result<Completed> {
     let mut fit: IqgmeFit = model.fit()?;
-    if let Some(seed) = asked.seed {
+    if let Some(seed) = args.seed {
         fit = fit.with_seed(seed);
     }
     let table = rows.numbers()?;
-    let labels = asked.training.then(|| training_labels(&rows.data));
-    let (numbers, spreads) = match (asked.draws, &labels) {
+    let labels = args.training.then(|| training_labels(&rows.data));
+    let (numbers, spreads) = match (args.draws, &labels) {
         (Some(n), Some(labels)) => (fit.impute_training_draws(&table, labels, n), Vec::new()),
         (Some(n), None) => (fit.impute_draws(&table, n), Vec::new()),
         (None, labels) => {
             let filled = filled(&fit, &table, labels.as_ref()).map_err(rows.wrong())?;
-            let spreads = spreads(rows, &filled, asked).map_err(rows.wrong())?;
+            let spreads = spreads(rows, &filled, args).map_err(rows.wrong())?;
             (Ok(vec![filled.0.completed]), spreads)
         }
     };
@@ -187,7 +164,7 @@ fn filled(
 fn spreads(
     rows: &NewRows<'_>,
     (imputed, by_row): &Filled,
-    asked: &Completion,
+    args: &ImputeArgs,
 ) -> std::result::Result<Vec<Named>, IqgmeError> {
     let features = rows.data.schema.with_role(Role::Feature);
     let (mut columns, mut first) = (Vec::new(), 0);
@@ -201,7 +178,7 @@ fn spreads(
             _ => continue,
         };
         let known = |i: usize| imputed.completed.get(i, at);
-        if asked.sd {
+        if args.sd {
             let spread = |i: usize| {
                 let (mean, sd) = (known(i)?, imputed.sd.get(i, at)?);
                 Some(0.5 * (number(mean + sd) - number(mean - sd)))
@@ -210,7 +187,7 @@ fn spreads(
             columns.push((format!("sd({})", feature.name), cells.collect()));
         }
         for (side, sign) in [("lower", -0.5), ("upper", 0.5)] {
-            let Some(level) = asked.level else { continue };
+            let Some(level) = args.interval else { continue };
             let end = |(i, cells): (usize, &Vec<MissingCell>)| {
                 let end = match cells.iter().find(|cell| cell.column == at) {
                     Some(cell) => Some(cell.quantile(0.5 + sign * level)?),

@@ -18,7 +18,7 @@ use crate::args::{
 };
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
-use crate::input::{Given, note, unreadable};
+use crate::input::{Given, note, note_of, unreadable};
 use crate::join;
 use crate::keep::of_chains;
 use crate::model::{ModelFile, Origin};
@@ -196,14 +196,12 @@ pub(crate) fn features(
     quiet: bool,
 ) -> Result<Option<Features>> {
     let Some(path) = file else { return Ok(None) };
-    let name = path.display().to_string();
     let given = Given::read(path, quiet)?;
     let options = given.options_beside(layout, quiet)?;
     let mut schema = given.guess(&options)?.schema;
     let Some(id) = schema.columns.first().map(|column| column.name.clone()) else {
-        return Err(Failure::bad_data(format_args!(
-            "{name}: has no column; the first one must name what the features are of"
-        )));
+        let rule = "has no column; the first one must name what the features are of";
+        return Err(in_file(path)(rule));
     };
     schema.set_role(&id, Role::RowId).map_err(Failure::failed)?;
     let rules = ReadingRules {
@@ -215,9 +213,9 @@ pub(crate) fn features(
         .table(&data.features)
         .map_err(Failure::failed)?;
     let ids = data.row_ids.unwrap_or_default();
-    let at = join::places(&name, &ids)?;
+    let at = join::places(path, &ids)?;
     let wanted: Vec<Option<String>> = names.iter().cloned().map(Some).collect();
-    let at = join::joined(&name, &wanted, &at, quiet)?;
+    let at = join::joined(path, &wanted, &at, quiet)?;
     let stats = npb_data::Standardiser::fit(&table);
     let mut values = Vec::with_capacity(names.len() * table.n_cols());
     for row in at {
@@ -344,18 +342,14 @@ fn cells(
         let of_fit = fit.row_names().iter().chain(fit.column_names());
         let names = pairs[at].each_ref().map(String::as_str);
         let alike = join::alike(&names, of_fit.map(String::as_str));
-        let file = args.file.display();
-        let first = format!("{file}: row {}: {e}{alike}", at + 1);
+        let first = format!("row {}: {e}{alike}", at + 1);
         if args.how.rules.unseen_levels == Rule::Error {
-            return Err(Failure::bad_data(format_args!(
-                "{first}; --unseen-levels missing goes on"
-            )));
+            let text = format_args!("{first}; --unseen-levels missing goes on");
+            return Err(in_file(&args.file)(text));
         }
         let n = known.iter().filter(|known| !**known).count();
-        note(
-            quiet,
-            format_args!("{first}; {n} such lines have no prediction"),
-        );
+        let text = format_args!("{first}; {n} such lines have no prediction");
+        note_of(quiet, &args.file, text);
     }
     // What was observed there is not looked at, but must be possible.
     cells.values = vec![1.0; cells.rows.len()];
@@ -412,14 +406,12 @@ pub(crate) fn unknown_items(
         .filter(|(_, place)| place.is_none());
     let n = unknown.clone().count();
     if let Some((first, _)) = unknown.next() {
-        let (file, all) = (path.display(), names.len());
+        let all = names.len();
         let alike = join::alike(&[first.as_str()], of_fit.iter().map(String::as_str));
-        note(
-            quiet,
-            format_args!(
-                "{file}: {n} of {all} names are not in the fit, such as {first:?}: left out{alike}"
-            ),
+        let text = format_args!(
+            "{n} of {all} names are not in the fit, such as {first:?}: left out{alike}"
         );
+        note_of(quiet, path, text);
     }
 }
 

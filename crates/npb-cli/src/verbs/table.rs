@@ -10,15 +10,14 @@ use npb_itf::{
     Verdict, fit_data_watched,
 };
 
-use super::questions::{Completed, Completion, Named};
-use crate::args::{DependenceArgs, MixtureArgs, ModelKind};
+use crate::args::{DependenceArgs, ImputeArgs, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
 use crate::input::{self, Roles};
 use crate::keep::of_chains;
 use crate::model::ModelFile;
 use crate::output;
-use crate::rows::NewRows;
+use crate::rows::{Completed, Named, NewRows};
 use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
@@ -45,37 +44,37 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
 pub(super) fn completed(
     model: &ModelFile,
     rows: &NewRows<'_>,
-    asked: &Completion,
+    args: &ImputeArgs,
 ) -> Result<Completed> {
     let mut fit: ItfFit = model.fit()?;
-    if let Some(seed) = asked.seed {
+    if let Some(seed) = args.seed {
         fit = fit.with_seed(seed);
     }
     let data = &rows.data;
     let (table, fields) = (&data.features, &data.fields);
-    if let (Some(n), 1..) = (asked.draws, data.n_rows) {
-        let drawn = fit.impute_field_draws(table, fields, n, asked.training);
+    if let (Some(n), 1..) = (args.draws, data.n_rows) {
+        let drawn = fit.impute_field_draws(table, fields, n, args.training);
         return Ok((drawn.map_err(rows.wrong())?, Vec::new()));
     }
     // A table without rows has nothing to fill.
     let (completed, cells) = match data.n_rows {
         0 => (table.clone(), Vec::new()),
         _ => {
-            let level = asked.level.unwrap_or(0.9);
-            let filled = fit.impute_fields(table, fields, level, asked.training);
+            let level = args.interval.unwrap_or(0.9);
+            let filled = fit.impute_fields(table, fields, level, args.training);
             let filled = filled.map_err(rows.wrong())?;
             (filled.completed, filled.cells)
         }
     };
-    let spreads = match asked.draws {
+    let spreads = match args.draws {
         Some(_) => Vec::new(),
-        None => spreads(rows, &cells, asked),
+        None => spreads(rows, &cells, args),
     };
     Ok((vec![completed], spreads))
 }
 
 /// Columns of standard deviations of numbers, and of the ends of intervals of numbers and ordered levels.
-fn spreads(rows: &NewRows<'_>, filled: &[ImputedCell], asked: &Completion) -> Vec<Named> {
+fn spreads(rows: &NewRows<'_>, filled: &[ImputedCell], args: &ImputeArgs) -> Vec<Named> {
     let data = &rows.data;
     let place = |cell: &ImputedCell| (cell.row, cell.column);
     let filled: HashMap<(usize, usize), &ImputedCell> =
@@ -96,11 +95,11 @@ fn spreads(rows: &NewRows<'_>, filled: &[ImputedCell], asked: &Completion) -> Ve
             filled: &filled,
         };
         let name = &feature.name;
-        if asked.sd && is_number {
+        if args.sd && is_number {
             let sd = spread.column(|_| 0.0, |cell, part| cell.sd[part]);
             columns.push((format!("sd({name})"), sd));
         }
-        if asked.level.is_some() {
+        if args.interval.is_some() {
             let lower = spread.column(|x| x, |cell, part| cell.lower[part]);
             let upper = spread.column(|x| x, |cell, part| cell.upper[part]);
             columns.push((format!("lower({name})"), lower));

@@ -13,7 +13,7 @@ use self::documents::{Corpus, like_training, lines, read};
 use crate::args::{ModelKind, PredictArgs, TopicsArgs};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
-use crate::input::note;
+use crate::input::note_of;
 use crate::keep::of_bound;
 use crate::model::{ModelFile, Origin};
 use crate::output;
@@ -69,7 +69,7 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
 /// What is known of the documents, and of which, where not of all. The others have no part in the fit.
 fn known(args: &TopicsArgs, corpus: &Corpus, quiet: bool) -> Result<(Known, Option<Vec<usize>>)> {
     let n = corpus.counts.n_rows();
-    let file = args.file.display();
+    let file = &args.file;
     let texts = match (&args.target, &args.classes, &corpus.classes) {
         _ if args.no_classes => return Ok((Known::Nothing, None)),
         (Some(path), _, _) | (None, Some(path), _) => by_line(path, n)?,
@@ -83,40 +83,37 @@ fn known(args: &TopicsArgs, corpus: &Corpus, quiet: bool) -> Result<(Known, Opti
         "class"
     };
     if rows.is_empty() {
-        note(
-            quiet,
-            format_args!("{file}: no document has a {what}: topics alone"),
-        );
+        let text = format_args!("no document has a {what}: topics alone");
+        note_of(quiet, file, text);
         return Ok((Known::Nothing, None));
     }
     let left_out = n - rows.len();
     if left_out > 0 {
-        let text =
-            format_args!("{file}: {left_out} of {n} documents have no {what}: left out of the fit");
-        note(quiet, text);
+        let text = format_args!("{left_out} of {n} documents have no {what}: left out of the fit");
+        note_of(quiet, file, text);
     }
     let texts: Vec<&str> = rows.iter().filter_map(|&i| texts[i].as_deref()).collect();
     let known = match &args.target {
         Some(path) => Known::Numbers(numbers(path, &rows, &texts)?),
-        None => classes(&texts, &file, quiet)?,
+        None => classes(&texts, file, quiet)?,
     };
     Ok((known, (left_out > 0).then_some(rows)))
 }
 
-fn classes(texts: &[&str], file: &dyn std::fmt::Display, quiet: bool) -> Result<Known> {
+fn classes(texts: &[&str], file: &Path, quiet: bool) -> Result<Known> {
     let mut names: Vec<String> = texts.iter().map(|&text| text.to_owned()).collect();
     names.sort_unstable();
     names.dedup();
     if let [only] = names.as_slice() {
         let text = format_args!(
-            "{file}: all documents are of class {only:?}, so that there is nothing to tell apart: topics alone"
+            "all documents are of class {only:?}, so that there is nothing to tell apart: topics alone"
         );
-        note(quiet, text);
+        note_of(quiet, file, text);
         return Ok(Known::Nothing);
     }
     if names.len() > MANY_NUMBERS && names.iter().all(|name| name.parse::<f64>().is_ok()) {
-        return Err(Failure::bad_data(format_args!(
-            "{file}: before the pairs stand {} different numbers; where they are to be predicted, give them by --target, else say --no-classes",
+        return Err(in_file(file)(format_args!(
+            "before the pairs stand {} different numbers; where they are to be predicted, give them by --target, else say --no-classes",
             names.len()
         )));
     }

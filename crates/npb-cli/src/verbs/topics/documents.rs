@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::args::{Layout, TopicsArgs};
 use crate::failure::{Failure, Result, in_file};
-use crate::input::{self, Given, note, unreadable};
+use crate::input::{self, Given, note_of, unreadable};
 use crate::model::ModelFile;
 
 /// Stands for the column in files whose lines are texts.
@@ -45,9 +45,8 @@ fn pairs(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
     let (file, bytes) = (args.file.display().to_string(), input::bytes(&args.file)?);
     let bags = read::bags_of_words(&file, bytes.as_slice(), n_words);
     let in_words = || {
-        Failure::bad_data(format_args!(
-            "{file}: has no word:count pairs; where documents are in plain words, say --lines (a document a line) or --text COLUMN (a table)"
-        ))
+        let rule = "has no word:count pairs; where documents are in plain words, say --lines (a document a line) or --text COLUMN (a table)";
+        in_file(&args.file)(rule)
     };
     let bags = bags.map_err(|e| match is_of_pairs(&bytes) || e.line.is_none() {
         true => unreadable(&e),
@@ -57,12 +56,8 @@ fn pairs(args: &TopicsArgs, quiet: bool) -> Result<Corpus> {
         return Err(in_words());
     }
     if bags.lengths {
-        note(
-            quiet,
-            format_args!(
-                "{file}: the number before the pairs is that of the pairs (LDA-C), no class"
-            ),
-        );
+        let text = "the number before the pairs is that of the pairs (LDA-C), no class";
+        note_of(quiet, &args.file, text);
     }
     let missing = Schema::default().missing;
     let class = |key: &Vec<String>| key.first().filter(|text| !missing.contains(text)).cloned();
@@ -180,7 +175,7 @@ pub(super) fn like_training(
         let bags = read::bags_of_known_words(&file, bytes.as_slice(), n_words);
         let bags = bags.map_err(|e| unreadable(&e))?;
         let n_pairs = bags.n_unknown + bags.counts.n_observed();
-        unknown(&file, "pairs", (bags.n_unknown, n_pairs), quiet);
+        unknown(path, "pairs", (bags.n_unknown, n_pairs), quiet);
         return Ok(bags.counts);
     };
     let of_fit = Some(&model.origin.layout);
@@ -189,17 +184,15 @@ pub(super) fn like_training(
     let known = Vocabulary::new(model.names.clone()).map_err(Failure::bad_data)?;
     let all = || documents.iter().flatten();
     let n_unknown = all().filter(|word| known.column(word).is_none()).count();
-    unknown(&file, "words", (n_unknown, all().count()), quiet);
+    unknown(path, "words", (n_unknown, all().count()), quiet);
     known.count(&documents).map_err(Failure::bad_data)
 }
 
 /// Says how much was not in training.
-fn unknown(file: &str, what: &str, (n, all): (usize, usize), quiet: bool) {
+fn unknown(file: &Path, what: &str, (n, all): (usize, usize), quiet: bool) {
     if n > 0 {
-        let text = format_args!(
-            "{file}: {n} of {all} {what} are not among the words of the fit: left out"
-        );
-        note(quiet, text);
+        let text = format_args!("{n} of {all} {what} are not among the words of the fit: left out");
+        note_of(quiet, file, text);
     }
 }
 
