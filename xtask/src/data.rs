@@ -31,11 +31,7 @@ pub(crate) fn run(action: &Action, folder: &DataFolder) -> Result<ExitCode> {
         Action::Verify { names } => verify(&named(names)?, folder, !names.is_empty())?,
         Action::Get { names } => return get(names, folder),
     };
-    Ok(if troubles == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(packages::ended(troubles == 0))
 }
 
 fn list(folder: &DataFolder) -> Result<usize> {

@@ -81,10 +81,12 @@ pub(crate) fn experiments(packages: &[Package]) -> Vec<&Entry> {
 /// Builds a package and calls its program with these arguments.
 pub(crate) fn run(package: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let status = Command::new(build(package)?).args(arguments).status()?;
-    Ok(match status.success() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(ended(status.success()))
+}
+
+/// The exit code of what ended well or not.
+pub(crate) fn ended(well: bool) -> ExitCode {
+    ExitCode::from(u8::from(!well))
 }
 
 /// The program of a package, built by the profile by which xtask was.

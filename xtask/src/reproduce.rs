@@ -103,7 +103,7 @@ impl Run {
         if let Some(command) = data::get_command(missing.iter()) {
             println!("to get the data that most of them need: {command}");
         }
-        Ok(verdict(failed))
+        Ok(packages::ended(!failed))
     }
 
     fn chosen(&self, names: &[String], scale: Scale, packages: &mut [Package]) -> Result<ExitCode> {
@@ -131,7 +131,7 @@ impl Run {
             }
         }
         page.say(&self.out);
-        Ok(verdict(failed))
+        Ok(packages::ended(!failed))
     }
 
     fn missing(&self, entry: &Entry) -> Vec<String> {
@@ -154,13 +154,6 @@ impl Run {
         }
         arguments.push("--join".into());
         arguments
-    }
-}
-
-fn verdict(failed: bool) -> ExitCode {
-    match failed {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
     }
 }
 

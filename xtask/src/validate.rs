@@ -25,10 +25,7 @@ pub(crate) fn run(mut arguments: ValidateArgs) -> Result<ExitCode> {
     if !of_command.is_empty() {
         let sound = run_of_command(&of_command, &arguments)?;
         if arguments.checks.is_empty() || !sound {
-            return Ok(match sound {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            });
+            return Ok(packages::ended(sound));
         }
     }
     let mut packages = packages::all()?;
@@ -56,10 +53,7 @@ pub(crate) fn run(mut arguments: ValidateArgs) -> Result<ExitCode> {
         failed |= !package.call(&call)?;
     }
     println!("report: {}", out.join("index.html").display());
-    Ok(match failed {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    Ok(packages::ended(!failed))
 }
 
 /// Builds the command, kills its fits and damages its files; whether they end as if nothing had happened, or by an error.

@@ -7,7 +7,6 @@ use npb_infer::ranges::{OutOfRange, above, gamma, moderate, not_negative, up_to}
 use npb_priors::GammaPrior;
 use serde::{Deserialize, Serialize};
 
-
 /// Memory and time grow with the number of components; nobody needs more.
 pub(crate) const MOST_COMPONENTS: usize = 4096;
 /// Starts, restarts or chains: all of them are kept.

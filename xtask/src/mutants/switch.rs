@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::tidy::tokens::{Token, tokens};
+use crate::tidy::tokens::{Token, closing, tokens};
 
 /// What goes to the end of a crate's `lib.rs`. Numbers of faults are below 65536.
 pub(super) const MODULE: &str = r#"
@@ -312,21 +312,6 @@ fn opening(tokens: &[Token<'_>], at: usize, fixed: &mut Option<&'static str>) ->
                 *fixed = fixed.or(Some("it returns impl Trait"));
             }
             _ => {}
-        }
-    }
-    None
-}
-
-fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
-    let mut depth = 0;
-    for (i, token) in tokens.iter().enumerate().skip(open) {
-        match token.text {
-            "{" => depth += 1,
-            "}" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(i);
         }
     }
     None

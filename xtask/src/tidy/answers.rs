@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::manifest::Manifest;
 use super::project::{Project, Violation};
 use super::rooms::is_model;
-use super::tokens::{Token, tokens};
+use super::tokens::{Token, closing, tokens};
 
 /// The page with the table.
 const PAGE: &str = "docs/validation.md";
@@ -90,7 +90,7 @@ fn verbs(project: &Project) -> Vec<Item> {
     };
     let mut depth = 0;
     let mut found = Vec::new();
-    for token in &code[open..=closing(&code, open).min(code.len() - 1)] {
+    for token in &code[open..=closing(&code, open).unwrap_or(code.len() - 1)] {
         match token.text {
             "{" | "(" | "[" => depth += 1,
             "}" | ")" | "]" => depth -= 1,
@@ -177,7 +177,7 @@ fn of_file(path: &str, text: &str) -> Vec<Item> {
             at += 1;
             continue;
         };
-        let end = closing(&code, open);
+        let end = closing(&code, open).unwrap_or(code.len());
         let inside = &code[open + 1..end];
         if let Some((owner, kind)) = block
             && kind.counts(owner)
@@ -243,22 +243,6 @@ fn opening(code: &[Token<'_>], at: usize) -> Option<usize> {
         .iter()
         .position(|t| ["{", ";"].contains(&t.text))?;
     (code[at + next].text == "{").then_some(at + next)
-}
-
-/// The brace that closes the block opened at `open`; the end of a file that is cut off.
-fn closing(code: &[Token<'_>], open: usize) -> usize {
-    let mut depth = 0;
-    for (k, token) in code.iter().enumerate().skip(open) {
-        match token.text {
-            "{" => depth += 1,
-            "}" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return k;
-        }
-    }
-    code.len()
 }
 
 /// Names of public members at the first level of a block.

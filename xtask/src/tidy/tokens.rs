@@ -34,6 +34,22 @@ pub(crate) fn tokens(source: &str) -> Vec<Token<'_>> {
     found
 }
 
+/// The brace that closes the block opened at `open`; none in a file that is cut off.
+pub(crate) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    let mut depth = 0;
+    for (i, token) in tokens.iter().enumerate().skip(open) {
+        match token.text {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(i);
+        }
+    }
+    None
+}
+
 /// Lines at which the sequence `wanted` starts.
 pub(crate) fn find(tokens: &[Token<'_>], wanted: &[&str]) -> Vec<usize> {
     tokens

@@ -51,15 +51,12 @@ struct Cell {
 
 /// Ranks and observed fractions with at least as many entries as degrees of freedom.
 fn cells(scale: Scale) -> (Vec<(usize, f64)>, u64) {
-    let (ranks, fractions, trials): (Vec<usize>, Vec<f64>, u64) = match scale {
-        Scale::Smoke => (vec![2], vec![0.6], 2),
-        Scale::Quick => (RANKS.to_vec(), FRACTIONS.to_vec(), 10),
-        Scale::Paper => (
-            (1..=30).collect(),
-            (1..=19).map(|k| f64::from(k) / 20.0).collect(),
-            50,
-        ),
-    };
+    let twentieths = (1..=19).map(|k| f64::from(k) / 20.0);
+    let (ranks, fractions, trials) = scale.pick(
+        (vec![2], vec![0.6], 2),
+        (RANKS.to_vec(), FRACTIONS.to_vec(), 10),
+        ((1..=30).collect(), twentieths.collect(), 50),
+    );
     let pairs = ranks
         .iter()
         .flat_map(|&r| fractions.iter().map(move |&f| (r, f)));

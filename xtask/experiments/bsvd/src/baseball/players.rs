@@ -10,7 +10,7 @@ use crate::fits::{OURS, traced};
 use npb_kit::draw::{Layer, Panel, Shape, colours, picture};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Report, Result, ResultRow, TextTable, Trial, mean_and_sd,
-    short, summarise,
+    summarise,
 };
 
 pub(crate) const FIG_5_8: Experiment = Experiment {
@@ -98,19 +98,12 @@ fn run(context: &Context<'_>) -> Result<Report> {
         mean: series("duel_mean"),
         sd: series("duel_sd"),
     };
-    let ends = [curve.first(), curve.last()].map(|end| {
-        end.map_or(String::new(), |(n, sd)| {
-            format!("{} at {n:.0} at-bats", short(*sd))
-        })
-    });
     Ok(Report {
         figures: vec![figure(&by_trials, &curve)?],
         tables: vec![duels.table()],
         notes: vec![
             format!(
-                "A batter's standard deviation is averaged over {OPPONENTS} pitchers drawn at random (the thesis: over all). Groups of batters with fewest and most \
-                 at-bats: {} and {}.",
-                ends[0], ends[1]
+                "A batter's standard deviation is averaged over {OPPONENTS} pitchers drawn at random (the thesis: over all)."
             ),
             "Best players of a season: at least the median number of at-bats of that season, and the highest (pitchers: lowest) rate of hits. The thesis's median is over \
              all batters of the season, so that it lets in players with few at-bats; so does this table. Means: offset and intercepts inside the probit link (the \
