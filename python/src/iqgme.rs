@@ -1,11 +1,11 @@
 //! npb-iqgme: one task and many.
 
 use npb_data::{Labels, Table};
-use npb_infer::Stop;
 use npb_infer::Interval;
+use npb_infer::Stop;
 use npb_iqgme::{
-    Imputation, IqgmeConfig, IqgmeError, IqgmeFit, MissingCell, MultiTaskFit,
-    Task, TasksConfig, fit_tasks_watched, fit_watched,
+    Imputation, IqgmeConfig, IqgmeError, IqgmeFit, MissingCell, MultiTaskFit, Task, TasksConfig,
+    fit_tasks_watched, fit_watched,
 };
 use pyo3::prelude::*;
 use rayon::prelude::*;
