@@ -1,5 +1,6 @@
 //! npb-itf: tables of columns of mixed kinds.
 
+use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Trace;
 use npb_itf::{
     ColumnDependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, Verdict,
@@ -7,6 +8,7 @@ use npb_itf::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde::Serialize;
 
 use crate::arrays::{Array, array, config, diagnostics, dict, scalars};
 use crate::columns::Rows;
@@ -15,7 +17,44 @@ use crate::run::{How, ask, error, saved};
 /// Row, column, expected values of the parts, lower and upper ends.
 type Cells = Vec<(usize, usize, Vec<f64>, Vec<f64>, Vec<f64>)>;
 
-/// A fit of `npb_itf::fit`. Completed tables are dicts in the shape of `npb_data::MixedTable`.
+/// A completed table as Python has it.
+#[derive(Serialize)]
+struct Completed<'t> {
+    column_names: &'t [String],
+    columns: Vec<Column<'t>>,
+}
+
+/// The shape of `npb_data::MixedColumn`.
+#[derive(Serialize)]
+enum Column<'t> {
+    Real(&'t [Option<f64>]),
+    Count(&'t [Option<u64>]),
+    Categorical {
+        levels: &'t [String],
+        codes: &'t [Option<u32>],
+    },
+    Binary {
+        levels: &'t [String],
+        values: &'t [Option<bool>],
+    },
+}
+
+impl<'t> Completed<'t> {
+    fn of(table: &'t MixedTable) -> Self {
+        let column = |column: &'t MixedColumn| match column {
+            MixedColumn::Real(values) => Column::Real(values),
+            MixedColumn::Count(values) => Column::Count(values),
+            MixedColumn::Categorical { levels, codes } => Column::Categorical { levels, codes },
+            MixedColumn::Binary { levels, values } => Column::Binary { levels, values },
+        };
+        Self {
+            column_names: table.column_names(),
+            columns: table.columns().iter().map(column).collect(),
+        }
+    }
+}
+
+/// A fit of `npb_itf::fit`. Completed tables are dicts in the shape of `Completed`.
 #[pyclass(module = "npb._native", frozen)]
 pub(crate) struct Itf(ItfFit);
 
@@ -85,7 +124,7 @@ impl Itf {
         })?;
         let cells = found.cells.into_iter();
         let cells = cells.map(|c| (c.row, c.column, c.expected, c.lower, c.upper));
-        Ok((dict(py, &found.completed)?, cells.collect()))
+        Ok((dict(py, &Completed::of(&found.completed))?, cells.collect()))
     }
 
     /// Completed tables, each a joint draw.
@@ -101,6 +140,7 @@ impl Itf {
             self.0
                 .impute_field_draws(&rows.0.features, &rows.0.fields, n, training)
         })?;
+        let found: Vec<Completed<'_>> = found.iter().map(Completed::of).collect();
         dict(py, &found)
     }
 
