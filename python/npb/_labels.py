@@ -392,6 +392,8 @@ class MaxMarginTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base):
             if reset:
                 self.__dict__.pop("feature_names_in_", None)
             validate_data(self, X, reset=reset, skip_check_array=True)
+        elif not reset and hasattr(self, "feature_names_in_"):
+            warnings.warn(f"X does not have valid feature names, but {type(self).__name__} was fitted with feature names", UserWarning, stacklevel=4)
         found = _counts(X)
         if reset:
             self.n_features_in_ = found[0][1]

@@ -142,9 +142,9 @@ def test_truth_values_of_config_are_truth_values(name):
 def test_values_out_of_range_are_named_with_their_rule():
     for model, message in (
         (npb.IncompleteMixture(config={"truncation": 0}), "truncation = 0: must be"),
-        (npb.IncompleteMixture(config={"limits": {"tolerance": -1.0}}), "tolerance = -1: must be"),
+        (npb.IncompleteMixture(config={"limits": {"tolerance": -1.0}}), "limits.tolerance = -1.0: must be finite"),
         (npb.BayesianMatrixCompletion(config={"chains": 10**9}), "chains = 1000000000: must be between 1 and 4096"),
-        (npb.FactorAnalysis(config={"sweeps": {"thin": 0}}), "thin = 0: must be"),
+        (npb.FactorAnalysis(config={"sweeps": {"keep": 0}}), "sweeps.keep = 0: must be"),
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(X)

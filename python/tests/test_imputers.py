@@ -75,7 +75,7 @@ def test_texts_are_markers():
         frame = pandas.DataFrame({"town": town, "x": hidden(0.5)[:, 0]})
         model = IncompleteImputer(**QUICK, missing_values="?", add_indicator=True).set_output(transform="pandas").fit(frame)
         done = model.transform(frame)
-        assert list(done) == ["town=Oslo", "x", "missingindicator_town"]
+        assert list(done) == ["town", "x", "missingindicator_town"]
         assert done["missingindicator_town"].tolist() == (towns == "?").astype(float).tolist()
 
 
