@@ -286,7 +286,7 @@ def test_every_parameter_is_a_setting(name):
     model = cls()
     clone(model)
     defaults = cls.default_config()
-    running = {"random_state", "n_jobs", "progress", "checkpoint", "checkpoint_every", "numbers", "measures", "alpha", "class_weight", "config"}
+    running = {"random_state", "n_jobs", "progress", "checkpoint", "checkpoint_every", "numbers", "measures", "alpha", "class_weight", "config", "missing_values", "add_indicator", "keep_empty_features"}
     for parameter in set(model.get_params()) - running:
         place, config = model._place(parameter, defaults), defaults
         for key in place:
