@@ -116,3 +116,19 @@ pub(crate) fn expect(holds: bool, what: &str) -> Result<(), BpfaError> {
         what: format!("{what}: impossible value or size"),
     })
 }
+
+/// Arguments that must fit each other do.
+pub(crate) fn check_size(
+    what: &'static str,
+    found: usize,
+    expected: usize,
+) -> Result<(), BpfaError> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(BpfaError::Size {
+        what,
+        found,
+        expected,
+    })
+}

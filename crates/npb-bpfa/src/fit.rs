@@ -7,7 +7,7 @@ use npb_infer::{Chain, Chains, Sampler, Saved, Stop, Sweep, SweepPlan, Trace, Wa
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MOST_ATOMS, ScorePrior};
-use crate::error::expect;
+use crate::error::{check_size, expect};
 use crate::gibbs::BpfaSampler;
 use crate::roles::{NEAR_COLUMNS, Role, Roles};
 use crate::rows::single;
@@ -574,7 +574,7 @@ impl BpfaFit {
     /// A table of another shape or other columns; cells missing that were not followed.
     pub fn impute_training(&self, table: &Table) -> Result<Table, BpfaError> {
         self.check_columns(table)?;
-        self.check_size("rows", table.n_rows(), self.n_rows)?;
+        check_size("rows", table.n_rows(), self.n_rows)?;
         let (n, p) = (table.n_rows(), table.n_cols());
         let merged = merged(&self.roles, table)?;
         let mut values = table.values().to_vec();
@@ -769,27 +769,11 @@ impl BpfaFit {
     }
 
     fn check_columns(&self, table: &Table) -> Result<(), BpfaError> {
-        self.check_size("columns", table.n_cols(), self.n_columns())?;
+        check_size("columns", table.n_cols(), self.n_columns())?;
         if !self.column_names.is_empty() {
             table.check_columns(&self.column_names)?;
         }
         Ok(())
-    }
-
-    fn check_size(
-        &self,
-        what: &'static str,
-        found: usize,
-        expected: usize,
-    ) -> Result<(), BpfaError> {
-        if found == expected {
-            return Ok(());
-        }
-        Err(BpfaError::Size {
-            what,
-            found,
-            expected,
-        })
     }
 
     /// Checks everything that methods rely on.

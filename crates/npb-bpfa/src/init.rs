@@ -6,6 +6,7 @@ use rand_distr::StandardNormal;
 
 use crate::config::{ScorePrior, SlabPrior};
 use crate::dependent::{Dependence, Neighbourhood};
+use crate::error::check_size;
 use crate::lasso::LassoScales;
 use crate::precision::{LEAST_PRECISION, MOST_PRECISION};
 use crate::scores::Scores;
@@ -31,8 +32,8 @@ pub(crate) fn start(
     let k = config.atoms;
     let dictionary = match atoms {
         Some(atoms) => {
-            sized("columns of the atoms", atoms.n_columns(), rows.n_columns())?;
-            sized("atoms", atoms.n_atoms(), k)?;
+            check_size("columns of the atoms", atoms.n_columns(), rows.n_columns())?;
+            check_size("atoms", atoms.n_atoms(), k)?;
             atoms
         }
         None => random_rows(rows, k, &mut stream(config.seed, [chain, 0, 0, 0]))?,
@@ -83,17 +84,6 @@ pub(crate) fn start(
         lasso,
         dependence,
         spikes,
-    })
-}
-
-fn sized(what: &'static str, found: usize, expected: usize) -> Result<(), BpfaError> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(BpfaError::Size {
-        what,
-        found,
-        expected,
     })
 }
 

@@ -4,6 +4,7 @@ use npb_data::{Ratings, Table};
 use serde::Serialize;
 
 use crate::BpfaError;
+use crate::error::check_size;
 
 /// Rows and entries are numbered by 32 bits.
 const LIMIT: usize = u32::MAX as usize - 1;
@@ -451,15 +452,4 @@ impl ByColumn {
     fn range(&self, p: usize) -> std::ops::Range<usize> {
         self.starts[p]..self.starts[p + 1]
     }
-}
-
-fn check_size(what: &'static str, found: usize, expected: usize) -> Result<(), BpfaError> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(BpfaError::Size {
-        what,
-        found,
-        expected,
-    })
 }

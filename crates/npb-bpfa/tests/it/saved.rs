@@ -3,7 +3,8 @@
 use npb_bpfa::npb_infer::Watch;
 use npb_bpfa::npb_infer::checkpoint::Every;
 use npb_bpfa::npb_infer::testing::attack_file;
-use npb_bpfa::{BpfaConfig, BpfaFit, Saved, ScorePrior, fit, fit_watched};
+use npb_bpfa::npb_priors::GammaPrior;
+use npb_bpfa::{BpfaConfig, BpfaFit, Saved, ScorePrior, SpikePrior, fit, fit_watched};
 
 use crate::simulated::{config, simulated};
 
@@ -30,6 +31,51 @@ fn a_loaded_fit_is_the_fit_and_damaged_files_do_no_harm() {
         };
         let summary = attack_file(&bytes, 3000, 2, BpfaFit::from_bytes, use_it).unwrap();
         assert_eq!(summary.truncations, bytes.len());
+    }
+}
+
+/// What a stored draw holds beside what is shared comes back, and is an error when it cannot be.
+#[test]
+fn stored_draws_are_checked_whole() {
+    let table = simulated(12, 4, 2, 0.2, 0.3, 1).table();
+    let spiky = BpfaConfig {
+        spikes: Some(SpikePrior::default()),
+        ..config(3, 3, 4)
+    };
+    let laplace = BpfaConfig {
+        scores: ScorePrior::Lasso {
+            rate: GammaPrior {
+                shape: 1.0,
+                rate: 1.0,
+            },
+            per_entry: false,
+        },
+        ..config(3, 3, 4)
+    };
+    for own_noise in [false, true] {
+        for config in [&spiky, &laplace] {
+            let config = BpfaConfig {
+                channel_noise: own_noise,
+                ..config.clone()
+            };
+            let model = fit(&table, &config).unwrap();
+            let again = BpfaFit::from_bytes(&model.to_bytes().unwrap()).unwrap();
+            assert_eq!(again, model);
+            let mut wrong = model.clone();
+            let draw = &mut wrong.draws[0];
+            let what = match config.spikes {
+                Some(_) => {
+                    draw.spikes.rates[0] = f64::NAN;
+                    "spikes"
+                }
+                None => {
+                    draw.lasso.inverse_scales.pop();
+                    "scales of Laplace scores"
+                }
+            };
+            let error = BpfaFit::from_bytes(&wrong.to_bytes().unwrap()).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
     }
 }
 
