@@ -12,40 +12,6 @@ use crate::{IqgmeError, Result};
 pub(crate) const ALL_CLASSES: &str = "predict_classes gives the probabilities of all of them";
 pub(crate) const ALL_INTERVALS: &str = "predict_class_intervals gives the intervals of all of them";
 
-/// How well labels were predicted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evaluation {
-    /// Number of labelled rows.
-    pub rows: usize,
-    /// Share of them whose most probable class is right.
-    pub accuracy: f64,
-    /// Mean of minus the logarithm of the probability of their class.
-    pub log_loss: f64,
-}
-
-impl Evaluation {
-    pub(crate) fn new(probabilities: &[Vec<f64>], classes: &[Option<usize>]) -> Result<Self> {
-        let (mut rows, mut right, mut loss) = (0, 0, 0.0);
-        for (probabilities, class) in probabilities.iter().zip(classes) {
-            let Some(class) = *class else { continue };
-            rows += 1;
-            right += usize::from(most_probable(probabilities) == class);
-            loss -= probabilities[class].max(f64::MIN_POSITIVE).ln();
-        }
-        if rows == 0 {
-            return Err(IqgmeError::NoLabels {
-                rows: classes.len(),
-                needs: "a classifier is evaluated by the labels of the rows that it predicts",
-            });
-        }
-        Ok(Self {
-            rows,
-            accuracy: f64::from(right as u32) / rows as f64,
-            log_loss: loss / rows as f64,
-        })
-    }
-}
-
 /// Of equally probable classes the first.
 pub(crate) fn most_probable(p: &[f64]) -> usize {
     (0..p.len()).fold(0, |best, k| if p[k] > p[best] { k } else { best })
@@ -174,11 +140,11 @@ pub(crate) fn second(probabilities: Vec<Vec<f64>>) -> Vec<f64> {
 }
 
 /// Draws are kept until all of them are there.
-pub(crate) fn check_draws(draws: usize, least: usize) -> Result<()> {
-    if (least..=100_000).contains(&draws) {
+pub(crate) fn check_draws(draws: usize) -> Result<()> {
+    if (1..=100_000).contains(&draws) {
         return Ok(());
     }
-    let rule = ["between 1 and 100000", "between 2 and 100000"][usize::from(least > 1)];
+    let rule = "between 1 and 100000";
     Err(IqgmeError::argument("draws", draws, rule))
 }
 

@@ -179,8 +179,8 @@ impl Variant for Finite {
         stored.trained.mixture.predictor()
     }
 
-    fn probabilities(fit: &QgmeFit, task: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
-        let rows = fit.rows_of(task, table)?;
+    fn probabilities(fit: &QgmeFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
+        let rows = fit.units().rows(table)?;
         let others = fit.derived.probabilities(&rows, Experts::AtMeans)?;
         Ok(with_first_class(others))
     }
@@ -190,8 +190,8 @@ impl Variant for Finite {
 impl Describes for Finite {
     const GATE: Gate = Gate::AtMeans;
 
-    fn mixtures(fit: &QgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
-        Ok(vec![(1.0, Cow::Borrowed(&fit.derived))])
+    fn mixtures(fit: &QgmeFit) -> Vec<(f64, Cow<'_, Predictor>)> {
+        vec![(1.0, Cow::Borrowed(&fit.derived))]
     }
 
     fn draw_key(config: &QgmeConfig) -> (u64, u64) {

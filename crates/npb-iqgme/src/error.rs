@@ -206,14 +206,6 @@ pub enum IqgmeError {
         /// Classes of the fit.
         classes: Vec<String>,
     },
-    /// A classifier is to be evaluated without any label.
-    #[error("none of the {rows} rows has a label: {needs}")]
-    NoLabels {
-        /// Number of rows.
-        rows: usize,
-        /// What labels are needed for.
-        needs: &'static str,
-    },
     /// What was asked of the rows of training was asked of others.
     #[error(
         "{question}: these {rows} rows are not the table and labels of training; give those, or ask {instead} for new rows"

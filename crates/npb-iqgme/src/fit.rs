@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use npb_data::{Labels, Table};
-use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, stream};
+use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
@@ -21,7 +21,7 @@ use crate::answers::{
 };
 use crate::config::FeatureScale;
 use crate::data::{IqgmeData, Task, fingerprint, two_classes};
-use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
+use crate::ensemble::member::{self, DRAWS, Member, Part, check_members};
 use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
 use crate::ensemble::questions::{
     Completing, Describes, Draws, Fit, OneTable, Stored, Variant, by_draws, taking_turns,
@@ -181,7 +181,8 @@ impl Variant for Single {
 
     fn probabilities(fit: &IqgmeFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         let rows = scales::rows(&fit.stored.units, table)?;
-        member::class_probabilities(&fit.parts(&rows, Experts::Integrated, None))
+        let parts = fit.parts(&rows, Experts::Integrated, None)?;
+        Ok(member::class_probabilities(&parts))
     }
 }
 
@@ -286,29 +287,27 @@ impl IqgmeFit {
         self
     }
 
-    /// The runs as members; `rows`: by scale.
+    /// What the runs say of rows (by scale).
     fn parts<'a>(
         &'a self,
         rows: &'a [Rows],
         experts: Experts,
         calibration: Option<&'a Calibration>,
-    ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
-        let part = |(weight, run, predictor): (f64, &'a Member, &'a Predictor)| Part {
-            weight,
-            calibration: calibration.unwrap_or(&run.calibration),
-            rows: &rows[run.scale.index()],
-            member: MixtureView {
-                predictor: Cow::Borrowed(predictor),
-                experts,
-                draw: move |rng: &mut Xoshiro256PlusPlus| {
-                    predictor.draw(&run.state, &run.derived, rng)
-                },
-            },
+    ) -> Result<Vec<Part<'a>>> {
+        let part = |(run, predictor): (&'a Member, &'a Predictor)| {
+            let rows = &rows[run.scale.index()];
+            let calibration = calibration.unwrap_or(&run.calibration);
+            let others = predictor.probabilities(rows, experts)?;
+            let how = (run.stacking_weight, calibration);
+            Ok(Part::new(how, others, move |rng| {
+                let drawn = predictor.draw(&run.state, &run.derived, rng)?;
+                drawn.probabilities(rows, Experts::AtMeans)
+            }))
         };
         let runs = self.members().iter().zip(&self.derived.predictors);
-        let weighed = runs.map(|(run, predictor)| (run.stacking_weight, run, predictor));
         // Those without weight may be on a scale on which there are no rows.
-        weighed.filter(|(w, ..)| *w > 0.0).map(part).collect()
+        let weighed = runs.filter(|(run, _)| run.stacking_weight > 0.0);
+        weighed.map(part).collect()
     }
 
     /// As [`predict_proba`](Self::predict_proba), by the posterior means in place of the parameters (W 3.4.3, incomplete data), runs by their stacking weights but not calibrated.
@@ -316,8 +315,8 @@ impl IqgmeFit {
         two_classes(self.classes(), "predict_plug_in", ALL_CLASSES)?;
         let rows = scales::rows(&self.stored.units, table)?;
         let as_it_is = Calibration::default();
-        let parts = self.parts(&rows, Experts::AtMeans, Some(&as_it_is));
-        Ok(second(member::class_probabilities(&parts)?))
+        let parts = self.parts(&rows, Experts::AtMeans, Some(&as_it_is))?;
+        Ok(second(member::class_probabilities(&parts)))
     }
 
     /// Probabilities of the components given the observed features, one vector for each row, in the order of [`components`](Self::components); one
@@ -375,7 +374,7 @@ impl IqgmeFit {
     /// Posterior of the number of components whose weight exceeds `threshold`, by `draws` draws of the weights: entry `k` is the probability of `k`.
     pub fn dominant_components(&self, threshold: f64, draws: usize) -> Result<Vec<f64>> {
         check_inside("threshold", threshold)?;
-        check_draws(draws, 1)?;
+        check_draws(draws)?;
         let sticks = &self.state().sticks;
         let mut rng = stream(self.config().seed, [0, 0, COUNT, 0]);
         let weights = |out: &mut [f64]| sticks.sample_weights(out, &mut rng);
@@ -400,18 +399,15 @@ impl Draws for Single {
         _: usize,
         table: &Table,
         level: f64,
-        draws: usize,
     ) -> Result<Vec<Vec<Interval>>> {
-        check_inside("level", level)?;
-        check_draws(draws, 2)?;
         let rows = scales::rows(&fit.stored.units, table)?;
-        let parts = fit.parts(&rows, Experts::Integrated, None);
-        match fit.drawn_classes(&rows, draws)? {
+        let parts = fit.parts(&rows, Experts::Integrated, None)?;
+        match fit.drawn_classes(&rows)? {
             Some(drawn) => {
-                let means = member::class_probabilities(&parts)?;
+                let means = member::class_probabilities(&parts);
                 Ok(class_intervals(means, &drawn, level))
             }
-            None => member::intervals(&parts, level, draws, (fit.config().seed, 0, INTERVAL)),
+            None => member::intervals(&parts, level, DRAWS, (fit.config().seed, 0, INTERVAL)),
         }
     }
 }
@@ -419,16 +415,16 @@ impl Draws for Single {
 impl Describes for Single {
     const GATE: Gate = Gate::Marginal;
 
-    fn mixtures(fit: &IqgmeFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
+    fn mixtures(fit: &IqgmeFit) -> Vec<(f64, Cow<'_, Predictor>)> {
         let runs = fit.members().iter().zip(&fit.derived.predictors);
         let each = runs.map(|(run, predictor)| (run.elbo_weight, Cow::Borrowed(predictor)));
-        Ok(each.filter(|(weight, _)| *weight > 0.0).collect())
+        each.filter(|(weight, _)| *weight > 0.0).collect()
     }
 
-    fn completing(fit: &IqgmeFit, task: usize) -> Result<Completing<'_>> {
+    fn completing(fit: &IqgmeFit) -> Completing<'_> {
         match fit.posterior_of_few() {
-            Some(draws) => Ok(by_draws(draws)),
-            None => Ok((Self::GATE, 0.0, Self::mixtures(fit, task)?)),
+            Some(draws) => by_draws(draws),
+            None => (Self::GATE, 0.0, Self::mixtures(fit)),
         }
     }
 
@@ -437,12 +433,7 @@ impl Describes for Single {
     }
 
     /// The parameters of a draw: of the chains, far apart in them, or from `q` of a run, by weight.
-    fn drawn(
-        fit: &IqgmeFit,
-        _: usize,
-        draw: usize,
-        draws: usize,
-    ) -> Result<(Gate, Cow<'_, Predictor>)> {
+    fn drawn(fit: &IqgmeFit, draw: usize, draws: usize) -> Result<(Gate, Cow<'_, Predictor>)> {
         if let Some(all) = fit.posterior(FeatureScale::Standardised) {
             let one = &all[taking_turns(draw, draws, all.len())];
             return Ok((Gate::AtMeans, Cow::Borrowed(one)));

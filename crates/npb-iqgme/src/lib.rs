@@ -75,7 +75,7 @@ mod tasks;
 mod units;
 mod vb;
 
-pub use answers::{ClassifierSummary, ComponentSummary, Evaluation, Imputation, MissingCell};
+pub use answers::{ClassifierSummary, ComponentSummary, Imputation, MissingCell};
 pub use bound::Bound;
 pub use config::{FeatureScale, Init, IqgmeConfig};
 pub use data::{IqgmeData, Task};

@@ -299,7 +299,7 @@ impl Units {
         rng: impl Fn(usize) -> R + Sync,
         draw: impl Fn(usize) -> Result<Vec<Vec<f64>>> + Sync,
     ) -> Result<Vec<Table>> {
-        check_draws(draws, 1)?;
+        check_draws(draws)?;
         let completed = |n: usize| {
             let mut filled = Filling::new(table);
             self.draw_constants(table, &mut filled, &mut rng(n));

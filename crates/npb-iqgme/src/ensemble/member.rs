@@ -1,7 +1,5 @@
 //! Members of an ensemble and the questions that they answer together.
 
-use std::borrow::Cow;
-
 use npb_infer::ensemble::check_weights;
 use npb_infer::parallel;
 use npb_infer::{Interval, Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
@@ -12,9 +10,7 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::train::Planned;
-use crate::answers::{check_draws, check_inside, class_intervals, with_first_class};
-use crate::predict::{Experts, Gate, Predictor};
-use crate::rows::Rows;
+use crate::answers::{class_intervals, with_first_class};
 use crate::state::expect;
 use crate::{Expert, FeatureScale, Init, IqgmeError, IqgmeState, Result};
 use npb_infer::ensemble::Calibration;
@@ -89,78 +85,42 @@ pub(crate) fn check_members<I, S, D>(members: &[Member<I, S, D>], n_classes: usi
         .map_err(IqgmeError::saved)
 }
 
-/// One trained model, as questions see it: a mixture, or a factor-analytic one.
-pub(crate) trait Predictive: Sync {
-    /// Rows of a table on the scale of the member.
-    type Rows: Sync;
+/// Draws behind an interval of a class probability.
+pub(crate) const DRAWS: usize = 200;
 
+/// What a member says of the rows of a table.
+pub(crate) struct Part<'a> {
+    weight: f64,
+    calibration: &'a Calibration,
     /// Probabilities of all classes: row, class.
-    fn class_probabilities(&self, rows: &Self::Rows) -> Result<Vec<Vec<f64>>>;
-
-    /// The same under one draw of all parameters.
-    fn drawn_class_probabilities(
-        &self,
-        rows: &Self::Rows,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> Result<Vec<Vec<f64>>>;
-
-    /// Log density of what is observed of each row, in standardised units.
-    fn ln_density(&self, rows: &Self::Rows) -> Result<Vec<f64>>;
+    probabilities: Vec<Vec<f64>>,
+    draw: Draw<'a>,
 }
 
-/// A mixture as questions see it: components and experts at a posterior, and how all parameters are drawn from it.
-pub(crate) struct MixtureView<'a, F> {
-    pub(crate) predictor: Cow<'a, Predictor>,
-    pub(crate) experts: Experts,
-    pub(crate) draw: F,
-}
+/// Probabilities of all classes but the first under one draw of all parameters.
+type Draw<'a> = Box<dyn Fn(&mut Xoshiro256PlusPlus) -> Result<Vec<Vec<f64>>> + Sync + 'a>;
 
-impl<F> Predictive for MixtureView<'_, F>
-where
-    F: Fn(&mut Xoshiro256PlusPlus) -> Result<Predictor> + Sync,
-{
-    type Rows = Rows;
-
-    fn class_probabilities(&self, rows: &Rows) -> Result<Vec<Vec<f64>>> {
-        let others = self.predictor.probabilities(rows, self.experts)?;
-        Ok(with_first_class(others))
+impl<'a> Part<'a> {
+    /// `others`: probabilities of all classes but the first; `draw`: the same under one draw of all parameters.
+    pub(crate) fn new(
+        (weight, calibration): (f64, &'a Calibration),
+        others: Vec<Vec<f64>>,
+        draw: impl Fn(&mut Xoshiro256PlusPlus) -> Result<Vec<Vec<f64>>> + Sync + 'a,
+    ) -> Self {
+        Self {
+            weight,
+            calibration,
+            probabilities: with_first_class(others),
+            draw: Box::new(draw),
+        }
     }
-
-    fn drawn_class_probabilities(
-        &self,
-        rows: &Rows,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> Result<Vec<Vec<f64>>> {
-        let others = (self.draw)(rng)?.probabilities(rows, Experts::AtMeans)?;
-        Ok(with_first_class(others))
-    }
-
-    fn ln_density(&self, rows: &Rows) -> Result<Vec<f64>> {
-        self.predictor.ln_density(rows, Gate::Marginal)
-    }
-}
-
-/// A member's part in an answer: what it weighs, and the rows on its scale.
-pub(crate) struct Part<'a, M: Predictive> {
-    pub(crate) weight: f64,
-    pub(crate) calibration: &'a Calibration,
-    pub(crate) member: M,
-    pub(crate) rows: &'a M::Rows,
 }
 
 /// The average of the members' probabilities of the classes, each calibrated: row, class.
-pub(crate) fn class_probabilities<M: Predictive>(parts: &[Part<'_, M>]) -> Result<Vec<Vec<f64>>> {
-    Ok(average(parts, &by_member(parts)?))
-}
-
-fn by_member<M: Predictive>(parts: &[Part<'_, M>]) -> Result<Vec<Vec<Vec<f64>>>> {
-    let of = |part: &Part<'_, M>| part.member.class_probabilities(part.rows);
-    parts.iter().map(of).collect()
-}
-
-fn average<M: Predictive>(parts: &[Part<'_, M>], by_member: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
+pub(crate) fn class_probabilities(parts: &[Part<'_>]) -> Vec<Vec<f64>> {
     let mut mean: Vec<Vec<f64>> = Vec::new();
-    for (part, by_row) in parts.iter().zip(by_member) {
+    for part in parts {
+        let by_row = &part.probabilities;
         mean.resize_with(by_row.len(), || vec![0.0; by_row[0].len()]);
         for (mean, of_row) in mean.iter_mut().zip(by_row) {
             let each = mean.iter_mut().zip(part.calibration.of(of_row));
@@ -172,67 +132,35 @@ fn average<M: Predictive>(parts: &[Part<'_, M>], by_member: &[Vec<Vec<f64>>]) ->
 }
 
 /// Probabilities of the classes with central intervals that hold `level` of the posterior, by so many draws of a member, by weight, and of all its parameters;
-/// draws are calibrated as the probabilities of their member are. `stream_key`: seed, first and third word of the random streams.
-pub(crate) fn intervals<M: Predictive>(
-    parts: &[Part<'_, M>],
+/// draws are calibrated as the probabilities of their member are. The last argument: seed, first and third word of the random streams.
+pub(crate) fn intervals(
+    parts: &[Part<'_>],
     level: f64,
     draws: usize,
     (seed, first, third): (u64, u64, u64),
 ) -> Result<Vec<Vec<Interval>>> {
-    check_inside("level", level)?;
-    check_draws(draws, 2)?;
-    let by_member = by_member(parts)?;
     let drawn: Vec<Vec<Vec<f64>>> = parallel::try_map(0..draws as u64, |draw| {
         let rng = &mut stream(seed, [first, draw, third, 0]);
         let chosen = pick(parts.iter().map(|part| part.weight), rng.random()).unwrap_or(0);
         let part = &parts[chosen];
-        let drawn = part.member.drawn_class_probabilities(part.rows, rng)?;
-        let each = drawn.iter().zip(&by_member[chosen]);
+        let drawn = with_first_class((part.draw)(rng)?);
+        let each = drawn.iter().zip(&part.probabilities);
         let each = each.map(|(drawn, mean)| part.calibration.of_draw(drawn, mean));
         Ok::<_, IqgmeError>(each.collect())
     })?;
-    Ok(class_intervals(average(parts, &by_member), &drawn, level))
+    Ok(class_intervals(class_probabilities(parts), &drawn, level))
 }
 
-/// Log density of what is observed of each of `n_rows` rows, members averaged by weight, in standardised units.
-pub(crate) fn ln_density<M: Predictive>(parts: &[Part<'_, M>], n_rows: usize) -> Result<Vec<f64>> {
-    let mut sums = vec![f64::NEG_INFINITY; n_rows];
-    for part in parts {
-        let own = part.member.ln_density(part.rows)?;
-        for (sum, own) in sums.iter_mut().zip(own) {
-            *sum = ln_add_exp(*sum, part.weight.ln() + own);
-        }
+/// Adds a mixture of this weight to log densities of rows: the logarithm of the sum.
+pub(crate) fn add_density(sums: &mut [f64], weight: f64, own: Vec<f64>) {
+    for (sum, own) in sums.iter_mut().zip(own) {
+        *sum = ln_add_exp(*sum, weight.ln() + own);
     }
-    Ok(sums)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Says the same of every row, and in draws another thing.
-    struct Says([f64; 2]);
-
-    impl Predictive for Says {
-        type Rows = usize;
-
-        fn class_probabilities(&self, rows: &usize) -> Result<Vec<Vec<f64>>> {
-            Ok(vec![self.0.to_vec(); *rows])
-        }
-
-        fn drawn_class_probabilities(
-            &self,
-            rows: &usize,
-            rng: &mut Xoshiro256PlusPlus,
-        ) -> Result<Vec<Vec<f64>>> {
-            let p: f64 = rng.random();
-            Ok(vec![vec![1.0 - p, p]; *rows])
-        }
-
-        fn ln_density(&self, rows: &usize) -> Result<Vec<f64>> {
-            Ok(vec![self.0[0].ln(); *rows])
-        }
-    }
 
     #[test]
     fn members_answer_by_weight_each_calibrated() {
@@ -241,20 +169,20 @@ mod tests {
             class_offset: Vec::new(),
         };
         let as_it_is = Calibration::default();
-        let part = |weight, calibration, says| Part {
-            weight,
-            calibration,
-            member: Says(says),
-            rows: &2,
+        // Says the same of both rows, and in draws another thing.
+        let part = |weight, calibration, says: f64| {
+            Part::new((weight, calibration), vec![vec![says]; 2], |rng| {
+                Ok(vec![vec![rng.random()]; 2])
+            })
         };
-        let parts = [
-            part(0.25, &twice, [0.2, 0.8]),
-            part(0.75, &as_it_is, [0.7, 0.3]),
-        ];
-        let mean = class_probabilities(&parts).unwrap();
+        let parts = [part(0.25, &twice, 0.8), part(0.75, &as_it_is, 0.3)];
+        let mean = class_probabilities(&parts);
         let wanted = 0.25 * 16.0 / 17.0 + 0.75 * 0.3;
         assert!((mean[0][1] - wanted).abs() < 1e-12 && mean[0] == mean[1]);
-        let density = ln_density(&parts, 2).unwrap();
+        let mut density = vec![f64::NEG_INFINITY; 2];
+        for (weight, own) in [(0.25, 0.2_f64), (0.75, 0.7)] {
+            add_density(&mut density, weight, vec![own.ln(); 2]);
+        }
         assert!((density[1] - (0.25 * 0.2_f64 + 0.75 * 0.7).ln()).abs() < 1e-12);
         // Three quarters of the draws are uniform, the others are sharpened.
         let found = intervals(&parts, 0.9, 4000, (1, 0, 2)).unwrap();

@@ -1,24 +1,23 @@
 //! A fit of any of the five kinds, and the questions that it answers.
 //!
-//! A kind says by [`Variant`] what it stores and how its class probabilities are found, by [`Describes`] which mixtures tell of features, and by [`Draws`] how
-//! intervals are drawn. The questions stand here once, for fits of one table; a fit of several tables ([`MultiTaskFit`](crate::MultiTaskFit)) asks the same with
-//! the number of a task.
+//! A kind says by [`Variant`] what it stores and how its class probabilities are found, by [`Draws`] how intervals of these are drawn, and by [`Describes`] which
+//! mixtures tell of features. The questions stand here once, for fits of one table; a fit of several tables ([`MultiTaskFit`](crate::MultiTaskFit)) asks for class
+//! probabilities by the same functions, with the number of a task.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use npb_data::{Labels, Table};
-use npb_infer::parallel;
-use npb_infer::{Interval, Xoshiro256PlusPlus, stream};
-use npb_priors::special::ln_add_exp;
+use npb_data::Table;
+use npb_infer::{Interval, parallel, stream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::member::add_density;
 use crate::answers::{
-    ALL_CLASSES, ALL_INTERVALS, Evaluation, Imputation, MissingCell, check_draws, most_probable,
+    ALL_CLASSES, ALL_INTERVALS, Imputation, MissingCell, check_draws, check_inside, most_probable,
     second,
 };
-use crate::data::{class_of_rows, distinct, two_classes};
+use crate::data::{distinct, two_classes};
 use crate::predict::{CellTerm, Gate, Predictor};
 use crate::rows::Rows;
 use crate::state::expect;
@@ -55,11 +54,6 @@ pub trait Variant: Clone + Debug + Send + Sync + 'static {
 
     /// Probabilities of all classes, by row, of a fit that has some.
     fn probabilities(fit: &Fit<Self>, task: usize, table: &Table) -> Result<Vec<Vec<f64>>>;
-
-    /// An error, told of a task.
-    fn inside(_stored: &Stored<Self>, _task: usize, error: IqgmeError) -> IqgmeError {
-        error
-    }
 }
 
 /// A kind of fit of one table.
@@ -73,7 +67,6 @@ pub trait Draws: Variant {
         task: usize,
         table: &Table,
         level: f64,
-        draws: usize,
     ) -> Result<Vec<Vec<Interval>>>;
 }
 
@@ -165,12 +158,6 @@ impl<V: Variant> Fit<V> {
         }
     }
 
-    /// Rows of a task, whose name goes along with errors.
-    pub(crate) fn rows_of(&self, task: usize, table: &Table) -> Result<Rows> {
-        let rows = self.units().rows(table);
-        rows.map_err(|source| V::inside(&self.stored, task, source))
-    }
-
     pub(crate) fn classes_of(&self, task: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         self.classifies()?;
         V::probabilities(self, task, table)
@@ -185,19 +172,6 @@ impl<V: Variant> Fit<V> {
         let name = |p: Vec<f64>| self.classes()[most_probable(&p)].as_str();
         let by_row = self.classes_of(task, table)?.into_iter();
         Ok(by_row.map(name).collect())
-    }
-
-    pub(crate) fn evaluation_of(
-        &self,
-        task: usize,
-        table: &Table,
-        labels: &Labels,
-    ) -> Result<Evaluation> {
-        self.classifies()?;
-        let inside = |source| V::inside(&self.stored, task, source);
-        let classes = class_of_rows(table, labels, self.classes()).map_err(inside)?;
-        let probabilities = V::probabilities(self, task, table)?;
-        Evaluation::new(&probabilities, &classes).map_err(inside)
     }
 }
 
@@ -222,11 +196,29 @@ impl<V: OneTable> Fit<V> {
     pub fn predict(&self, table: &Table) -> Result<Vec<&str>> {
         self.names_of(0, table)
     }
+}
 
-    /// How well the labelled rows of a table are predicted. Errors: as [`predict_classes`](Self::predict_classes); another number of labels than rows, no
-    /// labelled row, a label that is not a class of the fit.
-    pub fn evaluate(&self, table: &Table, labels: &Labels) -> Result<Evaluation> {
-        self.evaluation_of(0, table, labels)
+impl<V: Draws> Fit<V> {
+    pub(crate) fn intervals_of(
+        &self,
+        task: usize,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<Vec<Interval>>> {
+        self.classifies()?;
+        check_inside("level", level)?;
+        V::intervals(self, task, table, level)
+    }
+
+    pub(crate) fn second_interval_of(
+        &self,
+        task: usize,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<Interval>> {
+        two_classes(self.classes(), "predict_interval", ALL_INTERVALS)?;
+        let by_row = self.intervals_of(task, table, level)?.into_iter();
+        Ok(by_row.map(|of_row| of_row[1]).collect())
     }
 }
 
@@ -234,42 +226,20 @@ impl<V: OneTable> Fit<V> {
 impl<V: OneTable + Draws> Fit<V> {
     /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
     /// classes. Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(
-        &self,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<Interval>> {
-        of_second(self.classes(), || {
-            V::intervals(self, 0, table, level, draws)
-        })
+    pub fn predict_interval(&self, table: &Table, level: f64) -> Result<Vec<Interval>> {
+        self.second_interval_of(0, table, level)
     }
 
     /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the posterior: what
-    /// the uncertainty of weights, components and experts makes of the probability, by so many draws of all parameters (missing features are integrated out in each). They
-    /// are calibrated as the probabilities of their member are, so that they spread around these, on the scale of log odds as wide as they were or, where the member was
-    /// not sure enough, wider.
+    /// the uncertainty of weights, components and experts makes of the probability, by 200 draws of all parameters, or those that chains have stored (missing features are
+    /// integrated out in each). Of a fit with members they are calibrated as the probabilities of their member are, so that they spread around these, on the scale of log
+    /// odds as wide as they were or, where the member was not sure enough, wider.
     ///
     /// Cost: for each draw that of [`predict_classes`](Self::predict_classes), and as many numbers are kept. Errors: as there; a `level` that is not between 0
-    /// and 1 (both excluded), fewer than two draws.
-    pub fn predict_class_intervals(
-        &self,
-        table: &Table,
-        level: f64,
-        draws: usize,
-    ) -> Result<Vec<Vec<Interval>>> {
-        self.classifies()?;
-        V::intervals(self, 0, table, level, draws)
+    /// and 1 (both excluded).
+    pub fn predict_class_intervals(&self, table: &Table, level: f64) -> Result<Vec<Vec<Interval>>> {
+        self.intervals_of(0, table, level)
     }
-}
-
-/// Of all classes the second of two.
-pub(crate) fn of_second(
-    classes: &[String],
-    all: impl FnOnce() -> Result<Vec<Vec<Interval>>>,
-) -> Result<Vec<Interval>> {
-    two_classes(classes, "predict_interval", ALL_INTERVALS)?;
-    Ok(all()?.into_iter().map(|of_row| of_row[1]).collect())
 }
 
 /// Gate, least part of a component, and mixtures by weight.
@@ -286,26 +256,25 @@ pub(crate) fn by_draws(draws: &[Predictor]) -> Completing<'_> {
 }
 
 /// A kind of fit whose densities and missing cells are those of mixtures, by weight.
-pub trait Describes: Variant {
+pub trait Describes: OneTable {
     /// Whether parameters are integrated out.
     const GATE: Gate;
 
     /// The mixtures and what they weigh; the weights sum to 1.
-    fn mixtures(fit: &Fit<Self>, task: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>>;
+    fn mixtures(fit: &Fit<Self>) -> Vec<(f64, Cow<'_, Predictor>)>;
 
     /// The mixtures that tell of missing cells, their gate, and how much a component must have of a row to count for its cells.
-    fn completing(fit: &Fit<Self>, task: usize) -> Result<Completing<'_>> {
-        Ok((Self::GATE, 0.0, Self::mixtures(fit, task)?))
+    fn completing(fit: &Fit<Self>) -> Completing<'_> {
+        (Self::GATE, 0.0, Self::mixtures(fit))
     }
 
     /// The mixture that makes a draw, one of so many, and its gate; the only one, where no other is told of.
     fn drawn(
         fit: &Fit<Self>,
-        task: usize,
         _draw: usize,
         _draws: usize,
     ) -> Result<(Gate, Cow<'_, Predictor>)> {
-        Ok((Self::GATE, Self::mixtures(fit, task)?.swap_remove(0).1))
+        Ok((Self::GATE, Self::mixtures(fit).swap_remove(0).1))
     }
 
     /// The random stream of a row of a draw: seed and third word.
@@ -317,67 +286,19 @@ pub trait Describes: Variant {
     }
 }
 
-/// What is told of the features of a task.
+/// Densities and missing cells of new rows.
 impl<V: Describes> Fit<V> {
-    pub(crate) fn density_of(&self, task: usize, table: &Table) -> Result<Vec<f64>> {
-        let rows = self.rows_of(task, table)?;
+    /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
+    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>> {
+        let rows = self.units().rows(table)?;
         let mut sums = vec![f64::NEG_INFINITY; table.n_rows()];
-        let mixtures = V::mixtures(self, task)?;
+        let mixtures = V::mixtures(self);
         let own: Vec<Vec<f64>> = parallel::try_map(&mixtures, |(_, predictor)| {
             predictor.ln_density(&rows, V::GATE)
         })?;
-        for ((weight, _), own) in mixtures.iter().zip(own) {
-            for (sum, own) in sums.iter_mut().zip(own) {
-                *sum = ln_add_exp(*sum, weight.ln() + own);
-            }
-        }
+        let each = mixtures.iter().zip(own);
+        each.for_each(|((weight, _), own)| add_density(&mut sums, *weight, own));
         Ok(self.units().ln_density(table, sums))
-    }
-
-    pub(crate) fn cells_of(&self, task: usize, table: &Table) -> Result<Vec<Vec<MissingCell>>> {
-        let rows = self.rows_of(task, table)?;
-        let mut cells = cells_of(self.units(), &rows, table, &V::completing(self, task)?)?;
-        let stretch = V::stretch(self);
-        if stretch != 1.0 {
-            let all = cells.iter_mut().flatten();
-            all.for_each(|cell| cell.stretch(stretch));
-        }
-        Ok(cells)
-    }
-
-    pub(crate) fn imputation_of(&self, task: usize, table: &Table) -> Result<Imputation> {
-        self.units().impute(table, self.cells_of(task, table)?)
-    }
-
-    pub(crate) fn imputed_draws_of(
-        &self,
-        task: usize,
-        table: &Table,
-        draws: usize,
-    ) -> Result<Vec<Table>> {
-        check_draws(draws, 1)?;
-        let rows = self.rows_of(task, table)?;
-        // What all of them need is made once, before they are made side by side.
-        V::drawn(self, task, 0, draws)?;
-        // Beyond all rows.
-        let constants = |draw: usize| self.row_rng(task, draw, usize::MAX);
-        self.units().impute_draws(table, draws, constants, |draw| {
-            let (gate, predictor) = V::drawn(self, task, draw, draws)?;
-            predictor.draw_missing(&rows, gate, |row| self.row_rng(task, draw, row))
-        })
-    }
-
-    fn row_rng(&self, task: usize, draw: usize, row: usize) -> Xoshiro256PlusPlus {
-        let (seed, third) = V::draw_key(&self.stored.config);
-        stream(seed, [task as u64, draw as u64, third, row as u64])
-    }
-}
-
-/// Densities and missing cells of new rows.
-impl<V: OneTable + Describes> Fit<V> {
-    /// Log predictive density of the observed features of each row, in the user's units; low values are anomalies. Zero for a row without any.
-    pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>> {
-        self.density_of(0, table)
     }
 
     /// For each row its missing cells given its observed cells, by column, in the user's units; columns that are not in the model are left out. Rows are taken for
@@ -386,7 +307,14 @@ impl<V: OneTable + Describes> Fit<V> {
     /// Cost for each mixture: `N P^2` for each row, and `N min(|o|, |m|)^3` for each missing pattern; rows in parallel, those with the same missing columns
     /// together. Errors: other columns than in training.
     pub fn cells_by_row(&self, table: &Table) -> Result<Vec<Vec<MissingCell>>> {
-        self.cells_of(0, table)
+        let rows = self.units().rows(table)?;
+        let mut cells = cells_of(self.units(), &rows, table, &V::completing(self))?;
+        let stretch = V::stretch(self);
+        if stretch != 1.0 {
+            let all = cells.iter_mut().flatten();
+            all.for_each(|cell| cell.stretch(stretch));
+        }
+        Ok(cells)
     }
 
     /// Completes new rows: mean and standard deviation of every missing cell given the observed cells of its row, by the same rules as
@@ -395,13 +323,24 @@ impl<V: OneTable + Describes> Fit<V> {
     /// Hide columns first ([`Table::hide`]) to get the conditional distribution of any columns given any others. A constant column is completed by its
     /// constant; a column that had no observed value in training stays missing.
     pub fn impute(&self, table: &Table) -> Result<Imputation> {
-        self.imputation_of(0, table)
+        self.units().impute(table, self.cells_by_row(table)?)
     }
 
     /// `draws` completed tables for multiple imputation, each a joint draw of the missing cells: what draws parameters first is told of the type. Where parameters
     /// are points, a draw is from the distributions of [`cells_by_row`](Self::cells_by_row).
     pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>> {
-        self.imputed_draws_of(0, table, draws)
+        check_draws(draws)?;
+        let rows = self.units().rows(table)?;
+        // What all of them need is made once, before they are made side by side.
+        V::drawn(self, 0, draws)?;
+        let (seed, third) = V::draw_key(&self.stored.config);
+        let rng = |draw: usize, row: usize| stream(seed, [0, draw as u64, third, row as u64]);
+        // Beyond all rows.
+        let constants = |draw: usize| rng(draw, usize::MAX);
+        self.units().impute_draws(table, draws, constants, |draw| {
+            let (gate, predictor) = V::drawn(self, draw, draws)?;
+            predictor.draw_missing(&rows, gate, |row| rng(draw, row))
+        })
     }
 }
 

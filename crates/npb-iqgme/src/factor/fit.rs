@@ -1,7 +1,7 @@
 //! The result of a fit, and what can be asked of it.
 
 use npb_data::{Labels, Table};
-use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage, stream};
+use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, storage, stream};
 use npb_linalg::faer::Mat;
 use npb_priors::dist::pick;
 use rand::RngExt;
@@ -15,7 +15,7 @@ use super::state::FactorState;
 use super::vb::{FactorVb, FactorVbUpdate};
 use crate::answers::{Imputation, MissingCell, most_probable_of, with_first_class};
 use crate::data::Task;
-use crate::ensemble::member::{self, Member, Part, Predictive, check_members};
+use crate::ensemble::member::{self, DRAWS, Member, Part, add_density, check_members};
 use crate::ensemble::members::{Ensemble, Made, Plan, trained};
 use crate::ensemble::questions::{Draws, Fit, OneTable, Stored, Variant};
 use crate::ensemble::stacking::Without;
@@ -121,7 +121,7 @@ impl Variant for Factors {
 
     fn probabilities(fit: &FactorFit, _: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
         let cells = fit.cells(table)?;
-        member::class_probabilities(&fit.parts(&cells, |run| run.stacking_weight))
+        Ok(member::class_probabilities(&fit.parts(&cells)?))
     }
 }
 
@@ -131,11 +131,10 @@ impl Draws for Factors {
         _: usize,
         table: &Table,
         level: f64,
-        draws: usize,
     ) -> Result<Vec<Vec<Interval>>> {
         let cells = fit.cells(table)?;
-        let parts = fit.parts(&cells, |run| run.stacking_weight);
-        member::intervals(&parts, level, draws, (fit.config().seed, 0, INTERVAL))
+        let key = (fit.config().seed, 0, INTERVAL);
+        member::intervals(&fit.parts(&cells)?, level, DRAWS, key)
     }
 }
 
@@ -231,34 +230,8 @@ impl Ensemble for Factors {
         vb: FactorVb<'_>,
         cells: &Cells,
     ) -> Result<Vec<f64>> {
-        let state = vb.into_state();
-        let others = Predictor::new(&state).probabilities(&state, cells)?;
+        let others = Predictor::new(vb.state()).probabilities(cells)?;
         Ok(with_first_class(others).concat())
-    }
-}
-
-/// A run as questions see it.
-struct FactorView<'a>(&'a FactorState);
-
-impl Predictive for FactorView<'_> {
-    type Rows = Cells;
-
-    fn class_probabilities(&self, cells: &Cells) -> Result<Vec<Vec<f64>>> {
-        let others = Predictor::new(self.0).probabilities(self.0, cells)?;
-        Ok(with_first_class(others))
-    }
-
-    fn drawn_class_probabilities(
-        &self,
-        cells: &Cells,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> Result<Vec<Vec<f64>>> {
-        let drawn = Predictor::draw(self.0, rng).map_err(IqgmeError::at(0, DRAW))?;
-        Ok(with_first_class(drawn.probabilities(self.0, cells)?))
-    }
-
-    fn ln_density(&self, cells: &Cells) -> Result<Vec<f64>> {
-        Predictor::at_means(self.0).ln_density(self.0, cells)
     }
 }
 
@@ -294,20 +267,19 @@ pub struct FactorComponent {
 }
 
 impl FactorFit {
-    /// The runs as members, by these weights.
-    fn parts<'a>(
-        &'a self,
-        cells: &'a Cells,
-        weight: impl Fn(&FactorMember) -> f64,
-    ) -> Vec<Part<'a, FactorView<'a>>> {
-        let part = |run: &'a FactorMember| Part {
-            weight: weight(run),
-            calibration: &run.calibration,
-            rows: cells,
-            member: FactorView(&run.state),
+    /// What the runs say of rows.
+    fn parts<'a>(&'a self, cells: &'a Cells) -> Result<Vec<Part<'a>>> {
+        let part = |run: &'a FactorMember| {
+            let state = &run.state;
+            let others = Predictor::new(state).probabilities(cells)?;
+            let how = (run.stacking_weight, &run.calibration);
+            Ok(Part::new(how, others, move |rng| {
+                let drawn = Predictor::draw(state, rng).map_err(IqgmeError::at(0, DRAW))?;
+                drawn.probabilities(cells)
+            }))
         };
-        let parts = self.members().iter().map(part);
-        parts.filter(|part| part.weight > 0.0).collect()
+        let weighed = self.members().iter().filter(|run| run.stacking_weight > 0.0);
+        weighed.map(part).collect()
     }
 
     /// The runs that say something of the features.
@@ -361,8 +333,7 @@ impl FactorFit {
 
     /// Probabilities of the clusters given the observed features, one vector for each row, in the order of [`components`](Self::components).
     pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
-        let state = self.state();
-        Predictor::new(state).responsibilities(state, &self.cells(table)?)
+        Predictor::new(self.state()).responsibilities(&self.cells(table)?)
     }
 
     /// The most probable cluster of each row.
@@ -373,9 +344,12 @@ impl FactorFit {
     /// Log density of the observed features of each row at the posterior means of the parameters, in the user's units. Zero for a row without any.
     pub fn ln_density(&self, table: &Table) -> Result<Vec<f64>> {
         let cells = self.cells(table)?;
-        let parts = self.parts(&cells, |run| run.elbo_weight);
-        let standardised = member::ln_density(&parts, table.n_rows())?;
-        Ok(self.units().ln_density(table, standardised))
+        let mut sums = vec![f64::NEG_INFINITY; table.n_rows()];
+        for run in self.describing() {
+            let own = Predictor::at_means(&run.state).ln_density(&cells)?;
+            add_density(&mut sums, run.elbo_weight, own);
+        }
+        Ok(self.units().ln_density(table, sums))
     }
 
     /// Completes a table: posterior mean and standard deviation of every missing cell given the observed cells of its row. On the scale of normal
@@ -387,7 +361,7 @@ impl FactorFit {
         let none = |row| vec![[0.0; 2]; self.units().missing_columns(table, row).count()];
         let mut sums: Vec<Vec<[f64; 2]>> = (0..table.n_rows()).map(none).collect();
         for run in self.describing() {
-            let found = Predictor::new(&run.state).missing_cells(&run.state, &cells)?;
+            let found = Predictor::new(&run.state).missing_cells(&cells)?;
             let each = sums.iter_mut().flatten().zip(found.iter().flatten());
             for (sum, [mean, variance]) in each {
                 sum[0] += run.elbo_weight * mean;
@@ -427,7 +401,7 @@ impl FactorFit {
             let state = &runs[chosen].state;
             let parameters = Drawn::new(state, &mut rng).map_err(IqgmeError::at(0, DRAW))?;
             let of_row = |row: usize| stream(seed, [1, draw as u64, IMPUTE, row as u64]);
-            Predictor::new(state).draw_missing(state, &cells, &parameters, of_row)
+            Predictor::new(state).draw_missing(&cells, &parameters, of_row)
         })
     }
 

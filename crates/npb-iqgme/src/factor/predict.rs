@@ -19,7 +19,8 @@ use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit::probabilities_sharing;
 
 /// The parameters as predictions see them: those of a posterior, or a draw from it.
-pub(crate) struct Predictor {
+pub(crate) struct Predictor<'a> {
+    state: &'a FactorState,
     clusters: Vec<Cluster>,
     /// Cluster, utility.
     experts: Vec<Expert>,
@@ -40,8 +41,8 @@ struct Expert {
     covariance: Option<Mat<f64>>,
 }
 
-impl Predictor {
-    pub(crate) fn new(state: &FactorState) -> Self {
+impl<'a> Predictor<'a> {
+    pub(crate) fn new(state: &'a FactorState) -> Self {
         let weights = state.sticks.expected_weights();
         let noise = |h| state.noise_moments(h);
         let expert = |i: usize, own: &[usize]| {
@@ -55,7 +56,7 @@ impl Predictor {
     }
 
     /// The parameters at their posterior means as if these were known, without experts: for densities.
-    pub(crate) fn at_means(state: &FactorState) -> Self {
+    pub(crate) fn at_means(state: &'a FactorState) -> Self {
         let weights = state.sticks.expected_weights();
         let noise_of = |h: usize| {
             let noise = state.noise_moments(h).0;
@@ -74,7 +75,7 @@ impl Predictor {
 
     /// A draw of all parameters from their posterior.
     pub(crate) fn draw(
-        state: &FactorState,
+        state: &'a FactorState,
         rng: &mut impl Rng,
     ) -> Result<Self, NotPositiveDefinite> {
         let mut weights = vec![0.0; state.sticks.truncation()];
@@ -92,7 +93,7 @@ impl Predictor {
     }
 
     fn with(
-        state: &FactorState,
+        state: &'a FactorState,
         weights: &[f64],
         noise: impl Fn(usize) -> (f64, f64),
         expert: impl Fn(usize, &[usize]) -> Expert,
@@ -113,6 +114,7 @@ impl Predictor {
         };
         let own = |i: usize| state.expert_coordinates(i / state.n_utilities());
         Self {
+            state,
             clusters: (0..n).map(cluster).collect(),
             experts: (0..state.experts.len())
                 .map(|i| expert(i, &own(i)))
@@ -121,9 +123,9 @@ impl Predictor {
         }
     }
 
-    fn features<'a>(&'a self, state: &'a FactorState) -> Features<'a> {
+    fn features(&self) -> Features<'_> {
         match &self.drawn {
-            None => Features::expected(state),
+            None => Features::expected(self.state),
             Some(drawn) => Features {
                 mean: drawn.mean.as_ref(),
                 ln_noise: drawn.noise.iter().map(|psi| psi.ln()).collect(),
@@ -133,8 +135,8 @@ impl Predictor {
         }
     }
 
-    fn solve(&self, state: &FactorState, cells: &Cells) -> Result<RowFactors> {
-        let forms = Forms::new(&self.features(state), cells);
+    fn solve(&self, cells: &Cells) -> Result<RowFactors> {
+        let forms = Forms::new(&self.features(), cells);
         let rows = Rows {
             patterns: cells.patterns.patterns(),
             forms: &forms,
@@ -145,24 +147,16 @@ impl Predictor {
     }
 
     /// Probabilities of the clusters of each row.
-    pub(crate) fn responsibilities(
-        &self,
-        state: &FactorState,
-        cells: &Cells,
-    ) -> Result<Vec<Vec<f64>>> {
-        let factors = self.solve(state, cells)?;
+    pub(crate) fn responsibilities(&self, cells: &Cells) -> Result<Vec<Vec<f64>>> {
+        let factors = self.solve(cells)?;
         let rows = factors.responsibilities.chunks_exact(factors.n_clusters);
         Ok(rows.map(<[f64]>::to_vec).collect())
     }
 
     /// Probabilities of all classes but the first of each row.
-    pub(crate) fn probabilities(
-        &self,
-        state: &FactorState,
-        cells: &Cells,
-    ) -> Result<Vec<Vec<f64>>> {
-        let n_utilities = state.n_utilities();
-        let factors = self.solve(state, cells)?;
+    pub(crate) fn probabilities(&self, cells: &Cells) -> Result<Vec<Vec<f64>>> {
+        let n_utilities = self.state.n_utilities();
+        let factors = self.solve(cells)?;
         let mut probabilities = vec![vec![0.0; n_utilities]; cells.n_rows()];
         let (mut means, mut variances) = (vec![0.0; n_utilities], vec![0.0; n_utilities]);
         let mut part = vec![0.0; n_utilities];
@@ -197,8 +191,8 @@ impl Predictor {
     }
 
     /// Log density of the observed features of each row, in standardised units.
-    pub(crate) fn ln_density(&self, state: &FactorState, cells: &Cells) -> Result<Vec<f64>> {
-        let (forms, clusters) = (Forms::new(&self.features(state), cells), &self.clusters);
+    pub(crate) fn ln_density(&self, cells: &Cells) -> Result<Vec<f64>> {
+        let (forms, clusters) = (Forms::new(&self.features(), cells), &self.clusters);
         let mut density = vec![0.0; cells.n_rows()];
         for (pattern, gram) in cells.patterns.iter().zip(&forms.grams) {
             let spread = |(h, cluster): (usize, &Cluster)| {
@@ -220,17 +214,13 @@ impl Predictor {
     }
 
     /// Mean and variance of every missing cell: by row, then feature.
-    pub(crate) fn missing_cells(
-        &self,
-        state: &FactorState,
-        cells: &Cells,
-    ) -> Result<Vec<Vec<[f64; 2]>>> {
-        let noise = inverse_noise(state);
-        let factors = self.solve(state, cells)?;
+    pub(crate) fn missing_cells(&self, cells: &Cells) -> Result<Vec<Vec<[f64; 2]>>> {
+        let noise = inverse_noise(self.state);
+        let factors = self.solve(cells)?;
         let mut found = vec![Vec::new(); cells.n_rows()];
         for (k, pattern) in cells.patterns.iter().enumerate() {
             for &i in &pattern.rows {
-                let cell = |&p| one_cell(state, &noise, &self.clusters, &factors, [k, i, p]);
+                let cell = |&p| one_cell(self.state, &noise, &self.clusters, &factors, [k, i, p]);
                 found[i] = pattern.missing.iter().map(cell).collect();
             }
         }
@@ -241,12 +231,11 @@ impl Predictor {
     /// loadings and noise. `rng`: of each row.
     pub(crate) fn draw_missing<R: Rng>(
         &self,
-        state: &FactorState,
         cells: &Cells,
         parameters: &Drawn,
         rng: impl Fn(usize) -> R,
     ) -> Result<Vec<Vec<f64>>> {
-        let factors = self.solve(state, cells)?;
+        let factors = self.solve(cells)?;
         let mut drawn = vec![Vec::new(); cells.n_rows()];
         for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
             let root = |(h, spread): (usize, &Option<Spread>)| {

@@ -46,13 +46,9 @@ impl IqgmeFit {
         few.then(|| self.posterior(FeatureScale::Standardised))?
     }
 
-    /// Probabilities of all classes under draws of the parameters, so many or all that there are: draw, row, class. Scales take part by what their members weigh.
-    pub(super) fn drawn_classes(
-        &self,
-        rows: &[Rows],
-        draws: usize,
-    ) -> Result<Option<Vec<Vec<Vec<f64>>>>> {
-        let draws = draws.min(CHAINS * DRAWS);
+    /// Probabilities of all classes under draws of the parameters, as many as a scale has: draw, row, class. Scales take part by what their members weigh.
+    pub(super) fn drawn_classes(&self, rows: &[Rows]) -> Result<Option<Vec<Vec<Vec<f64>>>>> {
+        let draws = CHAINS * DRAWS;
         let weight = |scale: FeatureScale| -> f64 {
             let members = self.members().iter().filter(|m| m.scale == scale);
             members.map(|member| member.stacking_weight).sum()
@@ -291,7 +287,7 @@ mod tests {
             let config = one_component(seed);
             let fitted = fit(&table, &labels, &config).unwrap();
             let asked = Table::complete(new.len(), 1, new.to_vec()).unwrap();
-            let intervals = fitted.predict_interval(&asked, 0.9, 200).unwrap();
+            let intervals = fitted.predict_interval(&asked, 0.9).unwrap();
             let units = fitted.units();
             let scaled = |x: f64| (x - units.to_units(0, 0.0)) / units.standardiser.sd()[0];
             // Student's t with 2 shape degrees of freedom.

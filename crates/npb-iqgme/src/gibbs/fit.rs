@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
 use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
-use crate::answers::{check_inside, check_levels, class_intervals, quantiles, with_first_class};
+use crate::answers::{check_levels, class_intervals, quantiles, with_first_class};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::questions::{
-    Completing, Describes, Fit, OneTable, Stored, Variant, by_draws, of_second, taking_turns,
+    Completing, Describes, Draws, Fit, OneTable, Stored, Variant, by_draws, taking_turns,
 };
 use crate::mixture::Mixture;
 use crate::predict::{Experts, Gate, Predictor};
@@ -454,25 +454,6 @@ impl GibbsFit {
         Ok(cells.map(of_cell).collect())
     }
 
-    /// Probabilities of the second of two classes with central intervals, as [`predict_class_intervals`](Self::predict_class_intervals) has them of all
-    /// classes. Errors: as there; a fit with more than two classes.
-    pub fn predict_interval(&self, table: &Table, level: f64) -> Result<Vec<Interval>> {
-        of_second(self.classes(), || self.intervals_of_draws(table, level))
-    }
-
-    /// Probabilities of all classes, for each row in the order of [`classes`](Self::classes), with central intervals that hold `level` of the stored draws. Cost and
-    /// errors: as [`predict_classes`](Self::predict_classes); a `level` that is not between 0 and 1 (both excluded).
-    pub fn predict_class_intervals(&self, table: &Table, level: f64) -> Result<Vec<Vec<Interval>>> {
-        self.classifies()?;
-        self.intervals_of_draws(table, level)
-    }
-
-    fn intervals_of_draws(&self, table: &Table, level: f64) -> Result<Vec<Vec<Interval>>> {
-        check_inside("level", level)?;
-        let drawn = self.drawn_classes(table)?;
-        Ok(class_intervals(means(&drawn), &drawn, level))
-    }
-
     /// For each stored draw and row the probabilities of all classes but the first.
     pub fn predict_draws(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>> {
         self.classifies()?;
@@ -500,24 +481,32 @@ fn means(drawn: &[Vec<Vec<f64>>]) -> Vec<Vec<f64>> {
     sums
 }
 
+/// By the stored draws.
+impl Draws for Chains {
+    fn intervals(
+        fit: &GibbsFit,
+        _: usize,
+        table: &Table,
+        level: f64,
+    ) -> Result<Vec<Vec<Interval>>> {
+        let drawn = fit.drawn_classes(table)?;
+        Ok(class_intervals(means(&drawn), &drawn, level))
+    }
+}
+
 /// Terms of cells are the components of all stored draws: normals.
 impl Describes for Chains {
     const GATE: Gate = Gate::AtMeans;
 
-    fn mixtures(fit: &GibbsFit, _: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
-        Ok(by_draws(&fit.derived).2)
+    fn mixtures(fit: &GibbsFit) -> Vec<(f64, Cow<'_, Predictor>)> {
+        by_draws(&fit.derived).2
     }
 
-    fn completing(fit: &GibbsFit, _: usize) -> Result<Completing<'_>> {
-        Ok(by_draws(&fit.derived))
+    fn completing(fit: &GibbsFit) -> Completing<'_> {
+        by_draws(&fit.derived)
     }
 
-    fn drawn(
-        fit: &GibbsFit,
-        _: usize,
-        draw: usize,
-        draws: usize,
-    ) -> Result<(Gate, Cow<'_, Predictor>)> {
+    fn drawn(fit: &GibbsFit, draw: usize, draws: usize) -> Result<(Gate, Cow<'_, Predictor>)> {
         let stored = taking_turns(draw, draws, fit.derived.len());
         Ok((Self::GATE, Cow::Borrowed(&fit.derived[stored])))
     }

@@ -1,11 +1,7 @@
 //! The result of a fit of many tasks, and what can be asked of it.
 
-use std::borrow::Cow;
-
-use npb_data::{Labels, Table};
-use npb_infer::{
-    Interval, Variational, VbLimits, VbOutcome, VbRun, Watch, Xoshiro256PlusPlus, storage,
-};
+use npb_data::Table;
+use npb_infer::{Interval, Variational, VbLimits, VbOutcome, VbRun, Watch, storage};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -13,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use super::config::{TaskInit, TasksConfig};
 use super::data::{MultiTaskData, in_task};
 use super::new_task::add_task;
-use super::run::{TaskMember, logs};
+use super::run::TaskMember;
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
-use crate::answers::{Evaluation, Imputation, MissingCell, with_first_class};
+use crate::answers::with_first_class;
 use crate::config::FeatureScale;
 use crate::data::{Task, fingerprint};
-use crate::ensemble::member::{self, Member, MixtureView, Part, Predictive, check_members};
+use crate::ensemble::member::{self, DRAWS, Member, Part, check_members};
 use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
-use crate::ensemble::questions::{Describes, Draws, Fit, Stored, Variant, of_second};
+use crate::ensemble::questions::{Draws, Fit, Stored, Variant};
 use crate::ensemble::scales;
 use crate::ensemble::stacking::Without;
 use crate::ensemble::train::{Model, Planned};
@@ -32,9 +28,8 @@ use crate::state::{Component, expect};
 use crate::units::Units;
 use crate::{ClassifierSummary, IqgmeData, IqgmeError, Result};
 
-/// Keys of the random streams of questions to a fit.
+/// Key of the random streams of intervals.
 const INTERVAL: u64 = 12;
-const IMPUTE: u64 = 16;
 
 /// Fits all tasks together: prepares the data and makes every run that `config.starts`, `config.single.restarts` and `normal_scores` ask for.
 ///
@@ -58,9 +53,6 @@ const IMPUTE: u64 = 16;
 /// assert_eq!(model.classes(), ["fails", "good"]);
 /// assert!(probability[1] > probability[0]);
 /// assert_eq!(model.similarity().nrows(), 2);
-/// // What the second sensor of the new machine may have read, and how sure that is.
-/// let imputed = model.impute("new", &rows)?;
-/// assert!(imputed.completed.get(0, 1).is_some() && imputed.sd.get(0, 1) > Some(0.0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -97,7 +89,7 @@ pub struct Tasks;
 /// A fitted model of many tasks. Questions name the task; tables are in the user's units, columns in the order of training.
 ///
 /// Class probabilities average over the runs by their stacking weights, each calibrated ([`TaskMember::calibration`]); in a run atoms are weighed by the task's own weights and as normal
-/// densities of the observed features at the posterior means, experts and missing features are integrated out by moment matching. Atoms, the tasks' weights of them, similarities, densities and missing cells are those of the
+/// densities of the observed features at the posterior means, experts and missing features are integrated out by moment matching. Atoms, the tasks' weights of them and similarities are those of the
 /// [best](Self::best) member: the one with the highest bound of those on the features' own scale whose atoms have Gaussians of their own, or of all on that scale, if none has (one in which all have one
 /// is of another model of the features, and what it says of the tasks is of their labels alone). Members are listed by whether they weigh in class probabilities, then by scale and bound.
 pub type MultiTaskFit = Fit<Tasks>;
@@ -110,22 +102,14 @@ pub struct Trained {
     members: Vec<TaskMember>,
 }
 
-/// What a fit keeps to answer questions.
-#[derive(Clone, Debug)]
-pub struct Derived {
-    /// One for each run that has weight: its atoms, and one that stands for all at the prior.
-    predictors: Vec<Predictor>,
-    /// The same of the best run, for questions about features.
-    features: Predictor,
-}
-
 impl Variant for Tasks {
     const MODEL: &'static str = "npb-iqgme/tasks/2";
     type Config = TasksConfig;
     type Units = Vec<Units>;
     type Trained = Trained;
     type Rows = ();
-    type Derived = Derived;
+    /// Of each run that has weight its atoms, and one that stands for all at the prior.
+    type Derived = Vec<Predictor>;
 
     fn check(stored: &Stored<Self>) -> Result<()> {
         stored.config.validate()?;
@@ -147,23 +131,15 @@ impl Variant for Tasks {
         each.try_for_each(|run| run.state.check(p, tasks.len(), n_utilities, truncations))
     }
 
-    fn derive(stored: &Stored<Self>) -> Result<Derived> {
-        let members = &stored.trained.members;
-        let weighed = members.iter().take_while(|run| run.stacking_weight > 0.0);
-        Ok(Derived {
-            predictors: weighed
-                .map(TaskMember::predictor)
-                .collect::<Result<_, _>>()?,
-            features: best(members).predictor()?,
-        })
-    }
-
-    fn inside(stored: &Stored<Self>, task: usize, error: IqgmeError) -> IqgmeError {
-        in_task(&stored.trained.tasks[task], error)
+    fn derive(stored: &Stored<Self>) -> Result<Vec<Predictor>> {
+        let members = stored.trained.members.iter();
+        let weighed = members.take_while(|run| run.stacking_weight > 0.0);
+        weighed.map(TaskMember::predictor).collect()
     }
 
     fn probabilities(fit: &MultiTaskFit, j: usize, table: &Table) -> Result<Vec<Vec<f64>>> {
-        member::class_probabilities(&fit.parts(j, &fit.rows_by_scale(j, table)?))
+        let rows = fit.rows_by_scale(j, table)?;
+        Ok(member::class_probabilities(&fit.parts(j, &rows)?))
     }
 }
 
@@ -173,27 +149,10 @@ impl Draws for Tasks {
         j: usize,
         table: &Table,
         level: f64,
-        draws: usize,
     ) -> Result<Vec<Vec<Interval>>> {
         let rows = fit.rows_by_scale(j, table)?;
         let key = (fit.config().single.seed, j as u64, INTERVAL);
-        member::intervals(&fit.parts(j, &rows), level, draws, key)
-    }
-}
-
-/// All is of the [best](MultiTaskFit::best) run, not averaged: weights of runs say who predicts labels, and runs by labels ([`Gaussians::Shared`]) are of another
-/// model of the features, with one Gaussian for all tasks; they answer only if there are no others.
-impl Describes for Tasks {
-    const GATE: Gate = Gate::Marginal;
-
-    fn mixtures(fit: &MultiTaskFit, j: usize) -> Result<Vec<(f64, Cow<'_, Predictor>)>> {
-        let weights = logs(fit.state().weights(j));
-        let own = fit.derived.features.with_weights(weights);
-        Ok(vec![(1.0, Cow::Owned(own))])
-    }
-
-    fn draw_key(config: &TasksConfig) -> (u64, u64) {
-        (config.single.seed, IMPUTE)
+        member::intervals(&fit.parts(j, &rows)?, level, DRAWS, key)
     }
 }
 
@@ -311,28 +270,23 @@ pub struct AtomSummary {
 }
 
 impl MultiTaskFit {
-    /// The runs that have weight as members, with the weights of task `j`; `rows`: by scale.
-    fn parts<'a>(
-        &'a self,
-        j: usize,
-        rows: &'a [Rows],
-    ) -> Vec<Part<'a, impl Predictive<Rows = Rows> + 'a>> {
-        let part = move |(run, predictor): (&'a TaskMember, &'a Predictor)| Part {
-            weight: run.stacking_weight,
-            calibration: &run.calibration,
-            rows: &rows[run.scale.index()],
-            member: MixtureView {
-                predictor: Cow::Owned(run.predictor_of(predictor, j)),
-                experts: Experts::Integrated,
-                draw: move |rng: &mut Xoshiro256PlusPlus| {
-                    let weights = draw_weights(&run.state, j, rng);
-                    let components = run.state.all_components();
-                    let shared = run.state.gaussians == Gaussians::Shared;
-                    predictor.draw_parts(&components, predictor.experts(), &weights, shared, rng)
-                },
-            },
+    /// What the runs that have weight say of rows (by scale) of task `j`.
+    fn parts<'a>(&'a self, j: usize, rows: &'a [Rows]) -> Result<Vec<Part<'a>>> {
+        let part = |(run, predictor): (&'a TaskMember, &'a Predictor)| {
+            let rows = &rows[run.scale.index()];
+            let own = run.predictor_of(predictor, j);
+            let others = own.probabilities(rows, Experts::Integrated)?;
+            let how = (run.stacking_weight, &run.calibration);
+            Ok(Part::new(how, others, move |rng| {
+                let weights = draw_weights(&run.state, j, rng);
+                let components = run.state.all_components();
+                let shared = run.state.gaussians == Gaussians::Shared;
+                let experts = predictor.experts();
+                let drawn = predictor.draw_parts(&components, experts, &weights, shared, rng)?;
+                drawn.probabilities(rows, Experts::AtMeans)
+            }))
         };
-        let runs = self.members().iter().zip(&self.derived.predictors);
+        let runs = self.members().iter().zip(&self.derived);
         runs.map(part).collect()
     }
 
@@ -429,7 +383,7 @@ impl MultiTaskFit {
 
     fn rows_by_scale(&self, j: usize, table: &Table) -> Result<Vec<Rows>> {
         let rows = scales::rows(&self.stored.units, table);
-        rows.map_err(|e| Tasks::inside(&self.stored, j, e))
+        rows.map_err(|source| in_task(&self.tasks()[j], source))
     }
 
     /// Probability of the second class for each row: as [`predict_classes`](Self::predict_classes). Errors: as there; a fit with more than two classes.
@@ -447,22 +401,14 @@ impl MultiTaskFit {
         self.names_of(self.task(task)?, table)
     }
 
-    /// How well the labelled rows of a table are predicted: as [`IqgmeFit::evaluate`](crate::IqgmeFit::evaluate).
-    pub fn evaluate(&self, task: &str, table: &Table, labels: &Labels) -> Result<Evaluation> {
-        self.evaluation_of(self.task(task)?, table, labels)
-    }
-
     /// Intervals of the probabilities of the second of two classes: as [`IqgmeFit::predict_interval`](crate::IqgmeFit::predict_interval).
     pub fn predict_interval(
         &self,
         task: &str,
         table: &Table,
         level: f64,
-        draws: usize,
     ) -> Result<Vec<Interval>> {
-        let task = self.task(task)?;
-        let all = || Tasks::intervals(self, task, table, level, draws);
-        of_second(self.classes(), all)
+        self.second_interval_of(self.task(task)?, table, level)
     }
 
     /// Intervals of the probabilities of all classes: as [`IqgmeFit::predict_class_intervals`](crate::IqgmeFit::predict_class_intervals).
@@ -471,31 +417,8 @@ impl MultiTaskFit {
         task: &str,
         table: &Table,
         level: f64,
-        draws: usize,
     ) -> Result<Vec<Vec<Interval>>> {
-        let task = self.task(task)?;
-        self.classifies()?;
-        Tasks::intervals(self, task, table, level, draws)
-    }
-
-    /// Log predictive density of the observed features of each row: as [`IqgmeFit::ln_density`](crate::IqgmeFit::ln_density).
-    pub fn ln_density(&self, task: &str, table: &Table) -> Result<Vec<f64>> {
-        self.density_of(self.task(task)?, table)
-    }
-
-    /// The missing cells of each row: as [`IqgmeFit::cells_by_row`](crate::IqgmeFit::cells_by_row).
-    pub fn cells_by_row(&self, task: &str, table: &Table) -> Result<Vec<Vec<MissingCell>>> {
-        self.cells_of(self.task(task)?, table)
-    }
-
-    /// Completes new rows: as [`IqgmeFit::impute`](crate::IqgmeFit::impute).
-    pub fn impute(&self, task: &str, table: &Table) -> Result<Imputation> {
-        self.imputation_of(self.task(task)?, table)
-    }
-
-    /// `draws` completed tables: as [`IqgmeFit::impute_draws`](crate::IqgmeFit::impute_draws).
-    pub fn impute_draws(&self, task: &str, table: &Table, draws: usize) -> Result<Vec<Table>> {
-        self.imputed_draws_of(self.task(task)?, table, draws)
+        self.intervals_of(self.task(task)?, table, level)
     }
 }
 

@@ -28,10 +28,7 @@ impl TaskMember {
 
     /// The atoms with the weights of task `j`, for class probabilities.
     pub(super) fn predictor_of(&self, predictor: &Predictor, j: usize) -> Predictor {
-        predictor.with_weights(logs(self.state.gate_weights(j, Gate::AtMeans)))
+        let weights = self.state.gate_weights(j, Gate::AtMeans).into_iter();
+        predictor.with_weights(weights.map(f64::ln).collect())
     }
-}
-
-pub(super) fn logs(weights: Vec<f64>) -> Vec<f64> {
-    weights.into_iter().map(f64::ln).collect()
 }
