@@ -74,48 +74,6 @@ impl From<ComponentNotPositiveDefinite> for Failed {
     }
 }
 
-/// Name and number of a layout of saved fits or checkpoints; the first layouts have no number at the end of their names.
-fn layout(model: &str) -> (&str, u64) {
-    let numbered = model.rsplit_once('/');
-    let numbered = numbered.and_then(|(name, number)| Some((name, number.parse().ok()?)));
-    numbered.unwrap_or((model, 1))
-}
-
-impl From<FormatError> for IqgmeError {
-    fn from(error: FormatError) -> Self {
-        match error {
-            FormatError::OtherModel { expected, found }
-                if layout(&expected).0 == layout(&found).0
-                    && layout(&expected).1 > layout(&found).1 =>
-            {
-                Self::OlderLayout { found, expected }
-            }
-            other => Self::Format(other),
-        }
-    }
-}
-
-impl From<StorageError> for IqgmeError {
-    fn from(error: StorageError) -> Self {
-        match error {
-            StorageError::Format { path, source } => match Self::from(source) {
-                Self::Format(source) => Self::Storage(StorageError::Format { path, source }),
-                older => older,
-            },
-            other => Self::Storage(other),
-        }
-    }
-}
-
-impl From<CheckpointError> for IqgmeError {
-    fn from(error: CheckpointError) -> Self {
-        match error {
-            CheckpointError::Storage(error) => error.into(),
-            other => Self::Checkpoint(other),
-        }
-    }
-}
-
 /// Errors of this crate. Not having converged is not one of them: it is a status of the fit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -275,26 +233,16 @@ pub enum IqgmeError {
     Data(#[from] npb_data::DataError),
     /// Reading or writing a saved fit.
     #[error(transparent)]
-    Storage(StorageError),
+    Storage(#[from] StorageError),
     /// The bytes of a saved fit.
     #[error(transparent)]
-    Format(FormatError),
+    Format(#[from] FormatError),
     /// A checkpoint of another fit.
     #[error(transparent)]
-    Checkpoint(CheckpointError),
+    Checkpoint(#[from] CheckpointError),
     /// A sweep of one of several chains failed.
     #[error(transparent)]
     Chain(#[from] ChainError<Self>),
-    /// A fit or a checkpoint of an older layout.
-    #[error(
-        "holds a {found:?} of an older layout, this version reads {expected:?}: fit again, or load it with the version that wrote it"
-    )]
-    OlderLayout {
-        /// The layout in the file.
-        found: String,
-        /// The layout that is read.
-        expected: String,
-    },
     /// A parameter drawn from the posterior was not valid.
     #[error(transparent)]
     Parameter(#[from] npb_priors::ParameterError),

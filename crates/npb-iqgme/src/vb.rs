@@ -14,7 +14,7 @@ use crate::e_step::{EStepParameters, RowFamily, Update};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::row_state::RowState;
-use crate::state::{Component, Expected, Expert, IqgmeState, dot, expect};
+use crate::state::{Component, Expected, Expert, IqgmeState, dot};
 use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
 
@@ -213,24 +213,7 @@ impl<'d> IqgmeVb<'d> {
 
     /// The evidence lower bound of the current posterior, in parts. Costs no E-step over the rows. Equations: `docs/iqgme.md#bound`.
     pub fn bound(&self) -> Result<Bound> {
-        self.bound_with(&self.state, &self.expected)
-    }
-
-    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
-    /// components and columns as this run's.
-    pub fn bound_at(&self, state: &IqgmeState) -> Result<Bound> {
-        let rows = &self.data.rows;
-        let own = state.components.len() == self.state.components.len()
-            && state.sticks.truncation() == self.state.sticks.truncation();
-        state.check(rows.n_features, rows.n_utilities)?;
-        expect(own, "number of components")?;
-        let expected = Component::all_expected(&state.components);
-        let expected = expected.map_err(IqgmeError::at(self.iteration, "covariance"))?;
-        self.bound_with(state, &expected)
-    }
-
-    fn bound_with(&self, state: &IqgmeState, expected: &[Expected]) -> Result<Bound> {
-        let bound = Bound::new(state, expected, &self.rows.stats, &self.prior);
+        let bound = Bound::new(&self.state, &self.expected, &self.rows.stats, &self.prior);
         bound.map_err(IqgmeError::at(self.iteration, "expert covariance"))
     }
 

@@ -269,11 +269,7 @@ pub trait Describes: OneTable {
     }
 
     /// The mixture that makes a draw, one of so many, and its gate; the only one, where no other is told of.
-    fn drawn(
-        fit: &Fit<Self>,
-        _draw: usize,
-        _draws: usize,
-    ) -> Result<(Gate, Cow<'_, Predictor>)> {
+    fn drawn(fit: &Fit<Self>, _draw: usize, _draws: usize) -> Result<(Gate, Cow<'_, Predictor>)> {
         Ok((Self::GATE, Self::mixtures(fit).swap_remove(0).1))
     }
 

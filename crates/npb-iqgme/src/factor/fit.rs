@@ -278,7 +278,10 @@ impl FactorFit {
                 drawn.probabilities(cells)
             }))
         };
-        let weighed = self.members().iter().filter(|run| run.stacking_weight > 0.0);
+        let weighed = self
+            .members()
+            .iter()
+            .filter(|run| run.stacking_weight > 0.0);
         weighed.map(part).collect()
     }
 

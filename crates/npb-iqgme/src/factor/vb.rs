@@ -1,5 +1,8 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
+#[cfg(test)]
+mod tests;
+
 use npb_infer::{Variational, VbReport, parallel};
 use npb_linalg::faer::Mat;
 use npb_priors::dp::StickFactor;
@@ -17,7 +20,6 @@ use super::start::{Beginning, beginning};
 use super::state::Derived;
 use super::state::{FactorState, FeatureFactor, at_prior};
 use crate::data::first_utilities;
-use crate::state::expect;
 use crate::state::gamma;
 use crate::vb::{falling, padded, stick_bound};
 use crate::{FactorConfig, FeatureScale, IqgmeError, Result};
@@ -265,24 +267,7 @@ impl<'d> FactorVb<'d> {
     /// The evidence lower bound of the current posterior, in parts. Equations: `docs/iqgme-updates.md#factor-analytic-bound`.
     pub fn bound(&mut self) -> Result<FactorBound> {
         self.prepare_forms();
-        let forms = self.forms.as_ref().expect("prepared");
-        self.bound_with(&self.state, forms)
-    }
-
-    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: its clusters use other
-    /// columns than this run's.
-    pub fn bound_at(&self, state: &FactorState) -> Result<FactorBound> {
-        let (data, own) = (self.data, &self.state);
-        let same =
-            state.indicators == own.indicators && state.features.pattern == own.features.pattern;
-        let (p, n_utilities) = (data.cells.n_features(), data.labels.n_utilities);
-        state.check(p, n_utilities, &self.config)?;
-        expect(same, "clusters or missing patterns of features")?;
-        let forms = Forms::new(&Features::expected(state), &self.data.cells);
-        let derived = Derived::new(&state.features.covariance);
-        let mut state = state.clone();
-        state.features.derived = derived.map_err(IqgmeError::at(self.iteration, "loadings"))?;
-        self.bound_with(&state, &forms)
+        self.bound_with(&self.state, self.forms.as_ref().expect("prepared"))
     }
 
     fn bound_with(&self, state: &FactorState, forms: &Forms) -> Result<FactorBound> {

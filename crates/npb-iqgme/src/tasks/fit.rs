@@ -402,12 +402,7 @@ impl MultiTaskFit {
     }
 
     /// Intervals of the probabilities of the second of two classes: as [`IqgmeFit::predict_interval`](crate::IqgmeFit::predict_interval).
-    pub fn predict_interval(
-        &self,
-        task: &str,
-        table: &Table,
-        level: f64,
-    ) -> Result<Vec<Interval>> {
+    pub fn predict_interval(&self, task: &str, table: &Table, level: f64) -> Result<Vec<Interval>> {
         self.second_interval_of(self.task(task)?, table, level)
     }
 

@@ -1,5 +1,8 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
+#[cfg(test)]
+mod tests;
+
 use npb_infer::{Variational, VbReport, parallel};
 use npb_priors::dp::{ConcentrationFactor, StickFactor, Sticks};
 use npb_priors::special::ln_normalize;
@@ -13,7 +16,7 @@ use super::state::{Gaussians, MultiTaskState, TaskState};
 use crate::bound::{Bound, feature_term, soft_term};
 use crate::e_step::{RowFamily, Update, atoms};
 use crate::prior::Prior;
-use crate::state::{Component, Expected, Expert, dot, expect};
+use crate::state::{Component, Expected, Expert, dot};
 use crate::stats::SufficientStats;
 use crate::vb::{START_ITERATIONS, falling, padded, stick_bound};
 use crate::{IqgmeData, IqgmeError, Result};
@@ -258,34 +261,9 @@ impl<'d> MultiTaskVb<'d> {
     /// The evidence lower bound of the current posterior, in parts; `sticks` holds the indicators, too. Costs no E-step over the rows.
     /// Equations: `docs/iqgme-updates.md#bound-of-many-tasks`.
     pub fn bound(&self) -> Result<Bound> {
-        self.bound_with(&self.state, &self.expected, &self.stats)
-    }
-
-    /// As [`bound`](Self::bound), of another posterior of the parameters with this run's rows: for tests of stationarity. Errors: it is not of as many
-    /// atoms, tasks, local components and columns as this run's.
-    pub fn bound_at(&self, state: &MultiTaskState) -> Result<Bound> {
-        let sizes = |state: &MultiTaskState| -> Vec<usize> {
-            let local = state.tasks.iter().map(|task| task.indicators.len());
-            local.chain([state.components.len()]).collect()
-        };
-        let own = sizes(state) == sizes(&self.state) && state.gaussians == self.state.gaussians;
-        check(self.data, &self.config, state)?;
-        expect(own, "number of atoms or local components")?;
-        let expected = Component::all_expected(&state.components);
-        let expected = expected.map_err(IqgmeError::at(self.iteration, "covariance"))?;
-        let stats = self.summed(state);
-        self.bound_with(state, &expected, &stats)
-    }
-
-    fn bound_with(
-        &self,
-        state: &MultiTaskState,
-        expected: &[Expected],
-        stats: &SufficientStats,
-    ) -> Result<Bound> {
-        let each = self.rows.iter().zip(&state.tasks);
+        let each = self.rows.iter().zip(&self.state.tasks);
         let tasks = each.map(|(rows, part)| (rows.counts(), rows.terms(&part.indicators)));
-        let bound = bound(state, expected, tasks, stats, &self.prior);
+        let bound = bound(&self.state, &self.expected, tasks, &self.stats, &self.prior);
         bound.map_err(IqgmeError::at(self.iteration, "expert covariance"))
     }
 

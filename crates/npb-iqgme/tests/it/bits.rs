@@ -214,6 +214,6 @@ fn a_checkpoint_of_something_else_is_refused() {
     bytes.truncate(bytes.len() - 1);
     std::fs::write(&path, bytes).unwrap();
     let damaged = go_on(&table, &labels, &config);
-    assert!(matches!(damaged, Err(IqgmeError::Storage(_))));
+    assert!(matches!(damaged, Err(IqgmeError::Checkpoint(_))));
     std::fs::remove_dir_all(&folder).unwrap();
 }

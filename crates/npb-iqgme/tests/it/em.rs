@@ -6,7 +6,7 @@ use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{QgmeConfig, QgmeFit, Saved, fit_qgme};
 
 use crate::data::{draws_agree, three_gaussians};
-use crate::multiclass::sectors;
+use crate::gaussians::sectors;
 
 fn experts(components: usize, seed: u64) -> QgmeConfig {
     QgmeConfig {

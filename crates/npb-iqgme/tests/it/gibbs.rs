@@ -13,7 +13,7 @@ use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 
 use crate::data::{config, draws_agree, intervals_agree, three_gaussians};
-use crate::multiclass::sectors;
+use crate::gaussians::sectors;
 
 fn chains(seed: u64, burn_in: u64, keep: u64) -> GibbsConfig {
     GibbsConfig {

@@ -8,36 +8,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use crate::data::{by_quantiles, config, intervals_agree, three_gaussians};
-
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-
-/// Two clusters, each cut into `classes` sectors by the angle from its centre.
-pub(crate) fn sectors(
-    seed: u64,
-    n: usize,
-    classes: usize,
-    missing: f64,
-    unlabelled: f64,
-) -> (Table, Labels) {
-    let mut rng = stream(seed, [0, 0, 9, 0]);
-    let (mut values, mut seen, mut labels) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..n {
-        let (a, b): (f64, f64) = (rng.sample(StandardNormal), rng.sample(StandardNormal));
-        let left = rng.random::<bool>();
-        let side = if left { -4.0 } else { 4.0 };
-        let turn = b.atan2(a) / (2.0 * std::f64::consts::PI) + 0.5;
-        let sector = ((turn * classes as f64) as usize).min(classes - 1);
-        let class = if left { sector } else { classes - 1 - sector };
-        values.extend([side + a, b, rng.sample::<f64, _>(StandardNormal)]);
-        seen.extend((0..3).map(|_| rng.random::<f64>() >= missing));
-        labels.push((rng.random::<f64>() >= unlabelled).then_some(NAMES[class]));
-    }
-    let names = NAMES[..classes].iter().map(|n| (*n).to_owned()).collect();
-    (
-        Table::new(n, 3, values, &seen).unwrap(),
-        Labels::with_classes(names, &labels).unwrap(),
-    )
-}
+use crate::gaussians::{NAMES, sectors};
 
 #[test]
 fn bound_never_falls_after_any_single_update() {

@@ -11,7 +11,7 @@ use npb_iqgme::{
 use super::single::{in_units, odd};
 use super::written_out::{Part, apart, classes, ln_density, moments, parts_of, standardised};
 use crate::data::three_gaussians;
-use crate::multiclass::sectors;
+use crate::gaussians::sectors;
 
 /// Short chains from starts far apart, every sweep of which is stored.
 fn config(seed: u64, burn_in: u64, keep: u64, thin: u64) -> GibbsConfig {

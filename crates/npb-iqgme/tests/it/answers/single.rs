@@ -14,7 +14,7 @@ use super::written_out::{
     square, standardised, weights_of_sticks,
 };
 use crate::data::three_gaussians;
-use crate::multiclass::sectors;
+use crate::gaussians::sectors;
 
 /// All priors and rules off their defaults.
 pub(super) fn odd(seed: u64) -> IqgmeConfig {

@@ -2,11 +2,8 @@
 
 use npb_data::{Labels, Table};
 use npb_infer::VbLimits;
-use npb_infer::testing::{attack_file, check_stationary, same_bits_on_threads};
-use npb_iqgme::{
-    FactorConfig, FactorData, FactorFit, FactorInit, FactorState, FactorVb, FactorVbUpdate, Saved,
-    fit_factor,
-};
+use npb_infer::testing::{attack_file, same_bits_on_threads};
+use npb_iqgme::{FactorConfig, FactorFit, FactorInit, Saved, fit_factor};
 
 use super::data::{Simulation, config};
 use crate::data::intervals_agree;
@@ -90,45 +87,6 @@ fn classes_of_new_rows_are_found() {
     assert!(error.contains("predict_class_intervals"), "{error}");
     let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
     assert_eq!(loaded.predict_classes(&test).unwrap(), predicted);
-}
-
-/// The bound is highest at the experts of every utility, and no more when rows have moved since.
-#[test]
-fn bound_is_stationary_in_every_utility() {
-    let (table, labels, _) = Simulation {
-        n: 60,
-        ..simulation(2)
-    }
-    .draw(5);
-    let config = config(5);
-    let data = FactorData::new(&table, &labels, &config).unwrap();
-    let mut vb = FactorVb::new(&data, config, FactorInit::Pooled(2), 0).unwrap();
-    for _ in 0..3 {
-        vb.step().unwrap();
-    }
-    let derivative = |vb: &FactorVb<'_>,
-                      read: &dyn Fn(&FactorState) -> Vec<f64>,
-                      set: &dyn Fn(&mut FactorState, &[f64])| {
-        let bound = |x: &[f64]| {
-            let mut state = vb.state().clone();
-            set(&mut state, x);
-            vb.bound_at(&state).unwrap().total()
-        };
-        check_stationary(&read(vb.state()), 1e-5, bound)
-    };
-    for utility in 0..2 {
-        // Of the first cluster: its intercept, which it always uses.
-        let intercept = |state: &FactorState| vec![*state.experts[utility].mean.last().unwrap()];
-        let set_intercept = |state: &mut FactorState, x: &[f64]| {
-            *state.experts[utility].mean.last_mut().unwrap() = x[0];
-        };
-        vb.apply(FactorVbUpdate::Rows).unwrap();
-        vb.apply(FactorVbUpdate::Utilities).unwrap();
-        vb.apply(FactorVbUpdate::Experts).unwrap();
-        derivative(&vb, &intercept, &set_intercept).unwrap();
-        vb.apply(FactorVbUpdate::Utilities).unwrap();
-        assert!(derivative(&vb, &intercept, &set_intercept).is_err());
-    }
 }
 
 #[test]
