@@ -93,16 +93,12 @@ impl IqgmeData {
         if classes.is_empty() && labels.codes().iter().any(Option::is_some) {
             return Err(IqgmeError::argument("classes", 0, "those of the labels"));
         }
-        for i in 0..p {
-            for j in 0..=i {
-                let (value, other) = (covariance[(i, j)], covariance[(j, i)]);
-                if !value.is_finite() || value != other {
-                    let (value, rule) = (
-                        format!("{value} at ({i}, {j}), {other} at ({j}, {i})"),
-                        "finite and symmetric",
-                    );
-                    return Err(IqgmeError::argument("covariance", value, rule));
-                }
+        for (i, j) in (0..p).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+            let (value, other) = (covariance[(i, j)], covariance[(j, i)]);
+            if !value.is_finite() || value != other {
+                let value = format!("{value} at ({i}, {j}), {other} at ({j}, {i})");
+                let rule = "finite and symmetric";
+                return Err(IqgmeError::argument("covariance", value, rule));
             }
         }
         let mut data = Self::with_units(table, labels, Units::given(table)?, classes.to_vec())?;

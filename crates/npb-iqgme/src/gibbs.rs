@@ -117,7 +117,7 @@ impl<'d> IqgmeSampler<'d> {
         let mut sampler = Self::with(data, config, chain, parameters)?;
         sampler.labels = labels;
         sampler.values = values;
-        sampler.utilities = data.utilities_by_position(&data.first_utilities_by_row());
+        sampler.utilities = data.first_locations();
         sampler.start(n_components)?;
         Ok(sampler)
     }
@@ -157,13 +157,11 @@ impl<'d> IqgmeSampler<'d> {
         chain: u64,
         parameters: GibbsParameters,
     ) -> Result<Self> {
-        let prior = Prior::new(&config.model, &data.covariance, data.rows.n_utilities)
-            .map_err(IqgmeError::at(0, "prior"))?;
         Ok(Self {
+            prior: Prior::new(&config.model, &data.covariance, data.rows.n_utilities)?,
             data,
             config,
             chain,
-            prior,
             parameters,
             labels: Vec::new(),
             utilities: Vec::new(),

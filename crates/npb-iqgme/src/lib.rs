@@ -62,7 +62,6 @@ mod fit;
 mod gibbs;
 mod laplace;
 mod mixture;
-mod normal_scores;
 mod predict;
 mod prior;
 mod responsibilities;
@@ -91,9 +90,7 @@ pub use factor::{
 pub use fit::{IqgmeFit, fit, fit_unlabelled, fit_watched};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::config::{GibbsConfig, GibbsMove};
-pub use gibbs::fit::{
-    GibbsChain, GibbsDraw, GibbsFit, ScalarSummary, TrainingCell, fit_gibbs, fit_gibbs_watched,
-};
+pub use gibbs::fit::{GibbsChain, GibbsDraw, GibbsFit, TrainingCell, fit_gibbs, fit_gibbs_watched};
 pub use gibbs::state::{DrawnComponent, GibbsParameters, GibbsState};
 pub use mixture::Mixture;
 pub use npb_data;

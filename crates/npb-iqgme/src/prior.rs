@@ -1,10 +1,9 @@
 //! The priors with their data-dependent parts filled in.
 
-use npb_linalg::NotPositiveDefinite;
 use npb_linalg::faer::{Mat, Scale};
 
-use crate::IqgmeConfig;
 use crate::state::{Component, Expected, ExpertPrior};
+use crate::{IqgmeConfig, IqgmeError, Result};
 
 /// Priors in standardised, centred units, in the form of the posterior that a vacant component and its expert have.
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ impl Prior {
         config: &IqgmeConfig,
         covariance: &Mat<f64>,
         n_utilities: usize,
-    ) -> Result<Self, NotPositiveDefinite> {
+    ) -> Result<Self> {
         let n_coefficients = n_utilities.max(1) * (covariance.nrows() + 1);
         let p = covariance.nrows();
         let dof = p as f64 + config.dof_excess + config.dof_per_feature * p as f64;
@@ -32,7 +31,7 @@ impl Prior {
             scale_inverse: covariance * Scale(Self::scale(config, p)),
         };
         Ok(Self {
-            expected: component.expected()?,
+            expected: component.expected().map_err(IqgmeError::at(0, "prior"))?,
             component,
             expert: ExpertPrior {
                 mean: vec![0.0; n_coefficients],

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use npb_data::{Mask, Standardiser, Table};
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;
+use npb_priors::NormalScore;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::answers::{ClassifierSummary, Imputation, MissingCell, check_draws, mixture_moments};
 use crate::config::FeatureScale;
-use crate::normal_scores::NormalScores;
 use crate::predict::CellTerm;
 use crate::rows::Rows;
 use crate::state::{Component, Expert, expect};
@@ -21,7 +21,7 @@ use crate::state::{Component, Expert, expect};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Units {
     /// Of the features, where the scale is that of normal scores.
-    pub(crate) scores: Option<NormalScores>,
+    pub(crate) scores: Option<Vec<NormalScore>>,
     /// Of what the scores make of the table.
     pub(crate) standardiser: Standardiser,
     /// Columns in the model, as positions in the training table.
@@ -73,8 +73,10 @@ impl UnitsByScale for Vec<Units> {
 impl Units {
     /// Of training rows; columns that are constant or have no observed value are left out.
     pub(crate) fn fit(table: &Table, scale: FeatureScale) -> Result<Self> {
-        let scores = (scale == FeatureScale::NormalScores).then(|| NormalScores::fit(table));
-        let standardiser = Standardiser::fit(&*on_scores(scores.as_ref(), table)?);
+        let score = |j: usize| NormalScore::fit(table.observed_in_column(j).collect());
+        let scores = (scale == FeatureScale::NormalScores)
+            .then(|| (0..table.n_cols()).map(score).collect::<Vec<_>>());
+        let standardiser = Standardiser::fit(&*on_scores(scores.as_deref(), table)?);
         let (constant, empty) = (
             standardiser.constant_columns(),
             standardiser.empty_columns(),
@@ -106,7 +108,7 @@ impl Units {
     /// The columns of the model of a table with the columns of training, standardised.
     pub(crate) fn apply(&self, table: &Table) -> Result<Table> {
         table.check_columns(self.column_names())?;
-        let scored = on_scores(self.scores.as_ref(), table)?;
+        let scored = on_scores(self.scores.as_deref(), table)?;
         let standardised = self.standardiser.apply(&scored)?;
         Ok(standardised.select_columns(&self.active)?)
     }
@@ -117,7 +119,7 @@ impl Units {
         table.check_columns(self.column_names())?;
         let (mean, sd) = (self.standardiser.mean(), self.standardiser.sd());
         let bounded = |_, j: usize, x: f64| ((x - mean[j]) / sd[j]).clamp(f64::MIN, f64::MAX);
-        let scored = on_scores(self.scores.as_ref(), table)?;
+        let scored = on_scores(self.scores.as_deref(), table)?;
         Ok(scored.map(bounded)?.select_columns(&self.active)?)
     }
 
@@ -139,7 +141,9 @@ impl Units {
         let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
         let inside = self.active.last().is_none_or(|&j| j < n_columns);
         expect(ascending && inside, "columns of the model")?;
-        let valid = |scores: &NormalScores| scores.is_valid(n_columns);
+        let valid = |scores: &Vec<NormalScore>| {
+            scores.len() == n_columns && scores.iter().all(NormalScore::is_valid)
+        };
         let valid = self.scores.as_ref().is_none_or(valid);
         expect(valid, "normal scores of the columns")
     }
@@ -159,7 +163,7 @@ impl Units {
         let value = self.standardiser.mean()[column] + self.standardiser.sd()[column] * value;
         match &self.scores {
             None => value,
-            Some(scores) => scores.value(column, value),
+            Some(scores) => scores[column].value(value),
         }
     }
 
@@ -216,7 +220,7 @@ impl Units {
                 let Some(value) = table.get(row, j) else {
                     continue;
                 };
-                let slope = |scores: &NormalScores| scores.ln_slope(j, value);
+                let slope = |scores: &Vec<NormalScore>| scores[j].ln_slope(value);
                 *density += self.scores.as_ref().map_or(0.0, slope) - sd[j].ln();
             }
         }
@@ -335,10 +339,10 @@ impl Units {
     }
 }
 
-fn on_scores<'t>(scores: Option<&NormalScores>, table: &'t Table) -> Result<Cow<'t, Table>> {
+fn on_scores<'t>(scores: Option<&[NormalScore]>, table: &'t Table) -> Result<Cow<'t, Table>> {
     Ok(match scores {
         None => Cow::Borrowed(table),
-        Some(scores) => Cow::Owned(scores.apply(table)?),
+        Some(scores) => Cow::Owned(table.map(|_, j, value| scores[j].score(value))?),
     })
 }
 

@@ -120,8 +120,7 @@ impl<'d> IqgmeVb<'d> {
     ) -> Result<Self> {
         config.validate()?;
         let n_utilities = data.rows.n_utilities;
-        let prior = Prior::new(&config, &data.covariance, n_utilities);
-        let prior = prior.map_err(IqgmeError::at(0, "prior"))?;
+        let prior = Prior::new(&config, &data.covariance, n_utilities)?;
         let state = prior_state(data, &config, &prior, n_components);
         let responsibilities =
             Responsibilities::from_positions(&data.rows, n_components, &responsibilities);
@@ -155,8 +154,7 @@ impl<'d> IqgmeVb<'d> {
             let what = "the state is of other data or another truncation";
             return Err(IqgmeError::saved(what));
         }
-        let prior = Prior::new(&config, &data.covariance, n_utilities);
-        let prior = prior.map_err(IqgmeError::at(0, "prior"))?;
+        let prior = Prior::new(&config, &data.covariance, n_utilities)?;
         let n_components = state.components.len();
         let locations = data.utilities_by_position(&state.utility_means);
         let responsibilities = Responsibilities::zeros(data.rows.len(), n_components);

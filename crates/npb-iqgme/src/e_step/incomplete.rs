@@ -150,42 +150,29 @@ impl Worker<'_> {
         soft: &[f64],
     ) {
         let pattern = &self.rows.patterns[group.pattern];
+        let (lanes, n_utilities) = (self.lanes().len, self.parameters.n_utilities);
+        let linear = side.linear.as_ref();
         for position in group.rows.clone() {
             let i = position - block.rows.start;
-            let n_utilities = self.parameters.n_utilities;
-            let soft = &soft[i * n_utilities..][..n_utilities];
-            self.incomplete_row(i, pattern, given, side, soft);
-        }
-    }
-
-    fn incomplete_row(
-        &mut self,
-        i: usize,
-        pattern: &Pattern,
-        given: &mut LaneConditional<'_>,
-        side: &IncompleteSide,
-        soft: &[f64],
-    ) {
-        let lanes = self.lanes().len;
-        let linear = side.linear.as_ref();
-        let terms = linear.map(|linear| (linear, soft));
-        let scratch = &mut self.scratch.incomplete;
-        scratch.deviations.condition(i, pattern, given, terms);
-        let ln_rho = &mut scratch.ln_rho[i * lanes..(i + 1) * lanes];
-        let explained = scratch.deviations.explained();
-        let each = ln_rho.iter_mut().zip(explained.iter().zip(given.ln_det()));
-        for (ln_rho, (explained, ln_det)) in each {
-            *ln_rho += 0.5 * (explained - ln_det);
-        }
-        self.weigh(i);
-        let scratch = &mut self.scratch.incomplete;
-        for h in 0..self.parameters.n_components() {
-            let weight = scratch.rho[i * lanes + h];
-            if weight > 0.0 {
-                scratch.group_weight[h] += weight;
-                let mean = self.parameters.means.col_as_slice(h);
-                let missing = &pattern.missing;
-                scratch.deviations.complete(i, h, missing, mean, linear);
+            let terms = linear.map(|linear| (linear, &soft[i * n_utilities..][..n_utilities]));
+            let scratch = &mut self.scratch.incomplete;
+            scratch.deviations.condition(i, pattern, given, terms);
+            let ln_rho = &mut scratch.ln_rho[i * lanes..(i + 1) * lanes];
+            let explained = scratch.deviations.explained();
+            let each = ln_rho.iter_mut().zip(explained.iter().zip(given.ln_det()));
+            for (ln_rho, (explained, ln_det)) in each {
+                *ln_rho += 0.5 * (explained - ln_det);
+            }
+            self.weigh(i);
+            let scratch = &mut self.scratch.incomplete;
+            for h in 0..self.parameters.n_components() {
+                let weight = scratch.rho[i * lanes + h];
+                if weight > 0.0 {
+                    scratch.group_weight[h] += weight;
+                    let mean = self.parameters.means.col_as_slice(h);
+                    let missing = &pattern.missing;
+                    scratch.deviations.complete(i, h, missing, mean, linear);
+                }
             }
         }
     }

@@ -3,12 +3,8 @@
 use std::collections::HashMap;
 
 use npb_data::Labels;
-use npb_infer::parallel;
 use npb_infer::stream;
 use rand::seq::SliceRandom;
-
-use super::train::{Model, Watched};
-use crate::Result;
 
 /// Key of the random stream that deals rows to folds.
 const FOLDS: u64 = 6;
@@ -25,38 +21,6 @@ pub(crate) struct HeldOut {
 pub(crate) struct Side {
     pub(crate) kept: Vec<usize>,
     pub(crate) left_out: Vec<usize>,
-}
-
-/// What each member, trained without a label's row, says of that label. None when there is no fold, or when the fit was stopped.
-///
-/// `predict(fold, sides)`, one side for each set of labels: trains all members on the rows that are kept and returns their probabilities, member by member, of each
-/// row that is left out.
-pub(crate) fn held_out<M: Model>(
-    sets: &[&Labels],
-    classes: &[String],
-    folds: &[Vec<Side>],
-    watched: &Watched<'_, '_, M>,
-    predict: impl Fn(usize, &[Side]) -> Result<Option<Vec<Vec<f64>>>> + Sync,
-) -> Result<Option<HeldOut>> {
-    if folds.is_empty() {
-        return Ok(None);
-    }
-    let of_fold = |(fold, sides): (usize, &Vec<Side>)| {
-        let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
-        watched.fold(fold, n_labels * classes.len(), || predict(fold, sides))
-    };
-    let by_fold = parallel::try_map(folds.iter().enumerate(), of_fold)?;
-    let by_fold: Option<Vec<Vec<Vec<f64>>>> = by_fold.into_iter().collect();
-    let Some(by_fold) = by_fold else {
-        return Ok(None);
-    };
-    let of_member = |k: usize| by_fold.iter().flat_map(move |fold| fold[k].clone());
-    Ok(Some(HeldOut {
-        by_member: (0..watched.n_members())
-            .map(|k| of_member(k).collect())
-            .collect(),
-        truth: truth(sets, classes, folds),
-    }))
 }
 
 /// The sides of each fold, one for each set of labels; no fold when there are too few labels, or fewer than two folds are wanted.
@@ -121,7 +85,7 @@ fn deal(sets: &[&Labels], classes: &[&str], n_folds: usize, seed: u64) -> Vec<Ve
 }
 
 /// The class of each row that a fold leaves out, by its place in `classes`, in the order in which rows are left out.
-fn truth(sets: &[&Labels], classes: &[String], folds: &[Vec<Side>]) -> Vec<usize> {
+pub(crate) fn truth(sets: &[&Labels], classes: &[String], folds: &[Vec<Side>]) -> Vec<usize> {
     let class = |labels: &Labels, row: usize| {
         let name = labels.name(row);
         classes.iter().position(|c| Some(c.as_str()) == name)

@@ -1,9 +1,9 @@
 //! The one way in which a fit with members is made: they are trained from each start, trained again without each fold, and weighed by what they say of it.
 
 use npb_data::{Labels, Table};
-use npb_infer::{Stop, VbOutcome, VbReport, Watch};
+use npb_infer::{Stop, VbOutcome, VbReport, Watch, parallel};
 
-use super::crossval::{self, HeldOut, Side, held_out};
+use super::crossval::{self, HeldOut, Side};
 use super::member::Member;
 use super::questions::{Fit, Kept};
 use super::stacking::{Without, weighed};
@@ -89,54 +89,79 @@ pub(crate) fn trained<V: Ensemble>(
     let data = V::data(tables, config, None)?;
     let settings = V::plan(config, &data[0]);
     let plan = planned(settings.starts, settings.restarts, data.len());
-    let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
-    let folds = crossval::sides(&labels, settings.folds, settings.seed);
+    let folds = crossval::sides(&labels(tables), settings.folds, settings.seed);
     let (print, n_observed, _) = V::about(&data[0])?;
     let watched = Watched::<V>::new(watch, config, print, plan, folds.len())?;
     let members = watched.train(&data, V::ended)?;
     let held_out = match watched.is_stopped() {
         true => None,
-        false => without_folds(tables, config, &data, &folds, &watched)?,
+        false => held_out(tables, config, &data, &folds, &watched)?,
     };
     let by_bounds = (settings.elbo_temperature, n_observed);
     let members = weighed(members, data.len(), held_out, V::WITHOUT, by_bounds);
     Ok(Made { data, members })
 }
 
-/// What members say of the labels of folds that they were trained without.
-fn without_folds<V: Ensemble>(
+/// What members say of the labels of folds that they were trained without. None when there is no fold, or when the fit was stopped.
+fn held_out<V: Ensemble>(
     tables: &[Task<'_>],
     config: &V::Config,
     data: &[V::Data],
     folds: &[Vec<Side>],
     watched: &Watched<'_, '_, V>,
 ) -> Result<Option<HeldOut>> {
-    let labels: Vec<&Labels> = tables.iter().map(|table| table.labels).collect();
+    if folds.is_empty() {
+        return Ok(None);
+    }
     let (_, _, classes) = V::about(&data[0])?;
-    held_out(&labels, classes, folds, watched, |fold, sides| {
-        let select = |(all, side): (&Task<'_>, &Side)| {
-            let rows = &side.kept;
-            (all.table.select_rows(rows), all.labels.select_rows(rows))
-        };
-        let kept: Vec<(Table, Labels)> = tables.iter().zip(sides).map(select).collect();
-        let named = tables.iter().zip(&kept);
-        let kept: Vec<Task<'_>> = named
-            .map(|(all, (table, labels))| Task {
-                name: all.name,
-                table,
-                labels,
-            })
-            .collect();
-        let kept = V::data(&kept, config, Some(data.len() > 1))?;
-        let hidden = tables.iter().zip(sides);
-        let hidden: Vec<Table> = hidden
-            .map(|(all, side)| all.table.select_rows(&side.left_out))
-            .collect();
-        let left_out = V::left_out(&kept, &hidden)?;
-        watched.train_without(fold, &kept, |planned, outcome, vb| {
-            V::predict_left_out(planned, outcome, vb, &left_out)
+    let of_fold = |(fold, sides): (usize, &Vec<Side>)| {
+        let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
+        watched.fold(fold, n_labels * classes.len(), || {
+            without(tables, config, data.len() > 1, (fold, sides), watched)
         })
+    };
+    let by_fold = parallel::try_map(folds.iter().enumerate(), of_fold)?;
+    let by_fold: Option<Vec<Vec<Vec<f64>>>> = by_fold.into_iter().collect();
+    let Some(by_fold) = by_fold else {
+        return Ok(None);
+    };
+    let of_member = |k: usize| by_fold.iter().flat_map(move |fold| fold[k].clone());
+    let members = 0..watched.n_members();
+    Ok(Some(HeldOut {
+        by_member: members.map(|k| of_member(k).collect()).collect(),
+        truth: crossval::truth(&labels(tables), classes, folds),
+    }))
+}
+
+/// Trains all members without a fold; their probabilities, member by member, of each row that it leaves out. `sides`: one for each table.
+fn without<V: Ensemble>(
+    tables: &[Task<'_>],
+    config: &V::Config,
+    scored: bool,
+    (fold, sides): (usize, &[Side]),
+    watched: &Watched<'_, '_, V>,
+) -> Result<Option<Vec<Vec<f64>>>> {
+    let each = || tables.iter().zip(sides);
+    let kept = each().map(|(all, Side { kept, .. })| {
+        let labels = all.labels.select_rows(kept);
+        (all.name, all.table.select_rows(kept), labels)
+    });
+    let kept: Vec<(&str, Table, Labels)> = kept.collect();
+    let kept = kept.iter().map(|(name, table, labels)| Task {
+        name,
+        table,
+        labels,
+    });
+    let data = V::data(&kept.collect::<Vec<_>>(), config, Some(scored))?;
+    let hidden = each().map(|(all, side)| all.table.select_rows(&side.left_out));
+    let left_out = V::left_out(&data, &hidden.collect::<Vec<_>>())?;
+    watched.train_without(fold, &data, |planned, outcome, vb| {
+        V::predict_left_out(planned, outcome, vb, &left_out)
     })
+}
+
+fn labels<'a>(tables: &[Task<'a>]) -> Vec<&'a Labels> {
+    tables.iter().map(|table| table.labels).collect()
 }
 
 /// Rows left out of a fold, by table and scale.

@@ -5,9 +5,9 @@ use npb_priors::dist::probit_moments;
 use npb_priors::special::ln_phi;
 
 use super::cells::Cells;
-use crate::data::{check_spans, class_of_rows, classes_seen, distinct, not_empty};
+use crate::data::{check_spans, class_of_rows, classes_seen, not_empty};
 use crate::units::Units;
-use crate::{FactorConfig, IqgmeError, Result};
+use crate::{FactorConfig, Result};
 use npb_priors::dist::multinomial_probit;
 
 /// The class of each row, and what follows from it.
@@ -82,39 +82,7 @@ impl FactorData {
         not_empty(table)?;
         let classes = classes_seen(labels)?;
         check_spans(table)?;
-        Self::with_units(table, labels, classes, Units::fit(table, config.scale)?)
-    }
-
-    /// Takes rows as they are, in units in which features are of the size that the priors expect: for data drawn from the model, and whenever units are known
-    /// beforehand. All columns are in the model, `config.scale` does not matter, and classes (two at least) may be without rows.
-    ///
-    /// Errors: as [`new`](Self::new), and a label that is no class, one class or two of one name.
-    pub fn in_given_units(
-        table: &Table,
-        labels: &Labels,
-        classes: &[&str],
-        config: &FactorConfig,
-    ) -> Result<Self> {
-        config.validate()?;
-        not_empty(table)?;
-        let classes: Vec<String> = classes.iter().map(|name| (*name).to_owned()).collect();
-        distinct(&classes)?;
-        if classes.len() < 2 {
-            return Err(IqgmeError::argument(
-                "classes",
-                classes.len(),
-                "two or more",
-            ));
-        }
-        Self::with_units(table, labels, classes, Units::given(table)?)
-    }
-
-    fn with_units(
-        table: &Table,
-        labels: &Labels,
-        classes: Vec<String>,
-        units: Units,
-    ) -> Result<Self> {
+        let units = Units::fit(table, config.scale)?;
         let labels = RowLabels::new(class_of_rows(table, labels, &classes)?, classes.len());
         let cells = Cells::new(&units.apply(table)?);
         Ok(Self {

@@ -5,17 +5,12 @@ use npb_data::{Labels, Table};
 use super::IqgmeFit;
 use crate::answers::{Imputation, MissingCell};
 use crate::data::{IqgmeData, fingerprint};
-use crate::ensemble::member::Member;
 use crate::predict::{CellTerm, Gate, Predictor};
-use crate::rows::Rows;
 use crate::vb::IqgmeVb;
 use crate::{IqgmeError, Result};
 
 /// A question about the rows of training, and the one for new rows.
 type Question = [&'static str; 2];
-
-/// What was read of the rows with holes under one run: table row, value.
-type ByRow<T> = Vec<(usize, T)>;
 
 impl IqgmeFit {
     /// The missing cells of the training rows given the observed cells of their rows: by row, then column.
@@ -40,15 +35,21 @@ impl IqgmeFit {
         if self.posterior_of_few().is_some() {
             return self.cells_by_row(table);
         }
-        let by_run = self.rows_left_out(&data, table, |row, predictor| {
-            let mut cells = predictor.missing_cells(row, Gate::Marginal)?;
-            Ok(cells.swap_remove(0))
-        })?;
         let units = self.units();
-        let no_terms = |row| vec![Vec::new(); units.missing_columns(table, row).count()];
+        let n_holes = |row: usize| units.missing_columns(table, row).count();
+        let no_terms = |row| vec![Vec::new(); n_holes(row)];
         let mut terms: Vec<Vec<Vec<CellTerm>>> = (0..table.n_rows()).map(no_terms).collect();
-        for (run, rows) in self.members().iter().zip(by_run) {
-            for (row, cells) in rows {
+        for run in self.members().iter().filter(|run| run.elbo_weight > 0.0) {
+            let (config, state) = (self.stored.config.clone(), run.state.clone());
+            let mut vb = IqgmeVb::resume(&data, config, state, &run.trace)?;
+            let has_holes = |row: usize| n_holes(row) > 0;
+            let by_row = vb.leave_out(has_holes, |left_out| {
+                // The experts have no part in the features.
+                let predictor = Predictor::new(&left_out.state, &[]).map_err(run.failed())?;
+                let mut cells = predictor.missing_cells(&left_out.row, Gate::Marginal)?;
+                Ok(cells.swap_remove(0))
+            })?;
+            for (row, cells) in by_row {
                 for (to, cell) in terms[row].iter_mut().zip(cells) {
                     to.extend(cell.into_iter().map(|term| CellTerm {
                         weight: run.elbo_weight * term.weight,
@@ -96,32 +97,6 @@ impl IqgmeFit {
             rows,
             instead,
         })
-    }
-
-    /// For each run that has weight what `read` makes of the rows with holes: it gets the row alone, and the predictor that the others leave.
-    fn rows_left_out<T: Send>(
-        &self,
-        data: &IqgmeData,
-        table: &Table,
-        read: impl Fn(&Rows, &Predictor) -> Result<T> + Sync,
-    ) -> Result<Vec<ByRow<T>>> {
-        let units = self.units();
-        let has_holes = |row: usize| units.missing_columns(table, row).next().is_some();
-        let of_run = |run: &Member| {
-            if run.elbo_weight == 0.0 {
-                return Ok(Vec::new());
-            }
-            let (config, state) = (self.stored.config.clone(), run.state.clone());
-            let mut vb = IqgmeVb::resume(data, config, state, &run.trace)?;
-            vb.leave_out(has_holes, |left_out| {
-                // The experts have no part in the features.
-                let predictor = Predictor::new(&left_out.state, &[]);
-                let predictor = predictor.map_err(run.failed())?;
-                read(&left_out.row, &predictor)
-            })
-        };
-        let runs = &self.members()[..self.derived.predictors.len()];
-        runs.iter().map(of_run).collect()
     }
 }
 

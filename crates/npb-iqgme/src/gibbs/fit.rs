@@ -298,17 +298,6 @@ pub struct TrainingCell {
     pub quantiles: Vec<f64>,
 }
 
-/// Mean, standard deviation and quantiles of a scalar over the kept draws of all chains.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScalarSummary {
-    /// Posterior mean.
-    pub mean: f64,
-    /// Posterior standard deviation.
-    pub sd: f64,
-    /// Posterior quantiles.
-    pub quantiles: Vec<f64>,
-}
-
 /// Chains on a table.
 #[derive(Clone, Debug)]
 pub struct Chains;
@@ -398,20 +387,6 @@ impl GibbsFit {
         let plan = &self.config().sweeps;
         let of_chain = |chain: &GibbsChain| chain.trace.kept(plan, scalar);
         self.chains().iter().flat_map(of_chain).collect()
-    }
-
-    /// Posterior of the concentration `alpha`, with the quantiles of these levels. Errors: a level that is not between 0 and 1.
-    pub fn concentration(&self, levels: &[f64]) -> Result<ScalarSummary> {
-        check_levels(levels)?;
-        let values = self.scalar(SCALARS[0]);
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-        Ok(ScalarSummary {
-            mean,
-            sd: (squares / (n - 1.0).max(1.0)).sqrt(),
-            quantiles: quantiles(values, levels),
-        })
     }
 
     /// Posterior of the number of components that have training rows: entry `k` is the probability of `k`.

@@ -78,14 +78,12 @@ impl IqgmeSampler<'_> {
         }
         let exchange = -rng.sample::<f64, _>(Exp1) < ln_ratio;
         let chosen = if now_split != exchange { split } else { merged };
-        let [one, two] = chosen.parts;
+        let [one, two] = &chosen.parts;
         Some(Allocation {
-            parts: [labels[0] as usize, other],
+            labels: [labels[0] as usize, other],
             rows,
-            sides: chosen.sides,
-            values: chosen.values,
-            utilities: chosen.utilities,
             parameters: [one.draw(rng)?, two.draw(rng)?],
+            chosen,
         })
     }
 
@@ -174,12 +172,13 @@ impl IqgmeSampler<'_> {
     fn put(&mut self, found: Allocation, rng: &mut Xoshiro256PlusPlus) -> Result<()> {
         let (p, n) = (self.data.rows.n_features, self.data.rows.n_utilities);
         self.stats = None;
+        let chosen = found.chosen;
         for (k, &i) in found.rows.iter().enumerate() {
-            self.labels[i] = found.parts[found.sides[k]] as u32;
-            self.values[i * p..][..p].copy_from_slice(&found.values[k * p..][..p]);
-            self.utilities[i * n..][..n].copy_from_slice(&found.utilities[k * n..][..n]);
+            self.labels[i] = found.labels[chosen.sides[k]] as u32;
+            self.values[i * p..][..p].copy_from_slice(&chosen.values[k * p..][..p]);
+            self.utilities[i * n..][..n].copy_from_slice(&chosen.utilities[k * n..][..n]);
         }
-        for (label, (component, experts)) in found.parts.into_iter().zip(found.parameters) {
+        for (label, (component, experts)) in found.labels.into_iter().zip(found.parameters) {
             let (components, all) = (
                 &mut self.parameters.components,
                 &mut self.parameters.experts,
@@ -242,14 +241,10 @@ impl IqgmeSampler<'_> {
 
 /// Rows in two components, one of which may have none.
 struct Allocation {
-    /// Labels of the two.
-    parts: [usize; 2],
+    /// Of the two.
+    labels: [usize; 2],
     rows: Vec<usize>,
-    /// By row: which of the two.
-    sides: Vec<usize>,
-    /// Row, feature; row, utility.
-    values: Vec<f64>,
-    utilities: Vec<f64>,
+    chosen: Walk,
     parameters: [(DrawnComponent, Vec<Vec<f64>>); 2],
 }
 
@@ -258,7 +253,9 @@ struct Walk {
     parts: [Collapsed; 2],
     /// Of the kind: the sum of the logarithms of what the rows were drawn by.
     ln_evidence: f64,
+    /// By row: which of the two.
     sides: Vec<usize>,
+    /// Row, feature; row, utility.
     values: Vec<f64>,
     utilities: Vec<f64>,
 }

@@ -7,8 +7,9 @@ use super::data::MultiTaskData;
 use super::rows::one_hot;
 use super::state::{Gaussians, MultiTaskState, TaskState};
 use super::vb::{MultiTaskVb, TaskUpdate};
+use crate::Result;
 use crate::predict::Gate;
-use crate::{IqgmeData, Result};
+use crate::vb::padded;
 
 /// The state with the one task of `data` at the end; what is of all tasks stays as it is. Equations: `docs/iqgme-updates.md#a-new-task`.
 pub(super) fn add_task(
@@ -29,61 +30,47 @@ pub(super) fn add_task(
     Ok(added)
 }
 
-/// A local component for each atom, those with experts first (labels need one), then those that the tasks use most on average.
+/// A local component for each atom, those with experts first (labels need one), then those that the tasks use most on average; or, with one Gaussian for all, all rows
+/// in one local component, which points at the atoms as those of the other tasks do.
 fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskState) -> TaskState {
-    let n_atoms = state.components.len();
+    let (n_atoms, truncation) = (state.components.len(), config.single.truncation);
     let mut shares = vec![0.0; n_atoms];
     for j in 0..state.tasks.len() {
         let weights = state.gate_weights(j, Gate::AtMeans);
         shares.iter_mut().zip(weights).for_each(|(s, w)| *s += w);
     }
-    let at_prior = |s: usize| state.is_at_prior(s);
-    let mut order: Vec<usize> = (0..n_atoms).collect();
-    order.sort_by(|&a, &b| {
-        at_prior(a)
-            .cmp(&at_prior(b))
-            .then(shares[b].total_cmp(&shares[a]))
-    });
-    order.truncate(config.single.truncation);
     let task = &data.tasks[0];
-    let total: f64 = order.iter().map(|&s| shares[s]).sum();
     let n = task.rows.len() as f64;
-    let mut counts: Vec<f64> = order.iter().map(|&s| n * shares[s] / total).collect();
-    counts.resize(config.single.truncation, 0.0);
-    if state.gaussians == Gaussians::Shared {
-        return whole_guess(task, config, state, &shares);
-    }
+    let (mut counts, mut utility_means) = (vec![n], task.first_utilities_by_row());
+    let indicators = match state.gaussians {
+        Gaussians::Own => {
+            let at_prior = |s: usize| state.is_at_prior(s);
+            let mut order: Vec<usize> = (0..n_atoms).collect();
+            order.sort_by(|&a, &b| {
+                at_prior(a)
+                    .cmp(&at_prior(b))
+                    .then(shares[b].total_cmp(&shares[a]))
+            });
+            order.truncate(truncation);
+            let total: f64 = order.iter().map(|&s| shares[s]).sum();
+            counts = order.iter().map(|&s| n * shares[s] / total).collect();
+            order.iter().map(|&s| one_hot(s, n_atoms)).collect()
+        }
+        Gaussians::Shared => {
+            let offered = |s: usize| !state.is_at_prior(s) || task.n_labelled == 0;
+            let weight = |s: usize| if offered(s) { shares[s] } else { 0.0 };
+            let total: f64 = (0..n_atoms).map(weight).sum();
+            utility_means = utility_means.repeat(n_atoms);
+            let indicator = (0..n_atoms).map(|s| weight(s) / total).collect();
+            vec![indicator; usize::from(n > 0.0)]
+        }
+    };
     let alpha = state.alpha.mean();
-    let mut sticks = Sticks::new(config.single.truncation, alpha).expect("validated");
-    sticks.update(&counts, alpha);
+    let mut sticks = Sticks::new(truncation, alpha).expect("validated");
+    sticks.update(&padded(&counts, truncation), alpha);
     TaskState {
         sticks,
-        indicators: order.iter().map(|&s| one_hot(s, n_atoms)).collect(),
-        utility_means: task.first_utilities_by_row(),
-    }
-}
-
-/// All rows in one local component, which points at the atoms as those of the other tasks do.
-fn whole_guess(
-    task: &IqgmeData,
-    config: &TasksConfig,
-    state: &MultiTaskState,
-    shares: &[f64],
-) -> TaskState {
-    let n = task.rows.len();
-    let alpha = state.alpha.mean();
-    let mut sticks = Sticks::new(config.single.truncation, alpha).expect("validated");
-    let mut counts = vec![0.0; config.single.truncation];
-    counts[0] = n as f64;
-    sticks.update(&counts, alpha);
-    let offered = |s: usize| !state.is_at_prior(s) || task.n_labelled == 0;
-    let weight = |s: usize| if offered(s) { shares[s] } else { 0.0 };
-    let total: f64 = (0..shares.len()).map(weight).sum();
-    let indicator: Vec<f64> = (0..shares.len()).map(|s| weight(s) / total).collect();
-    let utility_means = task.first_utilities_by_row();
-    TaskState {
-        sticks,
-        indicators: if n == 0 { Vec::new() } else { vec![indicator] },
-        utility_means: utility_means.repeat(shares.len()),
+        indicators,
+        utility_means,
     }
 }

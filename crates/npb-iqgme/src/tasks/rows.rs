@@ -31,6 +31,18 @@ pub(super) struct TaskBegin {
     pub(super) atoms: Vec<usize>,
 }
 
+impl TaskBegin {
+    /// From the atoms of local components, and responsibilities of these by sorted position.
+    pub(super) fn new(task: &IqgmeData, atoms: Vec<usize>, responsibilities: &[f64]) -> Self {
+        let n = atoms.len();
+        let responsibilities = Responsibilities::from_positions(&task.rows, n, responsibilities);
+        Self {
+            local: RowState::begin(task, responsibilities, n),
+            atoms,
+        }
+    }
+}
+
 /// What an E-step over the rows of all tasks needs of the atoms.
 pub(super) struct EStepAtoms<'a> {
     each: Vec<Atom<'a>>,

@@ -12,8 +12,6 @@ use super::rows::TaskBegin;
 use super::state::TaskState;
 use super::vb::MultiTaskVb;
 use crate::config::Init;
-use crate::responsibilities::Responsibilities;
-use crate::row_state::RowState;
 use crate::rows::Rows;
 use crate::{IqgmeData, Result, start};
 
@@ -110,9 +108,7 @@ fn tried(
 fn whole(data: &MultiTaskData, clusters: &[usize]) -> (usize, Vec<TaskBegin>) {
     let mut seen: Vec<usize> = Vec::new();
     let task = |(task, cluster): (&IqgmeData, &usize)| {
-        let n = usize::from(task.rows.len() > 0);
-        let ones = vec![1.0; task.rows.len()];
-        let responsibilities = Responsibilities::from_positions(&task.rows, n, &ones);
+        let n = task.rows.len();
         let atom = || match seen.iter().position(|c| c == cluster) {
             Some(place) => place,
             None => {
@@ -120,10 +116,8 @@ fn whole(data: &MultiTaskData, clusters: &[usize]) -> (usize, Vec<TaskBegin>) {
                 seen.len() - 1
             }
         };
-        TaskBegin {
-            atoms: (n > 0).then(atom).into_iter().collect(),
-            local: RowState::begin(task, responsibilities, n),
-        }
+        let atoms = (n > 0).then(atom).into_iter().collect();
+        TaskBegin::new(task, atoms, &vec![1.0; n])
     };
     let tasks = data.tasks.iter().zip(clusters).map(task).collect();
     (seen.len(), tasks)
@@ -166,11 +160,7 @@ fn pooled(
             .flat_map(|row| by_row[(first + row) * n..][..n].iter().copied())
             .collect();
         first += task.rows.len();
-        let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
-        TaskBegin {
-            local: RowState::begin(task, responsibilities, n),
-            atoms: (0..n).collect(),
-        }
+        TaskBegin::new(task, (0..n).collect(), &values)
     };
     Ok((n, data.tasks.iter().map(task).collect()))
 }
@@ -196,20 +186,14 @@ fn separate(
     let mut tasks = Vec::with_capacity(n_tasks);
     for (j, task) in data.tasks.iter().enumerate() {
         if task.rows.len() == 0 {
-            tasks.push(TaskBegin {
-                local: RowState::begin(task, Responsibilities::zeros(0, 0), 0),
-                atoms: Vec::new(),
-            });
+            tasks.push(TaskBegin::new(task, Vec::new(), &[]));
             continue;
         }
         let restart = restart * n_tasks as u64 + j as u64;
         let start = [Init::KMeans, Init::PerClass][usize::from(by_class)](clusters);
         let (n, values) = start::responsibilities(task, &config.single, start, restart)?;
-        let responsibilities = Responsibilities::from_positions(&task.rows, n, &values);
-        tasks.push(TaskBegin {
-            local: RowState::begin(task, responsibilities, n),
-            atoms: (n_atoms..n_atoms + n).collect(),
-        });
+        let atoms = (n_atoms..n_atoms + n).collect();
+        tasks.push(TaskBegin::new(task, atoms, &values));
         n_atoms += n;
     }
     Ok((n_atoms, tasks))

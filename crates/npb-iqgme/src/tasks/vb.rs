@@ -131,8 +131,7 @@ impl<'d> MultiTaskVb<'d> {
         (n_atoms, tasks): (usize, Vec<TaskBegin>),
     ) -> Result<Self> {
         let n_utilities = data.n_utilities();
-        let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
-            .map_err(IqgmeError::at(0, "prior"))?;
+        let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)?;
         let p = data.pooled.rows.n_features;
         let mut state = prior_state(data, config, &prior, n_atoms);
         state.gaussians = start.gaussians();
@@ -175,8 +174,7 @@ impl<'d> MultiTaskVb<'d> {
         let rows = each.map(|(task, part)| TaskRows::of_state(task, part, state.gaussians));
         let rows = rows.collect::<Option<Vec<_>>>();
         let rows = rows.ok_or_else(|| IqgmeError::saved("the state is of other data"))?;
-        let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)
-            .map_err(IqgmeError::at(0, "prior"))?;
+        let prior = Prior::new(&config.single, &data.pooled.covariance, n_utilities)?;
         let limits = config.single.limits;
         let mut vb = Self {
             data,

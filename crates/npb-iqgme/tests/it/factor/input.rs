@@ -218,11 +218,3 @@ fn columns_are_known_by_name_and_f32_tables_are_taken() {
     let table = Table::from_nan_coded(4, 3, &single).unwrap();
     fit_factor(&table, &labels(&["a", "a", "b", "b"]), &config(0)).unwrap();
 }
-
-#[test]
-fn given_units_are_taken_as_they_are() {
-    let (table, labels, _) = Simulation::small().draw(5);
-    let data = FactorData::in_given_units(&table, &labels, &["a", "b"], &config(5));
-    let error = data.err().unwrap().to_string();
-    assert!(error.contains("not one of the classes"), "{error}");
-}
