@@ -10,7 +10,7 @@ use crate::state::{Component, Expected, Expert, ExpertPrior, IqgmeState, dot};
 use crate::stats::SufficientStats;
 
 /// The evidence lower bound in parts; `total()` is the bound.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bound {
     /// `E ln p(z | V)` and the entropy of `q(z)`.
     pub labels: f64,

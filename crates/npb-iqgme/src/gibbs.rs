@@ -142,7 +142,7 @@ impl<'d> IqgmeSampler<'d> {
         let mut missing = state.missing.iter();
         let (places, p) = (positions(data), data.rows.n_features);
         for position in places {
-            for &j in sampler.missing_at(position) {
+            for &j in missing_at(data, position) {
                 let value = missing.next().expect("as many as there are, checked");
                 sampler.values[position * p + j] = *value;
             }
@@ -243,14 +243,9 @@ impl<'d> IqgmeSampler<'d> {
         let mut cells = Vec::with_capacity(n_missing(self.data));
         for position in positions(self.data) {
             let row = &self.values[position * p..][..p];
-            cells.extend(self.missing_at(position).iter().map(|&j| row[j]));
+            cells.extend(missing_at(self.data, position).iter().map(|&j| row[j]));
         }
         cells
-    }
-
-    /// Features that are missing in the row at a sorted position.
-    fn missing_at(&self, position: usize) -> &'d [usize] {
-        missing_at(self.data, position)
     }
 
     /// Sweeps made so far.

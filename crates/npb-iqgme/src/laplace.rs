@@ -103,9 +103,7 @@ fn parts(
         parts.into_iter().map(part).collect()
     };
     let by_row: Vec<Vec<Part>> = parallel::map(completed.into_iter().enumerate(), of_row);
-    let mut by_component: Vec<Vec<Part>> = std::iter::repeat_with(Vec::new)
-        .take(n_components)
-        .collect();
+    let mut by_component: Vec<Vec<Part>> = (0..n_components).map(|_| Vec::new()).collect();
     for part in by_row.into_iter().flatten() {
         by_component[part.component].push(part);
     }

@@ -788,9 +788,8 @@ fn add_probabilities(
 
 /// What complete rows have of missing cells.
 fn nothing<T>(block: &mut Complete) -> Vec<Vec<T>> {
-    std::iter::repeat_with(Vec::new)
-        .take(block.columns.n_rows())
-        .collect()
+    let rows = 0..block.columns.n_rows();
+    rows.map(|_| Vec::new()).collect()
 }
 
 #[cfg(test)]

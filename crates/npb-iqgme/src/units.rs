@@ -45,7 +45,15 @@ impl UnitsByScale for Units {
     }
 
     fn check(&self) -> Result<()> {
-        self.check_columns()
+        let n_columns = self.column_names().len();
+        let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
+        let inside = self.active.last().is_none_or(|&j| j < n_columns);
+        expect(ascending && inside, "columns of the model")?;
+        let valid = |scores: &Vec<NormalScore>| {
+            scores.len() == n_columns && scores.iter().all(NormalScore::is_valid)
+        };
+        let valid = self.scores.as_ref().is_none_or(valid);
+        expect(valid, "normal scores of the columns")
     }
 }
 
@@ -133,19 +141,6 @@ impl Units {
         let all = 0..self.column_names().len();
         all.filter(|j| self.active.binary_search(j).is_err())
             .collect()
-    }
-
-    /// Checks what comes from a file.
-    pub(crate) fn check_columns(&self) -> Result<()> {
-        let n_columns = self.column_names().len();
-        let ascending = self.active.windows(2).all(|w| w[0] < w[1]);
-        let inside = self.active.last().is_none_or(|&j| j < n_columns);
-        expect(ascending && inside, "columns of the model")?;
-        let valid = |scores: &Vec<NormalScore>| {
-            scores.len() == n_columns && scores.iter().all(NormalScore::is_valid)
-        };
-        let valid = self.scores.as_ref().is_none_or(valid);
-        expect(valid, "normal scores of the columns")
     }
 
     /// The rows of a table with the columns of training, standardised.

@@ -1,16 +1,14 @@
 //! The result of a fit, and what can be asked of it.
 
 use npb_data::{Labels, Table};
-use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, storage, stream};
+use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, storage};
 use npb_linalg::faer::Mat;
-use npb_priors::dist::pick;
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::cells::Cells;
 use super::config::FactorInit;
 use super::data::FactorData;
-use super::predict::{Drawn, Predictor};
+use super::predict::Predictor;
 use super::state::FactorState;
 use super::vb::{FactorVb, FactorVbUpdate};
 use crate::answers::{Imputation, MissingCell, most_probable_of, with_first_class};
@@ -24,11 +22,8 @@ use crate::state::{expect, finite};
 use crate::units::Units;
 use crate::{Expert, FactorConfig, IqgmeError, Result};
 
-/// Keys of the random streams of questions to a fit.
+/// Key of the random streams of intervals.
 const INTERVAL: u64 = 2;
-const IMPUTE: u64 = 3;
-/// What may fail in them.
-const DRAW: &str = "posterior draw";
 
 /// Fits the factor-analytic variant: prepares the data and makes every run that `config.starts` (or `unlabelled_starts`) and `config.restarts` ask for.
 ///
@@ -274,7 +269,8 @@ impl FactorFit {
             let others = Predictor::new(state).probabilities(cells)?;
             let how = (run.stacking_weight, &run.calibration);
             Ok(Part::new(how, others, move |rng| {
-                let drawn = Predictor::draw(state, rng).map_err(IqgmeError::at(0, DRAW))?;
+                let drawn =
+                    Predictor::draw(state, rng).map_err(IqgmeError::at(0, "posterior draw"))?;
                 drawn.probabilities(cells)
             }))
         };
@@ -387,25 +383,6 @@ impl FactorFit {
         };
         let cells = sums.into_iter().enumerate().map(of_row).collect();
         self.units().impute(table, cells)
-    }
-
-    /// `draws` completed tables, each a joint draw from the predictive distribution of the missing cells, for multiple imputation: cells of a row share its cluster and its
-    /// factors, rows share loadings and noise. On the scale of normal scores a draw is the value at a drawn score.
-    ///
-    /// Cost of each: as of [`FactorVb`] for each missing pattern, and `D^2` for each feature. Errors: other columns than in training, no draw.
-    pub fn impute_draws(&self, table: &Table, draws: usize) -> Result<Vec<Table>> {
-        let cells = self.cells(table)?;
-        let seed = self.config().seed;
-        let runs: Vec<&FactorMember> = self.describing().collect();
-        let constants = |draw: usize| stream(seed, [2, draw as u64, IMPUTE, 0]);
-        self.units().impute_draws(table, draws, constants, |draw| {
-            let mut rng = stream(seed, [0, draw as u64, IMPUTE, 0]);
-            let chosen = pick(runs.iter().map(|run| run.elbo_weight), rng.random()).unwrap_or(0);
-            let state = &runs[chosen].state;
-            let parameters = Drawn::new(state, &mut rng).map_err(IqgmeError::at(0, DRAW))?;
-            let of_row = |row: usize| stream(seed, [1, draw as u64, IMPUTE, row as u64]);
-            Predictor::new(state).draw_missing(&cells, &parameters, of_row)
-        })
     }
 
     fn cells(&self, table: &Table) -> Result<Cells> {

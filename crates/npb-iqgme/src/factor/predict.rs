@@ -2,7 +2,6 @@
 
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
-use npb_priors::dist::pick;
 use npb_priors::special::log_sum_exp;
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
@@ -101,17 +100,7 @@ impl<'a> Predictor<'a> {
     ) -> Self {
         let n = state.n_clusters();
         let total: f64 = weights[..n].iter().sum();
-        let cluster = |h: usize| {
-            let (noise, ln_noise) = noise(h);
-            Cluster {
-                used: state.used(h),
-                mean: state.n_factors() + h,
-                noise,
-                ln_noise,
-                ln_weight: (weights[h] / total).ln(),
-                expert: None,
-            }
-        };
+        let cluster = |h: usize| Cluster::new(state, h, noise(h), (weights[h] / total).ln());
         let own = |i: usize| state.expert_coordinates(i / state.n_utilities());
         Self {
             state,
@@ -226,38 +215,6 @@ impl<'a> Predictor<'a> {
         }
         Ok(found)
     }
-
-    /// A draw of every missing cell, by the law of which [`missing_cells`](Self::missing_cells) has the moments: cells of a row share its cluster and its factors, rows share
-    /// loadings and noise. `rng`: of each row.
-    pub(crate) fn draw_missing<R: Rng>(
-        &self,
-        cells: &Cells,
-        parameters: &Drawn,
-        rng: impl Fn(usize) -> R,
-    ) -> Result<Vec<Vec<f64>>> {
-        let factors = self.solve(cells)?;
-        let mut drawn = vec![Vec::new(); cells.n_rows()];
-        for (pattern, spreads) in cells.patterns.iter().zip(&factors.spreads) {
-            let root = |(h, spread): (usize, &Option<Spread>)| {
-                let spread = spread.as_ref();
-                let root = spread.map(|s| Cholesky::new(s.covariance.as_ref()));
-                root.transpose().map_err(|source| failed((h, source)))
-            };
-            let roots = spreads[0].iter().enumerate().map(root);
-            let roots = roots.collect::<Result<Vec<_>, _>>()?;
-            for &i in &pattern.rows {
-                let mut rng = rng(i);
-                let weights = (0..roots.len()).map(|h| factors.responsibility(i, h));
-                let h = pick(weights, rng.random()).unwrap_or(0);
-                let mut s = factors.means[h].col_as_slice(i).to_vec();
-                if let Some(root) = &roots[h] {
-                    root.sample_moment(&mut s, &mut rng);
-                }
-                drawn[i] = parameters.row(&self.clusters[h], &s, &pattern.missing, &mut rng);
-            }
-        }
-        Ok(drawn)
-    }
 }
 
 /// Mean and variance of cell `at`: missing pattern, row, feature.
@@ -345,24 +302,6 @@ impl Drawn {
             }
         }
         Ok(Self { mean, noise })
-    }
-
-    /// Draws of some features of a row of a cluster with factors `s`.
-    fn row(
-        &self,
-        cluster: &Cluster,
-        s: &[f64],
-        features: &[usize],
-        rng: &mut impl Rng,
-    ) -> Vec<f64> {
-        let value = |&p: &usize| {
-            let each = cluster.used.iter().zip(s);
-            let loaded = each.map(|(&l, s)| self.mean[(p, l)] * s);
-            let centre = self.mean[(p, cluster.mean)] + loaded.sum::<f64>();
-            let noise: f64 = rng.sample(StandardNormal);
-            centre + noise / (self.noise[p] * cluster.noise).sqrt()
-        };
-        features.iter().map(value).collect()
     }
 }
 

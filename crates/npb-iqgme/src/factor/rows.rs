@@ -101,22 +101,34 @@ pub(crate) struct OwnGram {
 }
 
 impl Cluster {
+    /// Without an expert.
+    pub(crate) fn new(
+        state: &FactorState,
+        h: usize,
+        (noise, ln_noise): (f64, f64),
+        ln_weight: f64,
+    ) -> Self {
+        Self {
+            used: state.used(h),
+            mean: state.n_factors() + h,
+            noise,
+            ln_noise,
+            ln_weight,
+            expert: None,
+        }
+    }
+
     /// As the state has it, one by one.
     pub(crate) fn all(state: &FactorState) -> Vec<Self> {
         let mut ln_weights = vec![0.0; state.sticks.truncation()];
         state.sticks.expected_ln_weights(&mut ln_weights);
         let cluster = |h: usize| {
-            let (noise, ln_noise) = state.noise_moments(h);
-            let used = state.used(h);
+            let own = Self::new(state, h, state.noise_moments(h), ln_weights[h]);
             let experts = state.experts_of(h);
             let free = experts.first().is_some_and(|expert| !expert.at_prior);
             Self {
-                mean: state.n_factors() + h,
-                noise,
-                ln_noise,
-                ln_weight: ln_weights[h],
-                expert: free.then(|| ExpertMoments::of_posteriors(experts, &used)),
-                used,
+                expert: free.then(|| ExpertMoments::of_posteriors(experts, &own.used)),
+                ..own
             }
         };
         (0..state.n_clusters()).map(cluster).collect()

@@ -12,9 +12,9 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::Exp1;
 
-use super::IqgmeSampler;
 use super::collapsed::{Collapsed, Scratch};
 use super::state::{DrawnComponent, GibbsParameters};
+use super::{IqgmeSampler, missing_at};
 use crate::Result;
 
 /// Pairs of rows that are drawn in one move.
@@ -154,7 +154,7 @@ impl IqgmeSampler<'_> {
         let (p, k) = (data.n_features, data.n_utilities);
         x.copy_from_slice(&self.values[row * p..][..p]);
         t.copy_from_slice(&self.utilities[row * k..][..k]);
-        let (missing, memory) = (self.missing_at(row), &mut scratch.features);
+        let (missing, memory) = (missing_at(self.data, row), &mut scratch.features);
         let of_features = part
             .features
             .ln_density(x, missing, rng.as_deref_mut(), memory);

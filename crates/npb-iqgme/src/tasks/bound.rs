@@ -17,15 +17,7 @@ pub(super) fn bound(
     atoms: &SufficientStats,
     prior: &Prior,
 ) -> Result<Bound, NotPositiveDefinite> {
-    let mut bound = Bound {
-        labels: 0.0,
-        features: 0.0,
-        utility_means: 0.0,
-        sticks: 0.0,
-        components: 0.0,
-        experts: 0.0,
-        magnitude: 0.0,
-    };
+    let mut bound = Bound::default();
     let mut ln_eta = vec![0.0; state.global_sticks.truncation()];
     state.global_sticks.expected_ln_weights(&mut ln_eta);
     for (task, (counts, rows)) in state.tasks.iter().zip(tasks) {

@@ -4,7 +4,6 @@ use npb_data::{DataError, Labels, Table};
 
 use super::TasksConfig;
 use crate::data::{IqgmeData, Task, class_of_rows};
-use crate::ensemble::scales;
 use crate::rows::Rows;
 use crate::{IqgmeError, Result};
 
@@ -61,23 +60,9 @@ impl MultiTaskData {
     }
 
     /// The same tasks on normal scores.
-    fn on_scores(&self, tasks: &[Task<'_>]) -> Result<Self> {
+    pub(super) fn on_scores(&self, tasks: &[Task<'_>]) -> Result<Self> {
         let (table, labels) = together(tasks)?;
         Self::in_units(tasks, self.pooled.on_scores(&table, &labels)?)
-    }
-
-    /// On the features' own scale and, if members on them are to be trained, on normal scores.
-    pub(super) fn by_scale(
-        tasks: &[Task<'_>],
-        config: &TasksConfig,
-        scored: Option<bool>,
-    ) -> Result<Vec<Self>> {
-        let own = Self::new(tasks, config)?;
-        let active = &own.pooled.units.active;
-        let wanted = || scales::scores_wanted(tasks, active, &config.single);
-        let scored = scored.unwrap_or_else(wanted);
-        let scored = scored.then(|| own.on_scores(tasks)).transpose()?;
-        Ok([own].into_iter().chain(scored).collect())
     }
 
     /// Prepares tasks in the units, columns and classes of `pooled`.

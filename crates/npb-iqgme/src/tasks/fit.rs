@@ -201,7 +201,12 @@ impl Ensemble for Tasks {
         config: &TasksConfig,
         scored: Option<bool>,
     ) -> Result<Vec<MultiTaskData>> {
-        MultiTaskData::by_scale(tables, config, scored)
+        let own = MultiTaskData::new(tables, config)?;
+        let active = &own.pooled.units.active;
+        let wanted = || scales::scores_wanted(tables, active, &config.single);
+        let scored = scored.unwrap_or_else(wanted);
+        let scored = scored.then(|| own.on_scores(tables)).transpose()?;
+        Ok([own].into_iter().chain(scored).collect())
     }
 
     fn plan<'c>(config: &'c TasksConfig, _: &MultiTaskData) -> Plan<'c, TaskInit> {
