@@ -127,17 +127,16 @@ pub(crate) fn ln_two_pi() -> f64 {
 /// `tr(A B)` for symmetric matrices; of the larger one the leading part.
 pub(crate) fn trace_product(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     let n = a.nrows().min(b.nrows());
-    (0..n).map(|j| dot(column(a, j), column(b, j))).sum()
-}
-
-/// A column of an owned matrix as a slice.
-pub(crate) fn column(a: &Mat<f64>, j: usize) -> &[f64] {
-    a.col_as_slice(j)
+    (0..n)
+        .map(|j| dot(a.col_as_slice(j), b.col_as_slice(j)))
+        .sum()
 }
 
 /// `a' M b` for a symmetric matrix; of longer vectors the first part.
 pub(crate) fn bilinear(m: &Mat<f64>, a: &[f64], b: &[f64]) -> f64 {
-    (0..m.ncols()).map(|j| b[j] * dot(a, column(m, j))).sum()
+    (0..m.ncols())
+        .map(|j| b[j] * dot(a, m.col_as_slice(j)))
+        .sum()
 }
 
 pub(crate) fn feature_term(
@@ -174,9 +173,9 @@ pub(crate) fn soft_term(
         return (0.0, 0.0);
     }
     let p = stats.labelled.first.nrows();
-    let linear = dot(&expert.mean, column(&stats.soft, column_of_sums));
+    let linear = dot(&expert.mean, stats.soft.col_as_slice(column_of_sums));
     let second = &stats.labelled.second[h];
-    let first = column(&stats.labelled.first, h);
+    let first = stats.labelled.first.col_as_slice(h);
     let mut quadratic =
         trace_product(&expert.covariance, second) + bilinear(second, &expert.mean, &expert.mean);
     for j in 0..p {

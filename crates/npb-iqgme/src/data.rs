@@ -153,11 +153,6 @@ impl IqgmeData {
         self.rows.order.iter().flat_map(of_row).collect()
     }
 
-    /// As [`Self::first_locations`], by table row.
-    pub(crate) fn first_utilities_by_row(&self) -> Vec<f64> {
-        self.utilities_by_row(&self.first_locations())
-    }
-
     /// Number of observed cells in the model's columns.
     pub fn n_observed(&self) -> usize {
         let observed = |group: &Group| self.rows.patterns[group.pattern].observed.len();

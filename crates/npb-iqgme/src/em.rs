@@ -16,7 +16,7 @@ use npb_priors::dist::probit_moments;
 use npb_priors::special::{ln_phi, log_sum_exp};
 use serde::{Deserialize, Serialize};
 
-use crate::answers::{most_probable_of, with_first_class};
+use crate::answers::with_first_class;
 use crate::bound::trace_product;
 use crate::config::{MOST_COMPONENTS, MOST_RUNS};
 use crate::data::{IqgmeData, at_most_two, fingerprint};
@@ -389,7 +389,7 @@ impl Variational for Em<'_> {
             let pattern = &rows.patterns[group.pattern];
             let missing = [&pattern.missing[..], &[rows.n_features]].concat();
             let places = (pattern.observed.clone(), missing);
-            let failed = self.failed("missing features");
+            let failed = IqgmeError::at(self.iteration, "missing features");
             let given = |(h, (law, scratch))| {
                 let given = Given::new(law, &places, scratch);
                 given.map_err(|source| failed((h, source)))
@@ -446,13 +446,6 @@ impl<'d> Em<'d> {
         Ok(em)
     }
 
-    fn failed(
-        &self,
-        block: &'static str,
-    ) -> impl Fn((usize, NotPositiveDefinite)) -> IqgmeError + Copy + use<> {
-        IqgmeError::at(self.iteration, block)
-    }
-
     /// Of each component the law of `[x; t]`, with precision `[Lambda + w_x w_x', -w_x; -w_x', 1]`, and the logarithm of the weight. Without labels `t` is of no use.
     fn laws(&self) -> Result<Vec<(Gaussian, f64)>> {
         let none = vec![0.0; self.data.rows.n_features + 1];
@@ -467,7 +460,8 @@ impl<'d> Em<'d> {
                 _ => -w[i.min(j)],
             });
             let law = Gaussian::from_precision(&linear, joint.as_ref());
-            let law = law.map_err(|source| self.failed("precision")((h, source)))?;
+            let law =
+                law.map_err(|source| IqgmeError::at(self.iteration, "precision")((h, source)))?;
             Ok((law, self.mixture.weights[h].ln()))
         };
         let components = self.mixture.components.iter();
@@ -480,7 +474,7 @@ impl<'d> Em<'d> {
         let mut sum = 0.0;
         for (h, component) in self.mixture.components.iter().enumerate() {
             let factor = Cholesky::new(component.precision.as_ref())
-                .map_err(|source| self.failed("precision")((h, source)))?;
+                .map_err(|source| IqgmeError::at(self.iteration, "precision")((h, source)))?;
             let trace = trace_product(&self.data.covariance, &component.precision);
             sum += 0.5 * rows * (factor.ln_det() - trace);
         }
@@ -497,10 +491,16 @@ impl<'d> Em<'d> {
             self.mixture.weights[h] = sums.count() / total;
             let old = self.mixture.components.get(h);
             let component = self.component(sums, old);
-            components.push(component.map_err(|source| self.failed("covariance")((h, source)))?);
+            components.push(
+                component
+                    .map_err(|source| IqgmeError::at(self.iteration, "covariance")((h, source)))?,
+            );
             if self.data.n_labelled > 0 {
                 let expert = self.expert(&sums.labelled);
-                experts.push(expert.map_err(|source| self.failed("expert")((h, source)))?);
+                experts.push(
+                    expert
+                        .map_err(|source| IqgmeError::at(self.iteration, "expert")((h, source)))?,
+                );
             }
         }
         self.mixture.components = components;
@@ -559,16 +559,5 @@ impl QgmeFit {
     /// The parameters. There are fewer components than asked for when there are fewer different rows.
     pub fn mixture(&self) -> &Mixture {
         &self.stored.trained.mixture
-    }
-
-    /// Probabilities of the components given the observed features, one vector for each row.
-    pub fn responsibilities(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
-        let rows = self.units().rows(table)?;
-        self.derived.responsibilities(&rows, Gate::AtMeans)
-    }
-
-    /// The most probable component of each row.
-    pub fn clusters(&self, table: &Table) -> Result<Vec<usize>> {
-        Ok(most_probable_of(self.responsibilities(table)?))
     }
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use npb_data::{Labels, Table};
+use npb_infer::ensemble::Calibration;
 use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
@@ -37,7 +38,6 @@ use crate::units::Units;
 use crate::vb::IqgmeVb;
 use crate::{Expert, Init, IqgmeConfig, IqgmeState, Result};
 use kept::TrainingRows;
-use npb_infer::ensemble::Calibration;
 
 /// Keys of the random streams of questions to a fit.
 const INTERVAL: u64 = 2;

@@ -217,11 +217,6 @@ impl<'d> IqgmeSampler<'d> {
         &self.parameters
     }
 
-    /// The configuration.
-    pub fn config(&self) -> &GibbsConfig {
-        &self.config
-    }
-
     /// Everything that is drawn, as it is now: all that a run needs to go on.
     pub fn state(&self) -> GibbsState {
         let mut labels = vec![0; self.labels.len()];
@@ -246,11 +241,6 @@ impl<'d> IqgmeSampler<'d> {
             cells.extend(missing_at(self.data, position).iter().map(|&j| row[j]));
         }
         cells
-    }
-
-    /// Sweeps made so far.
-    pub fn sweeps(&self) -> u64 {
-        self.sweep
     }
 
     /// Makes one sweep: every move of the configuration.

@@ -10,14 +10,13 @@ use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
-use npb_priors::dist::{Gamma, NormalWishart, Wishart, pick};
+use npb_priors::dist::{Gamma, NormalWishart, Wishart, multinomial_probit, pick};
 use npb_priors::special::{ln_gamma, normal_cdf, student_t_two_sided};
 use rand::{Rng, RngExt};
 
 use crate::rows::Rows;
 use crate::state::{Component, Expert, IqgmeState};
 use crate::{IqgmeError, Result};
-use npb_priors::dist::multinomial_probit;
 
 /// How the components weigh a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,11 +45,10 @@ pub(crate) fn responsibilities(
         Init::PerClass(_) => data.rows.n_utilities + 1,
         Init::Mixture(clusters) => return mixture(data, config, clusters, restart),
     };
-    let each = start
-        .clusters()
-        .min(config.truncation.div_ceil(n_classes.max(1)));
-    let clusters = within_classes(&points, &data.rows.classes, n_classes, |members| {
-        k_means(&points, members, each, &mut rng)
+    let sizes = [start.clusters(), config.truncation];
+    let (classes, rng) = (&data.rows.classes, &mut rng);
+    let clusters = within_classes(&points, (classes, n_classes), sizes, |members, each| {
+        k_means(&points, members, each, rng)
     });
     let ranks = by_size(&clusters).into_iter();
     let ranks: Vec<usize> = ranks.map(|rank| rank % config.truncation).collect();
@@ -90,26 +89,27 @@ fn mixture(
 }
 
 /// Clusters of points within each class, the classes from the last one to the first; points of none join the nearest cluster, or have clusters of their own where there is no
-/// class. `k_means` gets the places of points.
+/// class. So many clusters in each, or fewer where they would be more than `most` altogether. `k_means` gets the places of points, and the number of clusters.
 pub(crate) fn within_classes(
     points: &[Vec<f64>],
-    classes: &[Option<usize>],
-    n_classes: usize,
-    mut k_means: impl FnMut(&[usize]) -> Vec<Vec<f64>>,
+    (classes, n_classes): (&[Option<usize>], usize),
+    [clusters, most]: [usize; 2],
+    mut k_means: impl FnMut(&[usize], usize) -> Vec<Vec<f64>>,
 ) -> Vec<usize> {
+    let each = clusters.min(most.div_ceil(n_classes.max(1)));
     let mut assigned = vec![usize::MAX; points.len()];
     let mut centres: Vec<Vec<f64>> = Vec::new();
     for class in (0..n_classes).rev() {
         let own = |i: &usize| classes[*i] == Some(class);
         let members: Vec<usize> = (0..points.len()).filter(own).collect();
-        let found = k_means(&members);
+        let found = k_means(&members, each);
         for &i in &members {
             assigned[i] = centres.len() + nearest(&points[i], &found).0;
         }
         centres.extend(found);
     }
     if centres.is_empty() {
-        centres = k_means(&(0..points.len()).collect::<Vec<_>>());
+        centres = k_means(&(0..points.len()).collect::<Vec<_>>(), each);
     }
     for (assigned, point) in assigned.iter_mut().zip(points) {
         if *assigned == usize::MAX {

@@ -11,14 +11,12 @@ mod data;
 mod fit;
 mod new_task;
 mod rows;
-mod run;
 mod start;
 mod state;
 mod vb;
 
 pub use config::{TaskInit, TasksConfig};
 pub use data::MultiTaskData;
-pub use fit::{AtomSummary, MultiTaskFit, fit_tasks, fit_tasks_watched};
-pub use run::TaskMember;
+pub use fit::{AtomSummary, MultiTaskFit, TaskMember, fit_tasks, fit_tasks_watched};
 pub use state::{Gaussians, MultiTaskState, TaskState};
 pub use vb::{MultiTaskVb, TaskUpdate};

@@ -1,8 +1,7 @@
 //! Members of an ensemble and the questions that they answer together.
 
-use npb_infer::ensemble::check_weights;
-use npb_infer::parallel;
-use npb_infer::{Interval, Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, stream};
+use npb_infer::ensemble::{Calibration, check_weights};
+use npb_infer::{Interval, Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, parallel, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::dist::pick;
 use npb_priors::special::ln_add_exp;
@@ -13,7 +12,6 @@ use super::train::Planned;
 use crate::answers::{class_intervals, with_first_class};
 use crate::state::expect;
 use crate::{Expert, FeatureScale, Init, IqgmeError, IqgmeState, Result};
-use npb_infer::ensemble::Calibration;
 
 /// One run: where it started, how it went, and the posterior it ended in. Of [`fit`](crate::fit()) unless its types say otherwise.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,14 +1,13 @@
 //! Training rows and rows to predict, ready for the updates.
 
 use npb_data::{Labels, PatternIndex, Table};
-use npb_priors::dist::probit_moments;
+use npb_priors::dist::{multinomial_probit, probit_moments};
 use npb_priors::special::ln_phi;
 
 use super::cells::Cells;
 use crate::data::{check_spans, class_of_rows, classes_seen, not_empty};
 use crate::units::Units;
 use crate::{FactorConfig, Result};
-use npb_priors::dist::multinomial_probit;
 
 /// The class of each row, and what follows from it.
 #[derive(Clone, Debug)]

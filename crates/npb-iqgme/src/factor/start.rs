@@ -125,10 +125,9 @@ fn clusters(
         FactorInit::PerClass(_) if data.n_labelled > 0 => data.classes.len(),
         _ => 0,
     };
-    let each = start
-        .clusters()
-        .min(config.truncation.div_ceil(n_classes.max(1)));
-    let mut assigned = within_classes(points, &data.labels.class, n_classes, |members| {
+    let sizes = [start.clusters(), config.truncation];
+    let classes = (&data.labels.class[..], n_classes);
+    let mut assigned = within_classes(points, classes, sizes, |members, each| {
         best_k_means(points, members, each, rng)
     });
     let each = assigned.iter_mut();

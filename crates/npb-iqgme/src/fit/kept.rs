@@ -44,13 +44,10 @@ impl TrainingRows {
     /// Checks rows that come from a file: they are those of training, by their fingerprint.
     pub(super) fn check(&self, units: &Units, classes: &[String], training: u64) -> Result<()> {
         let data = self.data(units, classes);
-        let print = data.and_then(|data| fingerprint(&data));
-        let wrong = || IqgmeError::saved("rows of training: not those of the fit");
-        print
-            .ok()
-            .filter(|print| *print == training)
-            .map(drop)
-            .ok_or_else(wrong)
+        match data.and_then(|data| fingerprint(&data)) {
+            Ok(print) if print == training => Ok(()),
+            _ => Err(IqgmeError::saved("rows of training: not those of the fit")),
+        }
     }
 }
 

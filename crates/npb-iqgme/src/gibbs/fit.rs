@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::GibbsConfig;
 use super::state::{GibbsState, n_missing};
-use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, positions};
+use super::{IMPUTE, IqgmeSampler, KEPT, SCALARS, missing_at, positions};
 use crate::answers::{check_levels, class_intervals, quantiles, with_first_class};
 use crate::data::{IqgmeData, fingerprint};
 use crate::ensemble::questions::{
@@ -83,7 +83,18 @@ pub fn fit_gibbs_watched(
     if chains.iter().all(|chain| chain.record.moments.kept == 0) {
         return Err(IqgmeError::NoDraws);
     }
-    GibbsFit::of_chains(data, config.clone(), chains)
+    let mut cells = Vec::new();
+    for (row, position) in positions(&data).into_iter().enumerate() {
+        let missing = missing_at(&data, position).iter();
+        cells.extend(missing.map(|&j| (row as u32, data.units.active[j] as u32)));
+    }
+    let stored = Stored {
+        config: config.clone(),
+        units: data.units,
+        classes: data.classes,
+        trained: Trained { cells, chains },
+    };
+    Fit::new(stored, ())
 }
 
 /// A chain, and what is gathered of its kept draws.
@@ -353,21 +364,6 @@ impl Variant for Chains {
 }
 
 impl GibbsFit {
-    fn of_chains(data: IqgmeData, config: GibbsConfig, chains: Vec<GibbsChain>) -> Result<Self> {
-        let mut cells = Vec::new();
-        for (row, position) in positions(&data).into_iter().enumerate() {
-            let missing = super::missing_at(&data, position).iter();
-            cells.extend(missing.map(|&j| (row as u32, data.units.active[j] as u32)));
-        }
-        let stored = Stored {
-            config,
-            units: data.units,
-            classes: data.classes,
-            trained: Trained { cells, chains },
-        };
-        Self::new(stored, ())
-    }
-
     /// The chains.
     pub fn chains(&self) -> &[GibbsChain] {
         &self.stored.trained.chains
@@ -429,17 +425,13 @@ impl GibbsFit {
         Ok(cells.map(of_cell).collect())
     }
 
-    /// For each stored draw and row the probabilities of all classes but the first.
-    pub fn predict_draws(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>> {
-        self.classifies()?;
-        let rows = self.units().rows(table)?;
-        let of_draw = |p: &Predictor| p.probabilities(&rows, Experts::AtMeans);
-        parallel::try_map(&self.derived, of_draw)
-    }
-
+    /// For each stored draw and row the probabilities of all classes.
     fn drawn_classes(&self, table: &Table) -> Result<Vec<Vec<Vec<f64>>>> {
-        let by_draw = self.predict_draws(table)?.into_iter();
-        Ok(by_draw.map(with_first_class).collect())
+        let rows = self.units().rows(table)?;
+        parallel::try_map(&self.derived, |draw| {
+            let others = draw.probabilities(&rows, Experts::AtMeans)?;
+            Ok(with_first_class(others))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use npb_infer::parallel;
 use npb_linalg::faer::{Accum, Mat, MatRef, Par, linalg::matmul::matmul};
+use npb_linalg::mixture::Moments;
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use npb_priors::dist::NormalGamma;
 use rand::{Rng, RngExt};
@@ -12,7 +13,6 @@ use crate::Result;
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::stats::SufficientStats;
-use npb_linalg::mixture::Moments;
 
 /// Rows that are multiplied in one product.
 const CHUNK: usize = 256;

@@ -12,7 +12,7 @@ use npb_linalg::lanes::{LaneConditional, LaneScratch};
 use npb_linalg::mixture::{
     Block, Columns, Deviations, Form, Group, Linear, LnTotals, Memory, Pattern, Quadratics,
 };
-use npb_priors::dist::{pick, sample_probit};
+use npb_priors::dist::{multinomial_probit, pick, sample_probit};
 use npb_priors::special::vector::ln_normal_cdf;
 use npb_priors::special::{LN_SQRT_2PI, ln_phi};
 use rand::{Rng, RngExt};
@@ -23,7 +23,6 @@ use crate::e_step::first;
 use crate::rows::Rows;
 use crate::state::dot;
 use crate::{IqgmeError, Result};
-use npb_priors::dist::multinomial_probit;
 
 /// The parameters in the form that rows want.
 pub(super) struct Laws<'a> {

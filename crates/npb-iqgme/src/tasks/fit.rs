@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::config::{TaskInit, TasksConfig};
 use super::data::{MultiTaskData, in_task};
 use super::new_task::add_task;
-use super::run::TaskMember;
 use super::state::{Gaussians, MultiTaskState};
 use super::vb::{INACTIVE, MultiTaskVb};
 use crate::answers::with_first_class;
@@ -24,7 +23,7 @@ use crate::ensemble::train::{Model, Planned};
 use crate::predict::{Experts, Gate, Predictor};
 use crate::prior::Prior;
 use crate::rows::Rows;
-use crate::state::{Component, expect};
+use crate::state::{Component, Expert, expect};
 use crate::units::Units;
 use crate::{ClassifierSummary, IqgmeData, IqgmeError, Result};
 
@@ -93,6 +92,32 @@ pub struct Tasks;
 /// [best](Self::best) member: the one with the highest bound of those on the features' own scale whose atoms have Gaussians of their own, or of all on that scale, if none has (one in which all have one
 /// is of another model of the features, and what it says of the tasks is of their labels alone). Members are listed by whether they weigh in class probabilities, then by scale and bound.
 pub type MultiTaskFit = Fit<Tasks>;
+
+/// A run over many tasks.
+pub type TaskMember = Member<TaskInit, MultiTaskState, ()>;
+
+impl TaskMember {
+    /// Its atoms and one that stands for all at the prior. The weights are to be replaced by a task's.
+    fn predictor(&self) -> Result<Predictor> {
+        let state = &self.state;
+        let components = state.all_components();
+        let mut experts = state.experts.clone();
+        if !experts.is_empty() {
+            experts.extend(Expert::all_at_prior(
+                &state.expert_prior,
+                state.n_utilities(),
+            ));
+        }
+        let weights = vec![0.0; components.len()];
+        Predictor::from_parts(&components, &experts, weights).map_err(self.failed())
+    }
+
+    /// The atoms with the weights of task `j`, for class probabilities.
+    fn predictor_of(&self, predictor: &Predictor, j: usize) -> Predictor {
+        let weights = self.state.gate_weights(j, Gate::AtMeans).into_iter();
+        predictor.with_weights(weights.map(f64::ln).collect())
+    }
+}
 
 /// What is stored of a fit, beside settings, units by scale and classes.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -41,7 +41,8 @@ fn first_guess(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskStat
     }
     let task = &data.tasks[0];
     let n = task.rows.len() as f64;
-    let (mut counts, mut utility_means) = (vec![n], task.first_utilities_by_row());
+    let mut counts = vec![n];
+    let mut utility_means = task.utilities_by_row(&task.first_locations());
     let indicators = match state.gaussians {
         Gaussians::Own => {
             let at_prior = |s: usize| state.is_at_prior(s);

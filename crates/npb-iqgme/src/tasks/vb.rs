@@ -169,7 +169,8 @@ impl<'d> MultiTaskVb<'d> {
         config.validate()?;
         let p = data.pooled.rows.n_features;
         let n_utilities = data.n_utilities();
-        check(data, &config, &state)?;
+        let truncations = [config.single.truncation, config.atoms];
+        state.check(p, data.n_tasks(), n_utilities, truncations)?;
         let each = data.tasks.iter().zip(&state.tasks);
         let rows = each.map(|(task, part)| TaskRows::of_state(task, part, state.gaussians));
         let rows = rows.collect::<Option<Vec<_>>>();
@@ -531,11 +532,4 @@ fn prior_state(
         expert_prior: prior.expert.clone(),
         vacant: prior.component.clone(),
     }
-}
-
-/// Whether a state may be of these data and this configuration.
-fn check(data: &MultiTaskData, config: &TasksConfig, state: &MultiTaskState) -> Result<()> {
-    let truncations = [config.single.truncation, config.atoms];
-    let p = data.pooled.rows.n_features;
-    state.check(p, data.n_tasks(), data.n_utilities(), truncations)
 }
