@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // A second look where the decision is not sure, or where nothing like the row was seen.
     let probabilities = model.predict_classes(&table)?;
-    let intervals = model.predict_class_intervals(&table, 0.9, 100)?;
+    let intervals = model.predict_class_intervals(&table, 0.9)?;
     let densities = model.ln_density(&table)?;
     let mut sorted = densities.clone();
     sorted.sort_by(f64::total_cmp);

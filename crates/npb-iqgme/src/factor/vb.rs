@@ -1,7 +1,7 @@
 //! Variational Bayes: the coordinate updates and the loop over them.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use npb_infer::{Variational, VbReport, parallel};
 use npb_linalg::faer::Mat;

@@ -204,29 +204,16 @@ fn other_columns_at_prediction_are_named() {
     assert!(said.contains("x0") && said.contains("x1"), "{said}");
     assert!(
         fitted
-            .predict_interval(&table, 1.5, 10)
+            .predict_interval(&table, 1.5)
             .unwrap_err()
             .to_string()
             .contains("level")
     );
-    let ends = fitted.predict_interval(&table, 1.0, 10).unwrap_err();
+    let ends = fitted.predict_interval(&table, 1.0).unwrap_err();
     let said = "level = 1.0: must be between 0 and 1 (both excluded)";
     assert_eq!(ends.to_string(), said);
     let ends = fitted.dominant_components(0.0, 10).unwrap_err();
     assert!(ends.to_string().contains("excluded"), "{ends}");
-    assert!(
-        fitted
-            .predict_interval(&table, 0.9, 0)
-            .unwrap_err()
-            .to_string()
-            .contains("draws")
-    );
-    let unknown = Labels::from_strings(&vec![Some("sideways"); 40]);
-    let said = fitted.evaluate(&table, &unknown).unwrap_err().to_string();
-    assert!(
-        said.contains("sideways") && said.contains("row 0"),
-        "{said}"
-    );
 }
 
 /// Tables that are odd but legal: the fit works and everything it says is finite.
@@ -397,15 +384,14 @@ fn fits_without_labels_say_so() {
     let sampled = fit_gibbs(&table, &none, &chains).unwrap();
     let finite = fit_qgme(&table, &none, &QgmeConfig::default()).unwrap();
     for error in [
-        variational.evaluate(&table, &truth).unwrap_err(),
-        sampled.evaluate(&table, &truth).unwrap_err(),
-        finite.evaluate(&table, &truth).unwrap_err(),
-        variational.evaluate(&table, &none).unwrap_err(),
+        variational.predict_classes(&table).unwrap_err(),
+        sampled.predict_classes(&table).unwrap_err(),
+        finite.predict_classes(&table).unwrap_err(),
         variational.training_cells(&table, &truth).unwrap_err(),
-        variational.predict_interval(&table, 0.9, 2).unwrap_err(),
+        variational.predict_interval(&table, 0.9).unwrap_err(),
         sampled.predict_interval(&table, 0.9).unwrap_err(),
         variational
-            .predict_class_intervals(&table, 0.9, 2)
+            .predict_class_intervals(&table, 0.9)
             .unwrap_err(),
         sampled.predict_class_intervals(&table, 0.9).unwrap_err(),
     ] {

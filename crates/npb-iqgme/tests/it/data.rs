@@ -29,6 +29,35 @@ pub(crate) fn corners(seed: u64, n: usize) -> (Table, Labels) {
     )
 }
 
+/// How well the labelled rows of a table are predicted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evaluation {
+    pub(crate) accuracy: f64,
+    pub(crate) log_loss: f64,
+}
+
+/// Of probabilities by row and class.
+pub(crate) fn evaluate(
+    classes: &[String],
+    probabilities: &[Vec<f64>],
+    truth: &Labels,
+) -> Evaluation {
+    let (mut right, mut loss, mut n) = (0.0, 0.0, 0.0);
+    for (row, p) in probabilities.iter().enumerate() {
+        let class = |name: &str| classes.iter().position(|c| c == name).unwrap();
+        let Some(class) = truth.name(row).map(class) else {
+            continue;
+        };
+        n += 1.0;
+        right += f64::from(u8::from(p.iter().all(|other| *other <= p[class])));
+        loss -= p[class].max(f64::MIN_POSITIVE).ln();
+    }
+    Evaluation {
+        accuracy: right / n,
+        log_loss: loss / n,
+    }
+}
+
 /// Checks intervals of the probabilities of all classes: they are about what is predicted, and neither points nor all
 /// that is possible.
 pub(crate) fn intervals_agree(

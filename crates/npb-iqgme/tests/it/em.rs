@@ -5,7 +5,7 @@ use npb_infer::VbLimits;
 use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{QgmeConfig, QgmeFit, Saved, fit_qgme};
 
-use crate::data::{draws_agree, three_gaussians};
+use crate::data::{draws_agree, evaluate, three_gaussians};
 use crate::gaussians::sectors;
 
 fn experts(components: usize, seed: u64) -> QgmeConfig {
@@ -50,7 +50,12 @@ fn three_components_classify_three_gaussians() {
     let (new, truth) = three_gaussians(2, 400, 0, 0.0, 0.0);
     let accuracy = |components| {
         let model = fit_qgme(&table, &labels, &experts(components, 1)).unwrap();
-        model.evaluate(&new, &truth).unwrap().accuracy
+        evaluate(
+            model.classes(),
+            &model.predict_classes(&new).unwrap(),
+            &truth,
+        )
+        .accuracy
     };
     let (one, three) = (accuracy(1), accuracy(3));
     assert!(three > 0.9 && three > one + 0.04, "{one} {three}");
@@ -123,7 +128,7 @@ fn imputation_agrees_with_its_draws() {
 }
 
 #[test]
-fn a_density_integrates_to_one_and_rows_belong_to_the_components_near_them() {
+fn the_density_integrates_to_one() {
     let near = |k: u64| ((k * 37) % 101) as f64 / 101.0;
     let values: Vec<f64> = (0..80)
         .map(|k| near(k) + if k % 2 == 0 { 0.0 } else { 20.0 })
@@ -137,11 +142,6 @@ fn a_density_integrates_to_one_and_rows_belong_to_the_components_near_them() {
     let density = model.ln_density(&grid).unwrap();
     let total: f64 = density.iter().map(|ln| ln.exp() * step).sum();
     assert!((total - 1.0).abs() < 1e-3, "{total}");
-    let clusters = model.clusters(&table).unwrap();
-    assert!((0..80).all(|i| clusters[i] == clusters[i % 2]) && clusters[0] != clusters[1]);
-    for row in model.responsibilities(&table).unwrap() {
-        assert!(row.len() == 2 && (row.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-    }
     let hole = Table::from_nan_coded(1, 1, &[f64::NAN]).unwrap();
     assert_eq!(model.ln_density(&hole).unwrap(), [0.0]);
 }

@@ -12,7 +12,7 @@ use npb_iqgme::{
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 
-use crate::data::{config, draws_agree, intervals_agree, three_gaussians};
+use crate::data::{config, draws_agree, evaluate, intervals_agree, three_gaussians};
 use crate::gaussians::sectors;
 
 fn chains(seed: u64, burn_in: u64, keep: u64) -> GibbsConfig {
@@ -113,7 +113,6 @@ fn saved_fits_answer_in_the_same_bits_and_damaged_files_do_no_harm() {
         let _ = f.ln_density(&table);
         let _ = (
             f.cluster_distribution(),
-            f.concentration(&[0.1]).unwrap(),
             f.training_cells(&[0.5]).unwrap(),
             f.diagnostics(),
         );
@@ -152,13 +151,6 @@ fn bad_configurations_are_named() {
         let error = fit_gibbs(&table, &labels, &config).unwrap_err().to_string();
         assert!(error.contains(field), "{field}: {error}");
     }
-    let foreign = Labels::from_strings(&vec![Some("neither"); 20]);
-    let fitted = fit_gibbs(&table, &labels, &good).unwrap();
-    let error = fitted.evaluate(&table, &foreign).unwrap_err().to_string();
-    assert!(
-        error.contains("row 0") && error.contains("neither"),
-        "{error}"
-    );
     let unlabelled = fit_gibbs(&table, &no_labels(&table), &good).unwrap();
     assert!(unlabelled.predict_classes(&table).is_err());
 }
@@ -221,7 +213,11 @@ fn clusters_cells_and_probabilities_of_simulated_data() {
         let share = covered.count() as f64 / cells.len() as f64;
         assert!((0.83..0.97).contains(&share), "{share}");
         let (new, truth) = three_gaussians(8, 400, 0, 0.0, 0.0);
-        let found = fitted.evaluate(&new, &truth).unwrap();
+        let found = evaluate(
+            fitted.classes(),
+            &fitted.predict_classes(&new).unwrap(),
+            &truth,
+        );
         assert!(found.accuracy > 0.9, "{found:?}");
         for interval in fitted.predict_interval(&new, 0.9).unwrap() {
             assert!(interval.lower <= interval.upper && interval.upper <= 1.0);
@@ -266,7 +262,11 @@ fn more_than_two_classes() {
     let (table, labels) = sectors(10, 400, 3, 0.1, 0.1);
     let fitted = fit_gibbs(&table, &labels, &chains(10, 60, 80)).unwrap();
     let (new, truth) = sectors(11, 300, 3, 0.0, 0.0);
-    let found = fitted.evaluate(&new, &truth).unwrap();
+    let found = evaluate(
+        fitted.classes(),
+        &fitted.predict_classes(&new).unwrap(),
+        &truth,
+    );
     assert!(found.accuracy > 0.82, "{found:?}");
     let error = fitted.predict_proba(&new).unwrap_err().to_string();
     assert!(error.contains("predict_classes"), "{error}");
@@ -297,13 +297,11 @@ fn a_class_with_one_label_has_probabilities() {
         ..GibbsConfig::default()
     };
     let fitted = fit_gibbs(&table, &labels, &config).unwrap();
-    for of_draw in fitted.predict_draws(&table).unwrap() {
-        for others in of_draw {
-            let sum: f64 = others.iter().sum();
-            assert!(sum < 1.0 + 1e-9, "{others:?}");
-        }
-    }
-    let found = fitted.evaluate(&table, &labels).unwrap();
+    let found = evaluate(
+        fitted.classes(),
+        &fitted.predict_classes(&table).unwrap(),
+        &labels,
+    );
     assert!(found.log_loss < 1.1, "{found:?}");
 }
 
@@ -391,7 +389,7 @@ fn a_chain_driven_by_hand_goes_on_in_the_same_bits() {
     (0..2).for_each(|_| whole.sweep().unwrap());
     let mut rest = IqgmeSampler::resume(&data, config, 0, state).unwrap();
     (0..2).for_each(|_| rest.sweep().unwrap());
-    assert_eq!(rest.sweeps(), 5);
+    assert_eq!(rest.state().sweep, 5);
     assert_eq!(rest.state().utilities, whole.state().utilities);
 }
 
@@ -483,19 +481,21 @@ fn a_chain_without_labels_predicts_none() {
 fn levels_of_quantiles_are_checked() {
     let (table, labels) = three_gaussians(19, 20, 0, 0.2, 0.0);
     let fitted = fit_gibbs(&table, &labels, &chains(19, 1, 8)).unwrap();
-    let alpha = fitted.concentration(&[0.0, 0.5, 1.0]).unwrap();
-    let values = fitted.scalar("concentration");
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    assert_eq!([alpha.quantiles[0], alpha.quantiles[2]], [least, most]);
+    let chains = fitted.chains().iter();
+    let draws: Vec<f64> = chains
+        .flat_map(|c| c.draws().iter().map(|draw| draw.missing[0]))
+        .collect();
+    let least = draws.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = draws.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let cell = &fitted.training_cells(&[0.0, 0.5, 1.0]).unwrap()[0];
+    let units = table.column_stats()[cell.column];
+    for (found, wanted) in [(cell.quantiles[0], least), (cell.quantiles[2], most)] {
+        let wanted = units.mean + units.sd * wanted;
+        assert!((found - wanted).abs() < 1e-9 * units.sd, "{found} {wanted}");
+    }
     for level in [f64::NAN, -0.1, 1.5] {
-        for error in [
-            fitted.concentration(&[0.5, level]).unwrap_err(),
-            fitted.training_cells(&[0.5, level]).unwrap_err(),
-        ] {
-            let said = error.to_string();
-            let wanted = format!("levels = {level:?}: must be between 0 and 1");
-            assert_eq!(said, wanted);
-        }
+        let error = fitted.training_cells(&[0.5, level]).unwrap_err();
+        let wanted = format!("levels = {level:?}: must be between 0 and 1");
+        assert_eq!(error.to_string(), wanted);
     }
 }

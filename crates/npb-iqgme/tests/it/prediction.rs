@@ -6,7 +6,7 @@ use npb_iqgme::{Init, IqgmeConfig, IqgmeFit, Saved, fit, fit_unlabelled};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
-use crate::data::{by_quantiles, config, draws_agree, three_gaussians};
+use crate::data::{by_quantiles, config, draws_agree, evaluate, three_gaussians};
 
 fn fitted() -> (Table, Labels, IqgmeFit) {
     let (table, labels) = three_gaussians(21, 150, 1, 0.2, 0.0);
@@ -171,7 +171,7 @@ fn intervals_hold_their_mean_and_shrink_with_data() {
     let width = |n: usize| {
         let (table, labels) = three_gaussians(24, n, 1, 0.0, 0.0);
         let fitted = fit(&table, &labels, &config(24)).unwrap();
-        let intervals = fitted.predict_interval(&test, 0.9, 200).unwrap();
+        let intervals = fitted.predict_interval(&test, 0.9).unwrap();
         let means = fitted.predict_proba(&test).unwrap();
         let pairs = intervals.iter().zip(&means);
         let inside = pairs
@@ -331,12 +331,19 @@ fn runs_are_as_sure_as_labels_allow() {
             .iter()
             .all(|run| run.calibration.class_offset.is_empty())
     );
-    let loss = |fitted: &IqgmeFit| fitted.evaluate(&new, &truth).unwrap().log_loss;
+    let loss = |fitted: &IqgmeFit| {
+        evaluate(
+            fitted.classes(),
+            &fitted.predict_classes(&new).unwrap(),
+            &truth,
+        )
+        .log_loss
+    };
     let losses = [loss(&sharpened), loss(&as_it_is)];
     assert!(losses[0] < losses[1] - 0.02, "{losses:?}");
     // Intervals are around what is predicted.
     let means = sharpened.predict_proba(&new).unwrap();
-    let intervals = sharpened.predict_interval(&new, 0.9, 200).unwrap();
+    let intervals = sharpened.predict_interval(&new, 0.9).unwrap();
     let pairs = intervals.iter().zip(&means);
     let inside = pairs
         .filter(|(interval, mean)| interval.holds(**mean))
@@ -439,7 +446,12 @@ fn class_probabilities_are_of_the_runs_that_foretell_labels() {
                 flat.stacking_weight
             );
         }
-        fitted.evaluate(&new, &truth).unwrap().log_loss
+        evaluate(
+            fitted.classes(),
+            &fitted.predict_classes(&new).unwrap(),
+            &truth,
+        )
+        .log_loss
     };
     let (by_labels, by_bounds) = (loss(5), loss(0));
     assert!(by_labels < by_bounds - 0.05, "{by_labels} {by_bounds}");

@@ -45,7 +45,7 @@ fn damaged_files_are_errors_or_valid_fits() {
         // Chains take a while.
         if asked.get() % 200 == 0 {
             let _ = f.impute(&table);
-            let _ = f.predict_interval(&table, 0.9, 3);
+            let _ = f.predict_interval(&table, 0.9);
         }
         let _ = (
             f.components(),

@@ -3,6 +3,5 @@
 mod bad_input;
 mod bound;
 pub(crate) mod data;
-mod features;
 mod fits;
 mod multiclass;

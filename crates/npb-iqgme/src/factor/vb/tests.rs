@@ -4,7 +4,7 @@ use npb_infer::testing::check_stationary;
 use npb_priors::dist::{Gamma, NormalGamma};
 
 #[path = "../../../tests/it/factor/data.rs"]
-mod simulated;
+pub(crate) mod simulated;
 
 use self::simulated::{Simulation, config};
 use super::super::forms::{Features, Forms};

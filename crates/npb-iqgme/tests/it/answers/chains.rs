@@ -31,10 +31,10 @@ fn config(seed: u64, burn_in: u64, keep: u64, thin: u64) -> GibbsConfig {
     }
 }
 
-fn example(seed: u64) -> (Table, Labels, Table, Labels) {
+fn example(seed: u64) -> (Table, Labels, Table) {
     let (table, labels) = three_gaussians(seed, 60, 1, 0.2, 0.1);
-    let (new, truth) = three_gaussians(seed + 1, 12, 1, 0.35, 0.3);
-    (in_units(&table), labels, in_units(&new), truth)
+    let (new, _) = three_gaussians(seed + 1, 12, 1, 0.35, 0.3);
+    (in_units(&table), labels, in_units(&new))
 }
 
 fn draws(fitted: &GibbsFit) -> Vec<&GibbsDraw> {
@@ -58,14 +58,13 @@ fn mean(values: &[f64]) -> f64 {
 
 #[test]
 fn answers_are_averages_over_the_draws() {
-    let (table, labels, new, truth) = example(81);
+    let (table, labels, new) = example(81);
     let fitted = fit_gibbs(&table, &labels, &config(81, 1, 6, 1)).unwrap();
     let draws = draws(&fitted);
     assert_eq!((fitted.chains().len(), draws.len()), (3, 18));
     let mixtures: Vec<Vec<Part>> = draws.iter().map(|draw| parts_of(&draw.mixture)).collect();
     let (rows, units) = (standardised(&table, &new), table.column_stats());
     let density = fitted.ln_density(&new).unwrap();
-    let by_draw = fitted.predict_draws(&new).unwrap();
     let both = fitted.predict_classes(&new).unwrap();
     let second = fitted.predict_proba(&new).unwrap();
     let intervals = fitted.predict_class_intervals(&new, 0.8).unwrap();
@@ -73,7 +72,6 @@ fn answers_are_averages_over_the_draws() {
     let cells = fitted.cells_by_row(&new).unwrap();
     let imputed = fitted.impute(&new).unwrap();
     let names = fitted.predict(&new).unwrap();
-    let (mut loss, mut n) = (0.0, 0.0);
     for (i, row) in rows.iter().enumerate() {
         let observed = (0..3).filter(|&j| row[j].is_some());
         let jacobian: f64 = observed.map(|j| units[j].sd.ln()).sum();
@@ -81,8 +79,6 @@ fn answers_are_averages_over_the_draws() {
         let ln = mean(&each).ln() - jacobian;
         assert!((density[i] - ln).abs() < 1e-8, "{i}: {} {ln}", density[i]);
         let p: Vec<f64> = mixtures.iter().map(|m| classes(m, row, false)[1]).collect();
-        let found: Vec<f64> = by_draw.iter().map(|draw| draw[i][0]).collect();
-        assert!(apart(&found, &p) < 1e-8, "{i}");
         assert!(
             (both[i][1] - mean(&p)).abs() < 1e-8 && (both[i][0] + both[i][1] - 1.0).abs() < 1e-12
         );
@@ -123,13 +119,7 @@ fn answers_are_averages_over_the_draws() {
             assert_eq!(imputed.completed.get(i, j), Some(cell.mean));
             assert_eq!(imputed.sd.get(i, j), Some(cell.sd));
         }
-        if let Some(name) = truth.name(i) {
-            let class = usize::from(name == fitted.classes()[1]);
-            (n, loss) = (n + 1.0, loss - both[i][class].ln());
-        }
     }
-    let found = fitted.evaluate(&new, &truth).unwrap();
-    assert!(found.rows == n as usize && (found.log_loss - loss / n).abs() < 1e-9);
 }
 
 /// Three classes: all of them, by draw and on average.
@@ -168,7 +158,7 @@ fn three_classes_are_averages_over_the_draws() {
 /// Scalars of every second sweep after the first three: what is kept of the traces, and what is told of it.
 #[test]
 fn scalars_are_those_of_the_kept_sweeps() {
-    let (table, labels, ..) = example(85);
+    let (table, labels, _) = example(85);
     let config = GibbsConfig {
         stored_draws: 4,
         ..config(85, 3, 8, 2)
@@ -190,17 +180,6 @@ fn scalars_are_those_of_the_kept_sweeps() {
         assert_eq!(diagnostics[scalar].1, ChainDiagnostics::new(&kept(scalar)));
     }
     assert!(fitted.scalar("no such").is_empty());
-    let alpha = kept(0).concat();
-    let found = fitted.concentration(&[0.1, 0.75]).unwrap();
-    let squares: f64 = alpha.iter().map(|a| (a - mean(&alpha)).powi(2)).sum();
-    assert!((found.mean - mean(&alpha)).abs() < 1e-12);
-    assert!((found.sd - (squares / 23.0).sqrt()).abs() < 1e-12);
-    assert!(
-        apart(
-            &found.quantiles,
-            &[quantile(&alpha, 0.1), quantile(&alpha, 0.75)]
-        ) < 1e-12
-    );
     let clusters = kept(1).concat();
     let found = fitted.cluster_distribution();
     for (k, share) in found.iter().enumerate() {
@@ -217,7 +196,7 @@ fn scalars_are_those_of_the_kept_sweeps() {
 /// Missing cells of the rows of training over all kept sweeps of all chains, which are at different places.
 #[test]
 fn cells_of_training_are_moments_over_all_chains() {
-    let (table, labels, ..) = example(87);
+    let (table, labels, _) = example(87);
     let fitted = fit_gibbs(&table, &labels, &config(87, 0, 7, 1)).unwrap();
     let (draws, units) = (draws(&fitted), table.column_stats());
     let cells = fitted.training_cells(&[0.2, 0.9]).unwrap();
@@ -246,7 +225,7 @@ fn cells_of_training_are_moments_over_all_chains() {
 /// Moves that are not made leave their part as it was; chains start from the starts in turn, and other seeds make other chains.
 #[test]
 fn moves_starts_and_seeds_are_taken_from_the_configuration() {
-    let (table, labels, ..) = example(89);
+    let (table, labels, _) = example(89);
     let all = config(89, 0, 2, 1);
     let without: Vec<GibbsMove> = GibbsMove::SWEEP
         .into_iter()

@@ -158,9 +158,8 @@ fn damaged_files_are_errors_or_valid_fits() {
     let exercise = |f: &FactorFit| {
         let _ = f.predict_proba(&table);
         let _ = f.impute(&table);
-        let _ = f.impute_draws(&table, 2);
         let _ = f.ln_density(&table);
-        let _ = f.predict_interval(&table, 0.9, 3);
+        let _ = f.predict_interval(&table, 0.9);
         let _ = (f.components(), f.loadings(), f.n_clusters());
     };
     attack_file(&bytes, 1500, 1, FactorFit::from_bytes, exercise).unwrap();

@@ -6,7 +6,7 @@ use npb_infer::testing::{attack_file, same_bits_on_threads};
 use npb_iqgme::{FactorConfig, FactorFit, FactorInit, Saved, fit_factor};
 
 use super::data::{Simulation, config};
-use crate::data::intervals_agree;
+use crate::data::{evaluate, intervals_agree};
 
 /// One cluster, or two, whose first two factors tell three classes.
 fn simulation(clusters: usize) -> Simulation {
@@ -47,7 +47,7 @@ fn classes_of_new_rows_are_found() {
     };
     let fit = fit_factor(&train, &names, &config).unwrap();
     assert_eq!(fit.classes(), ["none", "one", "two"]);
-    let found = fit.evaluate(&test, &truth).unwrap();
+    let found = evaluate(fit.classes(), &fit.predict_classes(&test).unwrap(), &truth);
     assert!(found.accuracy > 0.7 && found.log_loss < 0.7, "{found:?}");
     let predicted = fit.predict_classes(&test).unwrap();
     assert!(
@@ -55,7 +55,7 @@ fn classes_of_new_rows_are_found() {
             .iter()
             .all(|p| (p.iter().sum::<f64>() - 1.0).abs() < 1e-9)
     );
-    let intervals = fit.predict_class_intervals(&test, 0.9, 60).unwrap();
+    let intervals = fit.predict_class_intervals(&test, 0.9).unwrap();
     intervals_agree(&intervals, &predicted).unwrap();
     for run in fit.members() {
         assert!(
@@ -80,10 +80,7 @@ fn classes_of_new_rows_are_found() {
         error.contains("predict_classes") && error.contains('3'),
         "{error}"
     );
-    let error = fit
-        .predict_interval(&test, 0.9, 10)
-        .unwrap_err()
-        .to_string();
+    let error = fit.predict_interval(&test, 0.9).unwrap_err().to_string();
     assert!(error.contains("predict_class_intervals"), "{error}");
     let loaded = FactorFit::from_bytes(&fit.to_bytes().unwrap()).unwrap();
     assert_eq!(loaded.predict_classes(&test).unwrap(), predicted);
@@ -115,7 +112,7 @@ fn threads_and_damaged_files() {
     let few = table.select_rows(&[0, 1]);
     let exercise = |f: &FactorFit| {
         let _ = f.predict_classes(&few);
-        let _ = f.predict_class_intervals(&few, 0.9, 2);
+        let _ = f.predict_class_intervals(&few, 0.9);
         let _ = f.components();
     };
     attack_file(&bytes(), 300, 1, FactorFit::from_bytes, exercise).unwrap();

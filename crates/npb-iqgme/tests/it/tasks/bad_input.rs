@@ -74,9 +74,8 @@ fn questions_about_what_the_fit_does_not_have() {
     );
     let narrow = Table::complete(1, 2, vec![0.0; 2]).unwrap();
     assert!(model.predict_proba("task 0", &narrow).is_err());
-    assert!(model.predict_interval("task 0", &table, 1.0, 10).is_err());
-    assert!(model.predict_interval("task 0", &table, 0.5, 1).is_err());
-    let all = |task, level| model.predict_class_intervals(task, &table, level, 10);
+    assert!(model.predict_interval("task 0", &table, 1.0).is_err());
+    let all = |task, level| model.predict_class_intervals(task, &table, level);
     assert!(all("task 0", 1.0).is_err() && all("elsewhere", 0.5).is_err());
 }
 
@@ -145,20 +144,15 @@ fn configurations_out_of_range_are_named() {
 }
 
 #[test]
-fn questions_about_features_name_what_is_wrong() {
+fn questions_name_what_is_wrong() {
     let tasks = two_kinds(1, 2, 20, 0.1, 0.0);
     let model = fit_tasks(&tasks.borrowed(), &config(1)).unwrap();
-    let (rows, labels) = one_task(1, 0, 3, 0.3, 0.0);
+    let (rows, _) = one_task(1, 0, 3, 0.3, 0.0);
     let said = |task: &str, table: &Table| {
         [
-            model.impute(task, table).unwrap_err().to_string(),
-            model.cells_by_row(task, table).unwrap_err().to_string(),
-            model.ln_density(task, table).unwrap_err().to_string(),
             model.predict_classes(task, table).unwrap_err().to_string(),
-            model
-                .evaluate(task, table, &labels)
-                .unwrap_err()
-                .to_string(),
+            model.predict_proba(task, table).unwrap_err().to_string(),
+            model.predict(task, table).unwrap_err().to_string(),
         ]
     };
     for text in said("elsewhere", &rows) {
@@ -176,59 +170,14 @@ fn questions_about_features_name_what_is_wrong() {
 }
 
 #[test]
-fn evaluations_are_of_labels_of_the_fit() {
-    let tasks = two_kinds(3, 2, 40, 0.1, 0.0);
-    let model = fit_tasks(&tasks.borrowed(), &config(3)).unwrap();
-    let (rows, truth) = one_task(7, 0, 50, 0.2, 0.3);
-    let found = model.evaluate("task 0", &rows, &truth).unwrap();
-    let both = model.predict_classes("task 0", &rows).unwrap();
-    let second = model.predict_proba("task 0", &rows).unwrap();
-    let predicted = model.predict("task 0", &rows).unwrap();
-    let (mut n, mut right, mut loss) = (0, 0, 0.0);
-    for row in 0..50 {
-        assert!((both[row][0] + both[row][1] - 1.0).abs() < 1e-12);
-        assert_eq!(both[row][1], second[row]);
-        let Some(name) = truth.name(row) else {
-            continue;
-        };
-        let class = usize::from(name == model.classes()[1]);
-        n += 1;
-        right += usize::from(predicted[row] == name);
-        loss -= both[row][class].ln();
-    }
-    assert!(n > 20 && n < 50);
-    assert_eq!(found.rows, n);
-    assert!((found.accuracy - right as f64 / n as f64).abs() < 1e-12);
-    assert!((found.log_loss - loss / n as f64).abs() < 1e-12);
-
-    let said = |labels: &Labels| {
-        model
-            .evaluate("task 0", &rows, labels)
-            .unwrap_err()
-            .to_string()
-    };
-    let mut names = vec![Some("yes"); 50];
-    names[4] = Some("perhaps");
-    let text = said(&Labels::from_strings(&names));
-    assert!(
-        text.contains("row 4") && text.contains("perhaps") && text.contains("task 0"),
-        "{text}"
-    );
-    let text = said(&Labels::from_strings(&vec![None::<&str>; 50]));
-    assert!(text.contains("none of the 50 rows has a label"), "{text}");
-    assert!(said(&labels(&["yes"])).contains("1 labels for 50 rows"));
-}
-
-#[test]
 fn a_fit_without_labels_has_no_class_probability() {
     let tasks = two_kinds(4, 2, 20, 0.1, 1.0);
     let model = fit_tasks(&tasks.borrowed(), &config(4)).unwrap();
-    let (rows, truth) = one_task(7, 0, 5, 0.2, 0.0);
+    let (rows, _) = one_task(7, 0, 5, 0.2, 0.0);
     let errors = [
         model.predict_proba("task 0", &rows).unwrap_err(),
         model.predict_classes("task 0", &rows).unwrap_err(),
         model.predict("task 0", &rows).unwrap_err(),
-        model.evaluate("task 0", &rows, &truth).unwrap_err(),
     ];
     assert!(
         errors
@@ -306,15 +255,6 @@ fn values_far_out_are_named() {
         for task in model.tasks() {
             let probability = model.predict_proba(task, &holes).unwrap();
             assert!(probability.iter().all(|p| (0.0..=1.0).contains(p)));
-            assert!(
-                model
-                    .ln_density(task, &holes)
-                    .unwrap()
-                    .iter()
-                    .all(|d| d.is_finite())
-            );
-            let imputed = model.impute(task, &holes).unwrap();
-            assert!(imputed.sd.values().iter().all(|sd| sd.is_finite()));
         }
     }
 }

@@ -10,8 +10,6 @@ use npb_iqgme::{
 };
 use rayon::ThreadPoolBuilder;
 
-use crate::data::draws_agree;
-
 use super::data::{Tasks, config, labelled_kind, one_task, two_kinds};
 
 fn auc(fit: &MultiTaskFit, task: &str, kind: usize) -> f64 {
@@ -100,9 +98,7 @@ fn kinds_of_labels_are_told_apart_where_features_say_nothing() {
         assert!(by_labels > 0.9 && by_labels > alone, "{by_labels} {alone}");
     }
     let (rows, _) = labelled_kind(998, 0, 20);
-    let intervals = model
-        .predict_interval(tasks.name(0), &rows, 0.9, 40)
-        .unwrap();
+    let intervals = model.predict_interval(tasks.name(0), &rows, 0.9).unwrap();
     assert!(
         intervals
             .iter()
@@ -307,7 +303,7 @@ fn threads_and_files_change_nothing() {
     let probability = model.predict_proba("task 1", &table).unwrap();
     assert_eq!(probability, again.predict_proba("task 1", &table).unwrap());
     for (interval, mean) in again
-        .predict_interval("task 1", &table, 0.9, 60)
+        .predict_interval("task 1", &table, 0.9)
         .unwrap()
         .iter()
         .zip(probability)
@@ -493,19 +489,4 @@ fn tasks_without_a_common_atom_are_not_alike_whatever_the_truncation() {
         );
         assert_eq!(similarity[(0, 0)], 1.0);
     }
-}
-
-#[test]
-fn imputation_agrees_with_its_draws() {
-    let tasks = two_kinds(24, 4, 30, 0.3, 0.1);
-    let borrowed = tasks.borrowed();
-    let model = fit_tasks(&borrowed, &config(24)).unwrap();
-    let (name, rows) = (
-        borrowed[1].name,
-        borrowed[1].table.select_rows(&(0..12).collect::<Vec<_>>()),
-    );
-    let draws = model.impute_draws(name, &rows, 4000).unwrap();
-    draws_agree(&rows, &model.impute(name, &rows).unwrap(), &draws).unwrap();
-    assert!(model.impute_draws("nobody", &rows, 1).is_err());
-    assert!(model.impute_draws(name, &rows, 0).is_err());
 }
