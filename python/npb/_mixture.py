@@ -254,18 +254,18 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
     def _found(self):
         return [f"classes {', '.join(map(str, self.classes_))}", *super()._found()]
 
-    def predict_interval(self, X, level=0.9, n_draws=200):
-        """Central intervals that hold `level` of the posterior of each probability, and the probability itself, by draws of all parameters.
+    def predict_interval(self, X, level=0.9):
+        """Central intervals that hold `level` of the posterior of each probability, and the probability itself, by 200 draws of all parameters.
 
-        These are made by a Gibbs sampler that starts at the fit, when first asked for, where the table of training is small enough for it to take seconds (at
-        most 200 draws); otherwise they are from the variational posterior, and intervals too short.
+        These are made by a Gibbs sampler that starts at the fit, when first asked for, where the table of training is small enough for it to take seconds;
+        otherwise they are from the variational posterior, and intervals too short.
 
         Returns
         -------
         lower, upper : arrays of shape (n, n_classes)
         """
         check_level(level)
-        ends = self._fit_of(X, lambda fit, X: fit.predict_interval(X, level, n_draws, self._threads()))
+        ends = self._fit_of(X, lambda fit, X: fit.predict_interval(X, level, self._threads()))
         return ends[:, :, 0], ends[:, :, 1]
 
 
@@ -652,10 +652,10 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
     def _found(self):
         return [f"classes {', '.join(map(str, self.classes_))}", f"{len(self.tasks_)} {'task' if len(self.tasks_) == 1 else 'tasks'}", *super()._found()]
 
-    def predict_interval(self, X, tasks=None, level=0.9, n_draws=200):
+    def predict_interval(self, X, tasks=None, level=0.9):
         """Central intervals that hold `level` of the posterior of each probability: lower and upper ends, arrays of shape (n, n_classes)."""
         check_level(level)
-        ends = self._by_task(X, tasks, lambda task, X: self._fit.predict_interval(task, X, level, n_draws, self._threads()))
+        ends = self._by_task(X, tasks, lambda task, X: self._fit.predict_interval(task, X, level, self._threads()))
         return ends[:, :, 0], ends[:, :, 1]
 
     def similarity(self):

@@ -170,12 +170,11 @@ impl Iqgme {
         py: Python<'py>,
         x: Matrix<'_>,
         level: f64,
-        draws: usize,
         threads: usize,
     ) -> PyResult<Array<'py>> {
         let table = self.table(&x)?;
         let found = ask(py, threads, || {
-            self.0.predict_class_intervals(&table, level, draws)
+            self.0.predict_class_intervals(&table, level)
         })?;
         intervals(py, found, self.0.classes().len())
     }
@@ -341,12 +340,11 @@ impl Tasks {
         task: &str,
         x: Matrix<'_>,
         level: f64,
-        draws: usize,
         threads: usize,
     ) -> PyResult<Array<'py>> {
         let table = table(&x, self.0.column_names())?;
         let found = ask(py, threads, || {
-            self.0.predict_class_intervals(task, &table, level, draws)
+            self.0.predict_class_intervals(task, &table, level)
         })?;
         intervals(py, found, self.0.classes().len())
     }

@@ -28,7 +28,7 @@ def test_classifies_rows_with_holes(moons, classifier):
     assert classifier.score(X, y) > 0.9
     proba = classifier.predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
-    lower, upper = classifier.predict_interval(X[:5], n_draws=50)
+    lower, upper = classifier.predict_interval(X[:5])
     assert ((lower <= proba[:5] + 1e-9) & (proba[:5] <= upper + 1e-9)).mean() > 0.8
 
 

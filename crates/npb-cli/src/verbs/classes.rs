@@ -15,9 +15,6 @@ use crate::sheet::{Cell, Sheet};
 /// With more classes than this that are numbers, a label is no class.
 const MANY_NUMBERS: usize = 50;
 
-/// Draws of the parameters behind an interval of a probability.
-pub(crate) const DRAWS: usize = 200;
-
 /// The file of a fit of classes: features as numbers, and the classes of the rows.
 pub(super) struct Labelled {
     pub(super) data: SchemaData,

@@ -4,7 +4,7 @@ use npb_data::schema::{Kind, Role, SchemaData};
 use npb_data::{Labels, Table};
 use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
 
-use super::classes::{DRAWS, push_classes};
+use super::classes::push_classes;
 use super::{grouped, groups, labels, ratings, table, tasks, topics};
 use crate::args::{ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs};
 use crate::failure::{Failure, Result};
@@ -49,7 +49,7 @@ fn classes(args: &PredictArgs, model: &ModelFile, level: Option<f64>, quiet: boo
     let probabilities = fit.predict_classes(&table).map_err(rows.wrong())?;
     let intervals = match level {
         Some(level) => fit
-            .predict_class_intervals(&table, level, DRAWS)
+            .predict_class_intervals(&table, level)
             .map_err(rows.wrong())?,
         None => Vec::new(),
     };

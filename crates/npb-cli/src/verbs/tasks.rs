@@ -3,7 +3,7 @@
 use npb_data::{Labels, Table};
 use npb_iqgme::{IqgmeError, MultiTaskFit, Task, TasksConfig};
 
-use super::classes::{DRAWS, Labelled};
+use super::classes::Labelled;
 use super::parts::{self, Found, Parts, rows_by_part};
 use crate::args::{ModelKind, PredictArgs, TasksArgs};
 use crate::failure::{Failure, Result};
@@ -69,7 +69,7 @@ impl Parts for MultiTaskFit {
         level: Option<f64>,
     ) -> std::result::Result<Found, IqgmeError> {
         let intervals = match level {
-            Some(level) => self.predict_class_intervals(task, rows, level, DRAWS)?,
+            Some(level) => self.predict_class_intervals(task, rows, level)?,
             None => Vec::new(),
         };
         Ok((self.predict_classes(task, rows)?, intervals))

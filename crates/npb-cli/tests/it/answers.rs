@@ -128,7 +128,7 @@ fn classes_are_those_of_the_library() {
     let (_, table) = numbers(&data);
     let asked = Answer::of(&folder, "predict m.npb p.csv --interval 0.8");
     let probabilities = fit.predict_classes(&table).expect("probabilities");
-    let intervals = fit.predict_class_intervals(&table, 0.8, 200);
+    let intervals = fit.predict_class_intervals(&table, 0.8);
     let intervals = intervals.expect("intervals");
     for (k, class) in fit.classes().iter().enumerate() {
         asked.has(&format!("P({class})"), probabilities.iter().map(|p| p[k]));
@@ -227,7 +227,7 @@ fn classes_of_tasks_are_those_of_the_library() {
         assert!(!rows.is_empty());
         let part = table.select_rows(&rows);
         let p = fit.predict_classes(task, &part).expect("probabilities");
-        let ends = fit.predict_class_intervals(task, &part, 0.8, 200);
+        let ends = fit.predict_class_intervals(task, &part, 0.8);
         for ((&row, p), ends) in rows.iter().zip(p).zip(ends.expect("intervals")) {
             expected[row] = [p[1], ends[1].lower, ends[1].upper];
         }

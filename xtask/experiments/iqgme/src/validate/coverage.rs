@@ -150,7 +150,7 @@ fn held(n: usize, seed: u64) -> Result<[f64; 2]> {
     let fitted = fit(&table, &labels, &config(seed))?;
     let mut shares = [0.0; 2];
     for (share, level) in shares.iter_mut().zip(LEVELS) {
-        let intervals = fitted.predict_interval(&new, level, 200)?;
+        let intervals = fitted.predict_interval(&new, level)?;
         let both = intervals.iter().zip(&truth);
         let inside = both.filter(|(i, p)| i.lower <= **p && **p <= i.upper);
         *share = inside.count() as f64 / truth.len() as f64;
