@@ -133,7 +133,8 @@ pub fn fit_qgme_watched(
     let data = IqgmeData::new(table, labels, &IqgmeConfig::default())?;
     at_most_two(&data.classes)?;
     let plan = planned(&[()], config.restarts, 1);
-    let watched = Watched::<Finite>::new(watch, config, fingerprint(&data)?, plan, 0)?;
+    let watched =
+        Watched::<Finite>::new(watch, config, fingerprint(&data)?, plan, 0, config.limits)?;
     let data = [data];
     let runs = watched.train(&data, |_, outcome, em| Ok((outcome, em.mixture)))?;
     let height = |run: &Run| run.0.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
@@ -207,10 +208,6 @@ impl Model for Finite {
     type Vb<'d> = Em<'d>;
     const FILE: &'static str = "npb-iqgme/em/run/3";
     const FOLD_ITERATIONS: u64 = 0;
-
-    fn limits(config: &mut QgmeConfig) -> &mut VbLimits {
-        &mut config.limits
-    }
 
     fn begin<'d>(
         data: &'d IqgmeData,

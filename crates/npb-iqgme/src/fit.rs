@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use npb_data::{Labels, Table};
 use npb_infer::ensemble::Calibration;
-use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, stream};
+use npb_infer::{Interval, VbOutcome, VbRun, Watch, stream};
 use npb_priors::dist::pick;
 use npb_priors::dp::dominant_count_distribution;
 use rand::RngExt;
@@ -23,7 +23,7 @@ use crate::answers::{
 use crate::config::FeatureScale;
 use crate::data::{IqgmeData, Task, fingerprint, two_classes};
 use crate::ensemble::member::{self, DRAWS, Member, Part, check_members};
-use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
+use crate::ensemble::members::{Ensemble, Plan, rows_left_out, trained};
 use crate::ensemble::questions::{
     Completing, Describes, Draws, Fit, OneTable, Stored, Variant, by_draws, taking_turns,
 };
@@ -66,7 +66,20 @@ pub fn fit_watched(
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
-    let Made { data, members } = trained::<Single>(&[Task::only(table, labels)], config, watch)?;
+    let tables = [Task::only(table, labels)];
+    let data = Single::data(&tables, config, None)?;
+    let settings = Plan {
+        starts: match data[0].n_labelled {
+            0 => &config.unlabelled_starts,
+            _ => &config.starts,
+        },
+        restarts: config.restarts,
+        folds: config.folds,
+        seed: config.seed,
+        elbo_temperature: config.elbo_temperature,
+        limits: config.limits,
+    };
+    let members = trained::<Single>(&tables, &data, config, &settings, watch)?;
     let n_components = members[0].state.components.len();
     let rows = TrainingRows::of_small(table, labels, &data[0], n_components);
     let stored = Stored {
@@ -194,10 +207,6 @@ impl Model for Single {
     const FILE: &'static str = "npb-iqgme/run/3";
     const FOLD_ITERATIONS: u64 = 15;
 
-    fn limits(config: &mut IqgmeConfig) -> &mut VbLimits {
-        &mut config.limits
-    }
-
     fn begin<'d>(
         data: &'d IqgmeData,
         config: IqgmeConfig,
@@ -232,19 +241,6 @@ impl Ensemble for Single {
         let scored = scored.unwrap_or_else(wanted);
         let scored = scored.then(|| own.on_scores(table, labels)).transpose()?;
         Ok([own].into_iter().chain(scored).collect())
-    }
-
-    fn plan<'c>(config: &'c IqgmeConfig, data: &IqgmeData) -> Plan<'c, Init> {
-        Plan {
-            starts: match data.n_labelled {
-                0 => &config.unlabelled_starts,
-                _ => &config.starts,
-            },
-            restarts: config.restarts,
-            folds: config.folds,
-            seed: config.seed,
-            elbo_temperature: config.elbo_temperature,
-        }
     }
 
     fn about(data: &IqgmeData) -> Result<(u64, usize, &[String])> {

@@ -1,7 +1,7 @@
 //! The one way in which a fit with members is made: they are trained from each start, trained again without each fold, and weighed by what they say of it.
 
 use npb_data::{Labels, Table};
-use npb_infer::{Stop, VbOutcome, VbReport, Watch, parallel};
+use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, parallel};
 
 use super::crossval::{self, HeldOut, Side};
 use super::member::Member;
@@ -14,12 +14,13 @@ use crate::rows::Rows;
 use crate::units::Units;
 
 /// Settings of a fit with members.
-pub struct Plan<'a, I> {
+pub(crate) struct Plan<'a, I> {
     pub(crate) starts: &'a [I],
     pub(crate) restarts: usize,
     pub(crate) folds: usize,
     pub(crate) seed: u64,
     pub(crate) elbo_temperature: f64,
+    pub(crate) limits: VbLimits,
 }
 
 /// A kind of fit that has members.
@@ -44,8 +45,6 @@ pub trait Ensemble: Model {
         config: &Self::Config,
         scored: Option<bool>,
     ) -> Result<Vec<Self::Data>>;
-
-    fn plan<'c>(config: &'c Self::Config, data: &Self::Data) -> Plan<'c, Self::Init>;
 
     /// A number that is, but for chance, another one for other rows or labels; the number of observed cells in the model's columns; and the classes.
     fn about(data: &Self::Data) -> Result<(u64, usize, &[String])>;
@@ -72,34 +71,32 @@ pub trait Ensemble: Model {
 pub(crate) type MemberOf<V> =
     Member<<V as Model>::Init, <V as Model>::State, <V as Ensemble>::More>;
 
-/// What a fit is made of.
-pub(crate) struct Made<V: Ensemble> {
-    /// By scale.
-    pub(crate) data: Vec<V::Data>,
-    /// Weighed and calibrated.
-    pub(crate) members: Vec<MemberOf<V>>,
-}
-
-/// Trains members, holds out and weighs; of a fit that was stopped before all folds were there, weighed by their bounds.
+/// Trains members on the data (by scale), holds out and weighs; of a fit that was stopped before all folds were there, weighed by their bounds.
 pub(crate) fn trained<V: Ensemble>(
     tables: &[Task<'_>],
+    data: &[V::Data],
     config: &V::Config,
+    settings: &Plan<'_, V::Init>,
     watch: &Watch<'_>,
-) -> Result<Made<V>> {
-    let data = V::data(tables, config, None)?;
-    let settings = V::plan(config, &data[0]);
+) -> Result<Vec<MemberOf<V>>> {
     let plan = planned(settings.starts, settings.restarts, data.len());
     let folds = crossval::sides(&labels(tables), settings.folds, settings.seed);
     let (print, n_observed, _) = V::about(&data[0])?;
-    let watched = Watched::<V>::new(watch, config, print, plan, folds.len())?;
-    let members = watched.train(&data, V::ended)?;
+    let limits = settings.limits;
+    let watched = Watched::<V>::new(watch, config, print, plan, folds.len(), limits)?;
+    let members = watched.train(data, V::ended)?;
     let held_out = match watched.is_stopped() {
         true => None,
-        false => held_out(tables, config, &data, &folds, &watched)?,
+        false => held_out(tables, config, data, &folds, &watched)?,
     };
     let by_bounds = (settings.elbo_temperature, n_observed);
-    let members = weighed(members, data.len(), held_out, V::WITHOUT, by_bounds);
-    Ok(Made { data, members })
+    Ok(weighed(
+        members,
+        data.len(),
+        held_out,
+        V::WITHOUT,
+        by_bounds,
+    ))
 }
 
 /// What members say of the labels of folds that they were trained without. None when there is no fold, or when the fit was stopped.

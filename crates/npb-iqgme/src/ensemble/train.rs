@@ -26,8 +26,6 @@ pub trait Model: Variant {
     /// Iterations of a member without a fold, at most: its held-out prediction has converged before its bound has.
     const FOLD_ITERATIONS: u64;
 
-    fn limits(config: &mut Self::Config) -> &mut VbLimits;
-
     /// A run from its start, whose random numbers the second number selects, or from where it was.
     fn begin<'d>(
         data: &'d Self::Data,
@@ -86,6 +84,7 @@ type Places<M> = Checkpoint<VbRun<Place<<M as Model>::State>>>;
 pub(crate) struct Watched<'a, 'w, M: Model> {
     watch: &'a Watch<'w>,
     config: &'a M::Config,
+    limits: VbLimits,
     /// The members, and which random numbers they start with.
     plan: Vec<(Planned<M::Init>, u64)>,
     checkpoint: Places<M>,
@@ -101,16 +100,18 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         data: u64,
         plan: Vec<(Planned<M::Init>, u64)>,
         n_folds: usize,
+        limits: VbLimits,
     ) -> Result<Self> {
         let key = fingerprint(&(config, data, &plan))?;
         let version = env!("CARGO_PKG_VERSION");
         let checkpoint = watch.checkpoint(M::FILE, version, key, plan.len() + n_folds)?;
-        let most = M::limits(&mut config.clone()).max_iterations;
+        let most = limits.max_iterations;
         let each = [most, most.min(M::FOLD_ITERATIONS)].map(|n| n as f64);
         let all = (each[0] + each[1] * n_folds as f64) * plan.len() as f64;
         Ok(Self {
             watch,
             config,
+            limits,
             plan,
             checkpoint,
             shares: each.map(|iterations| iterations / all),
@@ -138,7 +139,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
                 return Ok(None);
             }
             let (name, place) = (format!("member {k}"), (&self.checkpoint, k));
-            let (vb, outcome) = self.run((&name, self.shares[0]), k, data, self.config, place)?;
+            let (vb, outcome) = self.run((&name, self.shares[0]), k, data, self.limits, place)?;
             let begun = k == 0 || !outcome.trace.is_empty();
             let member = begun.then(|| finish(self.plan[k].0, outcome, vb));
             member.transpose()
@@ -154,9 +155,10 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         data: &[M::Data],
         finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R> + Sync,
     ) -> Result<Option<Vec<R>>> {
-        let mut config = self.config.clone();
-        let limits = M::limits(&mut config);
-        limits.max_iterations = limits.max_iterations.min(M::FOLD_ITERATIONS);
+        let limits = VbLimits {
+            max_iterations: self.limits.max_iterations.min(M::FOLD_ITERATIONS),
+            ..self.limits
+        };
         let one = |k: usize| {
             if self.is_stopped() {
                 return Ok(None);
@@ -165,8 +167,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
                 format!("fold {fold}, member {k}"),
                 Checkpoint::in_memory([None]),
             );
-            let (vb, outcome) =
-                self.run((&name, self.shares[1]), k, data, &config, (&memory, 0))?;
+            let (vb, outcome) = self.run((&name, self.shares[1]), k, data, limits, (&memory, 0))?;
             let ended = outcome.stop != Stop::Cancelled;
             let said = ended.then(|| finish(self.plan[k].0, outcome, vb));
             said.transpose()
@@ -181,7 +182,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         (name, share): (&str, f64),
         k: usize,
         data: &'d [M::Data],
-        config: &M::Config,
+        limits: VbLimits,
         place: (&Places<M>, usize),
     ) -> Result<(M::Vb<'d>, VbOutcome)> {
         let ((scale, init), restart) = self.plan[k];
@@ -195,13 +196,12 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
             });
             let vb = M::begin(
                 &data[scale.index()],
-                config.clone(),
+                self.config.clone(),
                 (init, restart),
                 reached,
             );
             vb.map(Placed)
         };
-        let limits = *M::limits(&mut config.clone());
         let mut part = self.watch.part(name, share);
         let (run, outcome) = maximise(&limits, "elbo", &mut part, place, begin)?;
         Ok((run.0, outcome))

@@ -1,7 +1,7 @@
 //! The result of a fit, and what can be asked of it.
 
 use npb_data::{Labels, Table};
-use npb_infer::{Interval, VbLimits, VbOutcome, VbRun, Watch, storage};
+use npb_infer::{Interval, VbOutcome, VbRun, Watch, storage};
 use npb_linalg::faer::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use super::vb::{FactorVb, FactorVbUpdate};
 use crate::answers::{Imputation, MissingCell, most_probable_of, with_first_class};
 use crate::data::Task;
 use crate::ensemble::member::{self, DRAWS, Member, Part, add_density, check_members};
-use crate::ensemble::members::{Ensemble, Made, Plan, trained};
+use crate::ensemble::members::{Ensemble, Plan, trained};
 use crate::ensemble::questions::{Draws, Fit, OneTable, Stored, Variant};
 use crate::ensemble::stacking::Without;
 use crate::ensemble::train::{Model, Planned};
@@ -57,8 +57,20 @@ pub fn fit_factor_watched(
     config: &FactorConfig,
     watch: &Watch<'_>,
 ) -> Result<FactorFit> {
-    let Made { mut data, members } =
-        trained::<Factors>(&[Task::only(table, labels)], config, watch)?;
+    let tables = [Task::only(table, labels)];
+    let mut data = Factors::data(&tables, config, None)?;
+    let settings = Plan {
+        starts: match data[0].n_labelled {
+            0 => &config.unlabelled_starts,
+            _ => &config.starts,
+        },
+        restarts: config.restarts,
+        folds: config.folds,
+        seed: config.seed,
+        elbo_temperature: config.elbo_temperature,
+        limits: config.limits,
+    };
+    let members = trained::<Factors>(&tables, &data, config, &settings, watch)?;
     let FactorData { units, classes, .. } = data.swap_remove(0);
     let stored = Stored {
         config: config.clone(),
@@ -141,10 +153,6 @@ impl Model for Factors {
     const FILE: &'static str = "npb-iqgme/factor/run/3";
     const FOLD_ITERATIONS: u64 = 15;
 
-    fn limits(config: &mut FactorConfig) -> &mut VbLimits {
-        &mut config.limits
-    }
-
     fn begin<'d>(
         data: &'d FactorData,
         config: FactorConfig,
@@ -175,19 +183,6 @@ impl Ensemble for Factors {
     ) -> Result<Vec<FactorData>> {
         let Task { table, labels, .. } = tables[0];
         Ok(vec![FactorData::new(table, labels, config)?])
-    }
-
-    fn plan<'c>(config: &'c FactorConfig, data: &FactorData) -> Plan<'c, FactorInit> {
-        Plan {
-            starts: match data.n_labelled {
-                0 => &config.unlabelled_starts,
-                _ => &config.starts,
-            },
-            restarts: config.restarts,
-            folds: config.folds,
-            seed: config.seed,
-            elbo_temperature: config.elbo_temperature,
-        }
     }
 
     fn about(data: &FactorData) -> Result<(u64, usize, &[String])> {

@@ -1,7 +1,7 @@
 //! The result of a fit of many tasks, and what can be asked of it.
 
 use npb_data::Table;
-use npb_infer::{Interval, Variational, VbLimits, VbOutcome, VbRun, Watch, storage};
+use npb_infer::{Interval, Variational, VbOutcome, VbRun, Watch, storage};
 use npb_linalg::faer::{Mat, Scale};
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::answers::with_first_class;
 use crate::config::FeatureScale;
 use crate::data::{Task, fingerprint};
 use crate::ensemble::member::{self, DRAWS, Member, Part, check_members};
-use crate::ensemble::members::{Ensemble, Made, Plan, rows_left_out, trained};
+use crate::ensemble::members::{Ensemble, Plan, rows_left_out, trained};
 use crate::ensemble::questions::{Draws, Fit, Stored, Variant};
 use crate::ensemble::scales;
 use crate::ensemble::stacking::Without;
@@ -67,7 +67,16 @@ pub fn fit_tasks_watched(
     config: &TasksConfig,
     watch: &Watch<'_>,
 ) -> Result<MultiTaskFit> {
-    let Made { data, mut members } = trained::<Tasks>(tasks, config, watch)?;
+    let data = Tasks::data(tasks, config, None)?;
+    let settings = Plan {
+        starts: &config.starts,
+        restarts: config.single.restarts,
+        folds: config.single.folds,
+        seed: config.single.seed,
+        elbo_temperature: config.single.elbo_temperature,
+        limits: config.single.limits,
+    };
+    let mut members = trained::<Tasks>(tasks, &data, config, &settings, watch)?;
     members.sort_by_key(|member| member.stacking_weight == 0.0);
     let stored = Stored {
         config: config.clone(),
@@ -190,10 +199,6 @@ impl Model for Tasks {
     /// Tasks come to agree later than the rows of one.
     const FOLD_ITERATIONS: u64 = 30;
 
-    fn limits(config: &mut TasksConfig) -> &mut VbLimits {
-        &mut config.single.limits
-    }
-
     fn begin<'d>(
         data: &'d MultiTaskData,
         config: TasksConfig,
@@ -232,16 +237,6 @@ impl Ensemble for Tasks {
         let scored = scored.unwrap_or_else(wanted);
         let scored = scored.then(|| own.on_scores(tables)).transpose()?;
         Ok([own].into_iter().chain(scored).collect())
-    }
-
-    fn plan<'c>(config: &'c TasksConfig, _: &MultiTaskData) -> Plan<'c, TaskInit> {
-        Plan {
-            starts: &config.starts,
-            restarts: config.single.restarts,
-            folds: config.single.folds,
-            seed: config.single.seed,
-            elbo_temperature: config.single.elbo_temperature,
-        }
     }
 
     fn about(data: &MultiTaskData) -> Result<(u64, usize, &[String])> {
