@@ -1,9 +1,10 @@
 //! What an experiment found, as a section of the page.
 
-use npb_catalogue::{Section, escape, table};
+use npb_catalogue::Section;
+use npb_report::html::{escape, table};
+use npb_report::{Figure, TextTable, short};
 
-use crate::number::short;
-use crate::report::{Figure, Report, ResultRow, TextTable};
+use crate::report::{Report, ResultRow};
 
 /// One experiment or check as it was run.
 pub(crate) struct Run {
@@ -102,18 +103,8 @@ fn results(report: &Report) -> String {
     for note in &report.notes {
         page += &format!("<p>{}</p>\n", escape(note));
     }
-    for figure in &report.figures {
-        page += &picture(figure);
-    }
-    for TextTable {
-        title,
-        header,
-        rows,
-    } in &report.tables
-    {
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        page += &format!("<h3>{}</h3>{}", escape(title), table(&header, rows));
-    }
+    page.extend(report.figures.iter().map(Figure::html));
+    page.extend(report.tables.iter().map(TextTable::html));
     let header = [
         "dataset",
         "setting",
@@ -143,12 +134,6 @@ fn result_row(row: &ResultRow) -> Vec<String> {
         optional(row.paper),
         optional(row.paper.map(|paper| row.mean - paper)),
     ]
-}
-
-fn picture(figure: &Figure) -> String {
-    let (title, caption) = (escape(&figure.title), escape(&figure.caption));
-    let svg = &figure.svg;
-    format!("<h3>{title}</h3><figure>{svg}<figcaption>{caption}</figcaption></figure>\n")
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Tables that experiments share: overviews and paired differences.
 
 use crate::cache::Record;
-use crate::number::short;
-use crate::report::{ResultRow, TextTable, mean_and_sd};
+use npb_report::{TextTable, short};
+
+use crate::report::{ResultRow, mean_and_sd};
 
 /// Distinct values in the order of first appearance.
 pub fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {

@@ -5,11 +5,12 @@ use npb_bpfa::{ImageConfig, restore};
 use npb_data::{Image, metrics};
 
 use super::cells::{Cell, Damage, Method, OURS, RESTORED, load, ours, peak};
-use super::pictures::{self, Shown};
+use super::pictures;
 use npb_kit::data::sha256_of;
+use npb_kit::npb_report::images;
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, Scale, Series,
+    Context, Experiment, Figure, Layer, Outcome, Panel, Point, Record, Report, Result, Scale,
     Trial, lines, summarise,
 };
 
@@ -186,17 +187,16 @@ fn figures(
         let bands = truth.channels();
         let curve = |name: &str, all: &[f64], place: usize| {
             let spectrum = all[place * bands..(place + 1) * bands].iter().enumerate();
-            Series::new(name, spectrum.map(|(band, &y)| Point::at(band as f64, y)))
+            Layer::line(name, spectrum.map(|(band, &y)| Point::at(band as f64, y)))
         };
         let panel = |(n, [row, column]): (usize, [usize; 2])| {
             let curves = [
                 curve("truth", &truth_spectra, n),
                 curve("restored", found, n),
             ];
-            Panel::new(
+            Panel::of_lines(
                 format!("row {row}, column {column}"),
-                "band",
-                "value",
+                ["band", "value"],
                 curves,
             )
         };
@@ -210,17 +210,12 @@ fn figures(
         )?);
         let damaged = cell.damage.apply(&truth, true, record.key.seed)?;
         let peak = 0.7 * peak(&truth);
-        let shown = |title: &str, image: Image| Shown {
-            title: title.to_owned(),
-            image,
-            peak,
-            number: None,
-        };
-        figures.push(pictures::figure(
+        let shown = |title: &str, image: &Image| pictures::shown(title, image, peak, None);
+        figures.push(images(
             &format!("bands-{}", figures.len()),
             &cell.full_setting(),
             "Three bands as red, green and blue; missing entries are black.",
-            &[shown("original", truth), shown("observed", damaged)],
+            &[shown("original", &truth)?, shown("observed", &damaged)?],
         )?);
     }
     Ok(figures)

@@ -13,7 +13,7 @@ use rand_distr::StandardNormal;
 use npb_kit::films::{Films, Size};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Scale, Series, Trial,
+    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, Scale, Trial,
     against, lines, summarise,
 };
 
@@ -313,10 +313,9 @@ fn report(question: Question, records: &[Record]) -> Result<Report> {
         "seconds_per_sweep",
         "seconds",
     ];
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "held-out entries",
-        "K",
-        "RMSE",
+        ["K", "RMSE"],
         against(&results, "rmse", "k"),
     );
     let mut figures = vec![lines(
@@ -352,14 +351,13 @@ fn posterior(used: &[f64]) -> Result<npb_kit::Figure> {
         count as f64 / used.len() as f64
     };
     let places = low.saturating_sub(1)..=high + 1;
-    let curve = Series::new(
+    let curve = Layer::line(
         Model::Sparse.name(),
         places.map(|k| Point::at(k as f64, share(k))),
     );
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "K = 160",
-        "active factors",
-        "posterior probability",
+        ["active factors", "posterior probability"],
         [curve],
     );
     lines(

@@ -6,8 +6,9 @@ use npb_data::Image;
 use super::cells::{
     ATOMS, Cell, Damage, Departure, Method, OURS, PEAK, Protocol, RESTORED, USAGE, load, run,
 };
-use super::pictures::{self, Shown};
+use super::pictures;
 use super::printed;
+use npb_kit::npb_report::images;
 use npb_kit::tables::overview;
 use npb_kit::{Context, Experiment, Figure, Record, Report, Result, Scale, summarise};
 
@@ -133,25 +134,22 @@ fn pictures_of(
         let values: Vec<f32> = atoms.iter().map(|&a| a as f32).collect();
         let side = ((length / channels) as f64).sqrt().round() as usize;
         let dictionary = Dictionary::from_atoms(length, &values)?;
-        let shown = |title: &str, image: Image, number: Option<f64>| Shown {
-            title: title.to_owned(),
-            image,
-            peak: PEAK,
-            number,
+        let shown = |title: &str, image: &Image, number: Option<f64>| {
+            pictures::shown(title, image, PEAK, number)
         };
         let psnr = record.outcome.metrics.get("psnr").copied();
         let title = format!("restored, {:.2} dB", psnr.unwrap_or(f64::NAN));
         let restored = Image::from_slice(height, width, channels, restored)?;
         let atoms = pictures::atoms(&dictionary, usage, [side, side, channels])?;
-        figures.push(pictures::figure(
+        figures.push(images(
             &format!("{name}-{}", figures.len() + 1),
             &cell.full_setting(),
             "Missing pixels are black. Atoms: the most used first, each on its own scale, 0 grey.",
             &[
-                shown("original", truth, None),
-                shown("observed", damaged, None),
-                shown(&title, restored, psnr),
-                shown("dictionary", atoms, None),
+                shown("original", &truth, None)?,
+                shown("observed", &damaged, None)?,
+                shown(&title, &restored, psnr)?,
+                shown("dictionary", &atoms, None)?,
             ],
         )?);
     }

@@ -8,7 +8,7 @@ use super::fits::{config, global_mean};
 use super::generated::{LowRank, SIDE, observe};
 use npb_kit::tables::{differences, distinct, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, Scale, Series,
+    Context, Experiment, Figure, Layer, Outcome, Panel, Point, Record, Report, Result, Scale,
     Trial, lines, mean_and_sd, summarise,
 };
 
@@ -235,9 +235,9 @@ fn figure(name: &str, records: &[Record]) -> Result<Figure> {
                 let x = (STEP * (step + 1)) as f64;
                 Point { x, y, sd }
             };
-            Series::new(strategy, (0..steps).map(point))
+            Layer::line(strategy, (0..steps).map(point))
         });
-        Panel::new(*setting, "observed entries", "relative error", curves)
+        Panel::of_lines(*setting, ["observed entries", "relative error"], curves)
     };
     let panels: Vec<Panel> = settings.iter().map(panel).collect();
     lines(

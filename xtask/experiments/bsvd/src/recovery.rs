@@ -5,7 +5,7 @@ use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit};
 
 use super::fits::{config, global_mean, traced};
 use super::generated::{LowRank, SIDE, degrees_of_freedom, observe};
-use npb_kit::draw::{Cells as Grid, Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{Cells as Grid, Layer, Panel, Shape, colours, picture};
 use npb_kit::tables::{distinct, overview};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Report, Result, ResultRow, Scale, Trial, summarise,
@@ -191,12 +191,12 @@ fn figure(results: &[ResultRow], priors: &[(f64, f64)], nuclear: bool) -> Result
             panel(results, NUCLEAR, None, "nuclear-norm minimisation"),
         );
     }
-    picture(
+    Ok(picture(
         if nuclear { "fig-5.2" } else { "fig-5.3" },
         "Share of matrices recovered",
         "Each point shows the nearest cell that was run. Dashed: equal ranks, from 1 below to the largest above.",
         &panels,
-    )
+    )?)
 }
 
 fn panel(results: &[ResultRow], method: &str, prior: Option<(f64, f64)>, title: &str) -> Panel {
@@ -238,10 +238,7 @@ fn panel(results: &[ResultRow], method: &str, prior: Option<(f64, f64)>, title: 
             Layer::new(
                 "recovered: 0 to 1",
                 colours::BLUE,
-                Shape::Cells(Grid {
-                    columns: GRID,
-                    probabilities: grid.collect(),
-                }),
+                Shape::Cells(Grid::probabilities(GRID, grid.collect())),
             ),
             Layer::new(
                 "equal rank",

@@ -6,7 +6,7 @@ use npb_priors::dp::{cluster_count_moments, sample_urn};
 use super::protocol::mean;
 use npb_kit::tables::digits;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, Series, TextTable, Trial, lines,
+    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, TextTable, Trial, lines,
     summarise,
 };
 
@@ -48,8 +48,8 @@ fn fig_3(context: &Context<'_>) -> Result<Report> {
             "inf" => "base distribution".to_owned(),
             _ => format!("tau = {tau}"),
         };
-        let curve = Series::new("draws", counts.into_iter().enumerate().map(point));
-        Panel::new(title, "theta", &format!("draws of {n} in a bin"), [curve])
+        let curve = Layer::line("draws", counts.into_iter().enumerate().map(point));
+        Panel::of_lines(title, ["theta", &format!("draws of {n} in a bin")], [curve])
     };
     let panels = ["inf", "10", "10000"].map(panel);
     let caption = "Counts in bins of width 0.1. A draw of the process with small tau puts most of its mass on few points, whatever the number of draws.";

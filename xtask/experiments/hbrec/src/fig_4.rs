@@ -7,8 +7,8 @@ use super::runs;
 use npb_kit::films::Size;
 use npb_kit::tables::{distinct, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Panel, Point, Record, Report, Result, Scale, Series, TextTable,
-    lines, mean_and_sd, summarise,
+    Context, Experiment, Figure, Layer, Panel, Point, Record, Report, Result, Scale, TextTable,
+    lines, mean_and_sd, npb_report::by_name, summarise,
 };
 
 pub(super) const SURVEY: Experiment = Experiment {
@@ -225,21 +225,17 @@ fn margins_at(records: &[Record], dataset: &str, given: usize, ours: &str) -> Te
 /// AUC against the number of examples, on users who have enough for the largest.
 fn against_given(records: &[Record], dataset: &str) -> Result<Figure> {
     let panel = |metric: &str| {
-        let mut series: Vec<Series> = Vec::new();
-        for given in CURVE_GIVEN {
+        let points = CURVE_GIVEN.into_iter().flat_map(|given| {
             let setting = format!("given={given};protocol=rated{COMMON}");
-            for (name, users) in runs::users(records, dataset, &setting, metric) {
-                let (mean, sd) = mean_and_sd(&users);
+            let users = runs::users(records, dataset, &setting, metric).into_iter();
+            users.map(move |(name, users)| {
+                let (y, sd) = mean_and_sd(&users);
                 let sd = sd.map(|sd| sd / (users.len() as f64).sqrt());
                 let x = given as f64;
-                let point = Point { x, y: mean, sd };
-                match series.iter_mut().find(|s| s.name == name) {
-                    Some(found) => found.points.push(point),
-                    None => series.push(Series::new(name, [point])),
-                }
-            }
-        }
-        Panel::new(metric, "examples given", metric, series)
+                (name, Point { x, y, sd })
+            })
+        });
+        Panel::of_lines(metric, ["examples given", metric], by_name(points))
     };
     let caption = "Half of the examples liked; the same users and the same held-out films at every number. Bars: standard errors over users.";
     lines(
@@ -260,7 +256,7 @@ fn curves(records: &[Record], dataset: &str, given: &str) -> Result<Figure> {
             let users = runs::users(records, dataset, &top, &format!("top_{l}"));
             Some(Point::at(*l as f64, mean(users.get(*method)?)))
         };
-        Series::new(*method, LENGTHS.iter().filter_map(at))
+        Layer::line(*method, LENGTHS.iter().filter_map(at))
     };
     let roc = |method: &&str| {
         let place = (dataset, &*rated, *method);
@@ -272,19 +268,17 @@ fn curves(records: &[Record], dataset: &str, given: &str) -> Result<Figure> {
             let of_folds: Vec<f64> = found.iter().map(|v| v[k]).collect();
             Point::at(k as f64 / (n - 1) as f64, mean(&of_folds))
         };
-        Series::new(*method, (0..n).map(at))
+        Layer::line(*method, (0..n).map(at))
     };
     let panels = [
-        Panel::new(
+        Panel::of_lines(
             "Top-L over all unseen items",
-            "L",
-            "known likes among the L first",
+            ["L", "known likes among the L first"],
             methods.iter().map(top_l),
         ),
-        Panel::new(
+        Panel::of_lines(
             "ROC over rated items",
-            "1 - specificity",
-            "sensitivity",
+            ["1 - specificity", "sensitivity"],
             methods.iter().map(roc),
         ),
     ];

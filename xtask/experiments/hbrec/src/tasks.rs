@@ -175,10 +175,12 @@ fn fig_1(context: &Context<'_>) -> Result<Report> {
     let records = context.run_trials(&trials, |trial, seed| new_tasks(world, trial.work, seed))?;
     let records = by_number(&records);
     let results = summarise(&records, |_, _, _, _| None);
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "",
-        "observations of the new task",
-        "mean ln density of another one",
+        [
+            "observations of the new task",
+            "mean ln density of another one",
+        ],
         against(&results, "ln_likelihood", "n"),
     );
     let caption = "Coefficients lie near four points on a circle of radius 3, which no Gaussian can say. Bars: standard deviations over worlds.";

@@ -187,10 +187,9 @@ fn figure(results: &[ResultRow]) -> Result<Figure> {
         let of_part = |r: &ResultRow| source.part.is_none_or(|part| r.setting.starts_with(part));
         let here = |r: &&ResultRow| r.dataset == source.folder && of_part(r);
         let curves = against(results.iter().filter(here), "auc", "train");
-        Panel::new(
+        Panel::of_lines(
             source.title,
-            "fraction of rows in training",
-            "mean AUC",
+            ["fraction of rows in training", "mean AUC"],
             curves,
         )
     };

@@ -7,7 +7,7 @@ use super::data::{Data, IONOSPHERE, Sides};
 use super::data::{OURS, setting};
 use npb_kit::tables::{by_setting, find};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, Series, Trial, lines, summarise,
+    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, Trial, lines, summarise,
 };
 
 pub(crate) const FIG_3_7: Experiment = Experiment {
@@ -56,19 +56,18 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
                 let method = if k.is_some() { EM } else { OURS };
                 find(results, &place(missing, train, k), method, "auc")
             };
-            let em = |&k: &usize| Some(Point::of(k as f64, auc(Some(k))?));
-            let ours = |k: usize| Some(Point::of(k as f64, auc(None)?));
-            Panel::new(
+            let em = |&k: &usize| Some(auc(Some(k))?.at(k as f64));
+            let ours = |k: usize| Some(auc(None)?.at(k as f64));
+            Panel::of_lines(
                 format!(
                     "{:.0}% missing, {:.0}% training",
                     100.0 * missing,
                     100.0 * train
                 ),
-                "components K",
-                "mean AUC",
+                ["components K", "mean AUC"],
                 [
-                    Series::new(EM, COMPONENTS.iter().filter_map(em)),
-                    Series::new(OURS, [1, 20].into_iter().filter_map(ours)),
+                    Layer::line(EM, COMPONENTS.iter().filter_map(em)),
+                    Layer::line(OURS, [1, 20].into_iter().filter_map(ours)),
                 ],
             )
         })

@@ -98,10 +98,9 @@ fn setting(train: f64) -> String {
 
 fn panel(results: &[ResultRow], metric: &str) -> Panel {
     let label = metric.replace('_', " ");
-    Panel::new(
+    Panel::of_lines(
         &*label,
-        "fraction of rows in training",
-        &label,
+        ["fraction of rows in training", &label],
         against(results, metric, "train"),
     )
 }

@@ -113,10 +113,9 @@ fn picture(
         for curve in curves.iter_mut().filter(|curve| curve.name != OURS) {
             curve.points.iter_mut().for_each(|point| point.sd = None);
         }
-        Panel::new(
+        Panel::of_lines(
             format!("{:.0}% missing", 100.0 * missing),
-            "fraction of rows in training",
-            "mean AUC",
+            ["fraction of rows in training", "mean AUC"],
             curves,
         )
     });

@@ -4,7 +4,7 @@ use npb_priors::dist::{Beta, Conjugate, Trials};
 use npb_priors::special::beta_regularized;
 
 use npb_kit::{
-    Context, Experiment, Panel, Point, Report, Result, ResultRow, Series, TextTable, lines, short,
+    Context, Experiment, Layer, Panel, Point, Report, Result, ResultRow, TextTable, lines, short,
 };
 
 pub(crate) const COIN: Experiment = Experiment {
@@ -110,10 +110,9 @@ fn run(_: &Context<'_>) -> Result<Report> {
             short(sd),
             short(fair),
         ]);
-        panels.push(Panel::new(
+        panels.push(Panel::of_lines(
             format!("{heads} heads, {tails} tails"),
-            "probability of heads",
-            "density",
+            ["probability of heads", "density"],
             [&before, &after]
                 .into_iter()
                 .zip(names)
@@ -136,12 +135,12 @@ fn probability_fair(law: &Beta) -> f64 {
     cdf(0.5 + FAIR) - cdf(0.5 - FAIR)
 }
 
-fn density(law: &Beta, name: String) -> Series {
+fn density(law: &Beta, name: String) -> Layer {
     let point = |i: u32| {
         let x = f64::from(i) / 200.0;
         Point::at(x, law.ln_density(x).exp())
     };
-    Series::new(name, (0..=200).map(point))
+    Layer::line(name, (0..=200).map(point))
 }
 
 #[cfg(test)]

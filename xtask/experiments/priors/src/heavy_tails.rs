@@ -6,7 +6,7 @@ use npb_priors::special::{beta_regularized, ln_beta};
 use rand::Rng;
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
+    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial,
     lines, summarise,
 };
 
@@ -162,14 +162,7 @@ fn panels(records: &[Record], draws: usize) -> [Panel; 2] {
     let width = 2.0 * REACH / BINS as f64;
     let curve = |name: &str, y: &dyn Fn(f64) -> f64| {
         let grid = (0..=200).map(|i| REACH * (f64::from(i) / 100.0 - 1.0));
-        Series::new(
-            name,
-            grid.map(|x| Point {
-                x,
-                y: y(x),
-                sd: None,
-            }),
-        )
+        Layer::line(name, grid.map(|x| Point::at(x, y(x))))
     };
     let drawn = |law: Law, y: fn(f64) -> f64| {
         let of_law: Vec<&Record> = records
@@ -186,22 +179,14 @@ fn panels(records: &[Record], draws: usize) -> [Panel; 2] {
         let centre = |bin: usize| -REACH + (bin as f64 + 0.5) * width;
         // Bins with few draws say nothing on a logarithmic scale.
         let enough = |bin: &usize| share(*bin) * (draws * of_law.len()) as f64 >= 20.0;
-        let points = (0..BINS).filter(enough).map(|bin| Point {
-            x: centre(bin),
-            y: y(share(bin) / width),
-            sd: None,
-        });
-        Series::new(format!("drawn, {}", law.name()), points)
+        let at = |bin: usize| Point::at(centre(bin), y(share(bin) / width));
+        let points = (0..BINS).filter(enough).map(at);
+        Layer::line(format!("drawn, {}", law.name()), points)
     };
-    let panel = |title: &str, y_label: &str, y: fn(f64) -> f64| Panel {
-        title: title.to_owned(),
-        x_label: "x".to_owned(),
-        y_label: y_label.to_owned(),
-        series: LAWS
-            .iter()
-            .map(|&(name, law)| curve(name, &|x| y(law.ln_density(x).exp())))
-            .chain(LAWS.iter().map(|&(_, law)| drawn(law, y)))
-            .collect(),
+    let panel = |title: &str, y_label: &str, y: fn(f64) -> f64| {
+        let curves = LAWS.map(|(name, law)| curve(name, &|x| y(law.ln_density(x).exp())));
+        let all = curves.into_iter().chain(LAWS.map(|(_, law)| drawn(law, y)));
+        Panel::of_lines(title, ["x", y_label], all)
     };
     [
         panel("densities", "P(x)", |p| p),

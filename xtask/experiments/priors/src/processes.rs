@@ -6,7 +6,7 @@ use npb_priors::ibp::{column_counts, harmonic, sample_buffet};
 use npb_priors::special::ln_gamma;
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
+    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial,
     lines, summarise,
 };
 
@@ -202,7 +202,7 @@ fn growth_panel(process: Process, name: &str, cases: &[Case], results: &[ResultR
                 sd: Some(sd),
             }
         };
-        series.push(Series::new(
+        series.push(Layer::line(
             format!("exact, alpha = {alpha}"),
             of_alpha.iter().map(exact),
         ));
@@ -212,12 +212,12 @@ fn growth_panel(process: Process, name: &str, cases: &[Case], results: &[ResultR
             })?;
             Some(Point::at(x(case), row.mean))
         };
-        series.push(Series::new(
+        series.push(Layer::line(
             format!("drawn, alpha = {alpha}"),
             of_alpha.iter().filter_map(drawn),
         ));
     }
-    Panel::new(name, "log10 of the rows", "count", series)
+    Panel::of_lines(name, ["log10 of the rows", "count"], series)
 }
 
 fn distribution_panel(process: Process, name: &str, cases: &[Case], records: &[Record]) -> Panel {
@@ -242,13 +242,13 @@ fn distribution_panel(process: Process, name: &str, cases: &[Case], records: &[R
         let last = exact.iter().rposition(|&p| p > 1e-4).unwrap_or(0);
         let point = |k: usize, y: f64| Point::at(k as f64, y);
         let bars = 0..=last;
-        series.push(Series::new(
+        series.push(Layer::line(
             "exact",
             bars.clone().map(|k| point(k, exact[k])),
         ));
-        series.push(Series::new("drawn", bars.map(|k| point(k, share(k)))));
+        series.push(Layer::line("drawn", bars.map(|k| point(k, share(k)))));
     }
-    Panel::new(name, "count", "probability", series)
+    Panel::of_lines(name, ["count", "probability"], series)
 }
 
 #[cfg(test)]

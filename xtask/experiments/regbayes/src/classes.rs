@@ -11,7 +11,7 @@ use super::data::{Classes, standardised};
 use super::recovery::ILSVM;
 use npb_kit::tables::{distinct, find_in, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
+    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
     TextTable, Trial, lines, summarise,
 };
 
@@ -337,17 +337,16 @@ fn report(scale: Scale, results: Vec<ResultRow>) -> Result<Report> {
     let panel = |name: &str| {
         let find =
             |setting: &str, method: &str| find_in(&results, name, setting, method, "accuracy");
-        let finite = |&k: &usize| Some(Point::of(k as f64, find(&format!("k={k}"), FINITE)?));
+        let finite = |&k: &usize| Some(find(&format!("k={k}"), FINITE)?.at(k as f64));
         let level = |method: &'static str| {
             let point = |&k: &usize| Some(Point::at(k as f64, find("", method)?.mean));
-            Series::new(method, FINITE_SIZES.iter().filter_map(point))
+            Layer::line(method, FINITE_SIZES.iter().filter_map(point))
         };
-        let finite = Series::new(FINITE, FINITE_SIZES.iter().filter_map(finite));
+        let finite = Layer::line(FINITE, FINITE_SIZES.iter().filter_map(finite));
         let levels = [ILSVM, TWO_STAGE, PCA, LINEAR, RBF].map(level);
-        Panel::new(
+        Panel::of_lines(
             name,
-            "features of the finite model",
-            "accuracy",
+            ["features of the finite model", "accuracy"],
             [finite].into_iter().chain(levels),
         )
     };
@@ -405,10 +404,9 @@ fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
         let name = &record.key.dataset;
         let uses = record.outcome.series.iter();
         let uses = uses.filter(|(name, _)| name.starts_with("use"));
-        panels.push(Panel::new(
+        panels.push(Panel::of_lines(
             &**name,
-            "feature, in order of use",
-            "mean use",
+            ["feature, in order of use", "mean use"],
             uses.map(|(name, values)| curve(name, values, set)),
         ));
         tables.push(top_rows(name, record, set));
@@ -470,12 +468,12 @@ fn uses(set: &Classes, split: &Split, fit: &IlsvmFit) -> Outcome {
     }
 }
 
-fn curve(name: &str, values: &[f64], set: &Classes) -> Series {
+fn curve(name: &str, values: &[f64], set: &Classes) -> Layer {
     let class = name
         .strip_prefix("use:")
         .and_then(|c| c.parse::<usize>().ok());
     let place = |(x, &y): (usize, &f64)| Point::at(x as f64, y);
-    Series::new(
+    Layer::line(
         class.map_or("all rows".to_owned(), |c| format!("class {}", set.names[c])),
         values.iter().enumerate().map(place),
     )

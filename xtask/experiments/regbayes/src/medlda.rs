@@ -7,8 +7,8 @@ use npb_regbayes::topics::{Form, MedLdaConfig, MedLdaFit, Response, Supervision,
 use super::data::{News, RELIGION, Reviews, selected, vocabulary};
 use npb_kit::tables::{differences, find, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
-    Series, Trial, lines, summarise,
+    Context, Experiment, Figure, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow,
+    Scale, Trial, lines, summarise,
 };
 
 pub(super) const MEDLDA: Experiment = Experiment {
@@ -390,13 +390,13 @@ fn figure(parts: &[Part], results: &[ResultRow]) -> Result<Figure> {
             let point = |&k: &usize| {
                 let topics = Some(k).filter(|_| method != Method::TfIdf);
                 let row = find(results, &part.setting(topics), label, part.metric())?;
-                Some(Point::of(k as f64, row))
+                Some(row.at(k as f64))
             };
-            Series::new(label, part.topics.iter().filter_map(point))
+            Layer::line(label, part.topics.iter().filter_map(point))
         };
         let title = format!("{}, {}", part.dataset, part.name);
         let curves = part.methods().into_iter().map(series);
-        Panel::new(title, "topics", part.metric(), curves)
+        Panel::of_lines(title, ["topics", part.metric()], curves)
     };
     let panels: Vec<Panel> = parts
         .iter()

@@ -5,7 +5,7 @@ use npb_regbayes::principle::{
 };
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, Scale, Series, Trial, lines,
+    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, Scale, Trial, lines,
     summarise,
 };
 
@@ -99,10 +99,10 @@ fn run(context: &Context<'_>) -> Result<Report> {
                 let mass = record.outcome.metrics[&format!("mass_{k}")];
                 (of == variant).then(|| Point::at(x, mass))
             });
-            Series::new(format!("model {k}, margin {}", MARGINS[k - 1]), points)
+            Layer::line(format!("model {k}, margin {}", MARGINS[k - 1]), points)
         };
         let title = format!("{variant} constraint");
-        Panel::new(title, x_label, "posterior mass", (1..=3).map(curve))
+        Panel::of_lines(title, [x_label, "posterior mass"], (1..=3).map(curve))
     };
     let figure = lines(
         "mass",

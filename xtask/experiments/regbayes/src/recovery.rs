@@ -14,7 +14,7 @@ use rand::RngExt;
 use super::labels::OURS;
 use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series, Trial,
+    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Trial,
     lines, summarise,
 };
 
@@ -413,10 +413,10 @@ fn figure(results: &[ResultRow], missing: &[f64]) -> Result<npb_kit::Figure> {
                 };
                 let setting = format!("model={};missing={share}{c}", source.name());
                 let row = find(results, &setting, method, "accuracy")?;
-                Some(Point::of(cost.log10(), row))
+                Some(row.at(cost.log10()))
             };
             let name = format!("{method}, {:.0}% missing", 100.0 * share);
-            Series::new(name, COSTS.iter().filter_map(point))
+            Layer::line(name, COSTS.iter().filter_map(point))
         };
         let curves = missing.iter().flat_map(|&share| {
             [
@@ -427,7 +427,7 @@ fn figure(results: &[ResultRow], missing: &[f64]) -> Result<npb_kit::Figure> {
             ]
         });
         let title = format!("drawn from the model of {}", source.name());
-        Panel::new(title, "log10 C", "test accuracy", curves)
+        Panel::of_lines(title, ["log10 C", "test accuracy"], curves)
     };
     lines(
         "accuracy-against-c",

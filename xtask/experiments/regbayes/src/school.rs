@@ -10,7 +10,7 @@ use super::data::{Pupils, School, standardised};
 use super::labels::OURS;
 use npb_kit::tables::{differences, find, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
+    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
     Trial, lines, summarise,
 };
 
@@ -330,15 +330,17 @@ fn report(records: &[Record], results: Vec<ResultRow>) -> Result<Report> {
     let series = |(_, method): (Method, &'static str)| {
         let point = |(x, definition): (f64, &str)| {
             let setting = format!("definition={definition}");
-            Some(Point::of(x, find(&results, &setting, method, metrics[0])?))
+            Some(find(&results, &setting, method, metrics[0])?.at(x))
         };
         let places = [0.0, 1.0, 2.0].into_iter().zip(DEFINITIONS);
-        Series::new(method, places.filter_map(point))
+        Layer::line(method, places.filter_map(point))
     };
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "school",
-        "definition: 0 over all pupils, 1 within schools, 2 mean over schools",
-        "explained variance (%)",
+        [
+            "definition: 0 over all pupils, 1 within schools, 2 mean over schools",
+            "explained variance (%)",
+        ],
         METHODS.map(series),
     );
     let others = [TWO_STAGE, POOLED, OWN, SHARED];

@@ -7,7 +7,7 @@ use super::labels::{self, OURS};
 use super::school::{self, PROFILED};
 use npb_kit::tables::{find_in, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
+    Context, Experiment, Figure, Layer, Outcome, Panel, Point, Report, Result, ResultRow, Scale,
     Trial, against, lines, summarise,
 };
 
@@ -123,14 +123,11 @@ fn by_setting(results: &[ResultRow]) -> Result<Figure> {
     let panel = |dataset: &str, key: &str, values: &[f64], metric: &str| {
         let point = |&value: &f64| {
             let row = find_in(results, dataset, &format!("{key}={value}"), OURS, metric)?;
-            Some(Point::of(
-                if key == "c" { value.log10() } else { value },
-                row,
-            ))
+            Some(row.at(if key == "c" { value.log10() } else { value }))
         };
         let x_label = if key == "c" { "log10 C" } else { "alpha" };
-        let curve = Series::new(OURS, values.iter().filter_map(point));
-        Panel::new(dataset, x_label, &metric.replace('_', " "), [curve])
+        let curve = Layer::line(OURS, values.iter().filter_map(point));
+        Panel::of_lines(dataset, [x_label, &metric.replace('_', " ")], [curve])
     };
     lines(
         "sensitivity",
@@ -170,10 +167,9 @@ fn fig_9(context: &Context<'_>) -> Result<Report> {
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     let panel = |metric: &str| {
-        Panel::new(
+        Panel::of_lines(
             "school",
-            "share of the training pupils",
-            &metric.replace('_', " "),
+            ["share of the training pupils", &metric.replace('_', " ")],
             against(&results, metric, "train"),
         )
     };

@@ -3,8 +3,8 @@
 use npb_infer::testing::{Calibration, CalibrationCheck, CalibrationReport, JointModel};
 
 use super::{Findings, Plan};
-use crate::draw::{Bars, Layer, Panel, Shape, colours, picture};
 use crate::{Figure, Report, Result, ResultRow, TextTable, short};
+use npb_report::{Bars, Layer, Panel, Shape, colours, picture};
 
 /// Levels of the intervals whose coverage is reported.
 const LEVELS: [f64; 2] = [0.5, 0.9];
@@ -131,13 +131,13 @@ fn figure(found: &CalibrationReport, test: &Calibration) -> Result<Figure> {
         .iter()
         .flat_map(|check| [histogram(check, test), difference(check, found)])
         .collect();
-    picture(
+    Ok(picture(
         "ranks",
         "Ranks of true values among posterior draws",
         "Left: how often the rank falls in each bin, and the number expected. Right: the distribution of ranks minus the uniform one; the dashed \
          lines hold a right sampler's curve everywhere at the stated rate.",
         &panels,
-    )
+    )?)
 }
 
 fn histogram(check: &CalibrationCheck, test: &Calibration) -> Panel {

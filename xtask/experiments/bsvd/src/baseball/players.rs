@@ -7,7 +7,7 @@ use rand::RngExt;
 use super::{configured, fit};
 use crate::counts::{FOLDER, Seasons, Window};
 use crate::fits::{OURS, traced};
-use npb_kit::draw::{Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{Layer, Panel, Shape, colours, picture};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Report, Result, ResultRow, TextTable, Trial, mean_and_sd,
     summarise,
@@ -211,12 +211,12 @@ fn figure(batters: &[(f64, f64)], curve: &[(f64, f64)]) -> Result<Figure> {
             ),
         ],
     );
-    picture(
+    Ok(picture(
         "fig-5.8",
         "How certain the model is of a batter",
         "Posterior standard deviation of the probability of a hit, averaged over pitchers; every eighth batter is drawn.",
         &[panel],
-    )
+    )?)
 }
 
 /// Batters (rows) against pitchers.

@@ -59,5 +59,5 @@ fn run(context: &Context<'_>) -> Result<Report> {
 /// A curve for each method.
 fn panel(results: &[ResultRow], metric: &str, label: &str) -> Panel {
     let curves = against(results, metric, "train");
-    Panel::new(label, "share of ratings used for training", label, curves)
+    Panel::of_lines(label, ["share of ratings used for training", label], curves)
 }

@@ -7,7 +7,7 @@ use crate::data::{Data, IONOSPHERE, Side, Sides, WDBC};
 use crate::data::{OURS, setting};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
+    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial,
     lines, summarise,
 };
 
@@ -181,13 +181,12 @@ impl Pooled {
             }
         };
         let diagonal = [Point::at(0.0, 0.0), Point::at(1.0, 1.0)];
-        Ok(Panel::new(
+        Ok(Panel::of_lines(
             format!("{}, {:.0}% missing", self.dataset, 100.0 * self.missing),
-            "mean predicted probability",
-            "share of the second class",
+            ["mean predicted probability", "share of the second class"],
             [
-                Series::new("calibrated", diagonal),
-                Series::new(OURS, bins.into_iter().map(point)),
+                Layer::line("calibrated", diagonal),
+                Layer::line(OURS, bins.into_iter().map(point)),
             ],
         ))
     }

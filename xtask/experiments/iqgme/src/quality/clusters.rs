@@ -6,7 +6,7 @@ use npb_priors::dp::dominant_count_distribution;
 
 use crate::data::{Data, IONOSPHERE, Sides};
 use crate::data::{FRACTIONS, OURS, setting};
-use npb_kit::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{At, Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Record, Report, Result, TextTable, Trial, short,
     summarise,
@@ -174,12 +174,12 @@ fn figure(records: &[Record]) -> Result<Figure> {
     }
     let caption = "(a) Shares of draws by the number of weights above 0.005: 25% missing, 10% of the rows in training, trial 0. (b), (c) Most \
                    probable number over trials.";
-    picture(
+    Ok(picture(
         "clusters",
         "Number of clusters, ionosphere",
         caption,
         &panels,
-    )
+    )?)
 }
 
 /// Prior and posterior of one trial.
@@ -236,14 +236,16 @@ fn boxes(records: &[Record], missing: f64, name: &str) -> Option<Panel> {
         .iter()
         .filter_map(|r| r.outcome.metrics.get("clusters"));
     let highest = all.fold(0.0_f64, |a, &b| a.max(b));
-    Some(Panel {
-        title: format!("{name} {:.0}% missing", 100.0 * missing),
-        x_label: "fraction of rows in training".to_owned(),
-        y_label: "most probable number of clusters".to_owned(),
-        x: (0.0, 1.0),
+    Some(Panel::new(
+        format!("{name} {:.0}% missing", 100.0 * missing),
+        [
+            "fraction of rows in training",
+            "most probable number of clusters",
+        ],
+        (0.0, 1.0),
         // The same in both panels.
-        y: (0.0, highest + 1.0),
-        layers: vec![
+        (0.0, highest + 1.0),
+        vec![
             Layer::new(
                 "quartiles and whiskers",
                 colours::BLUE,
@@ -256,7 +258,7 @@ fn boxes(records: &[Record], missing: f64, name: &str) -> Option<Panel> {
                 Shape::Crosses(beyond),
             ),
         ],
-    })
+    ))
 }
 
 /// Half the width of a box.

@@ -6,7 +6,7 @@ use crate::data::{Data, IONOSPHERE, Side, Sides};
 use crate::data::{FRACTIONS, OURS};
 use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Series, Trial,
+    Context, Experiment, Figure, Layer, Outcome, Panel, Point, Report, Result, ResultRow, Trial,
     lines, summarise,
 };
 
@@ -89,19 +89,18 @@ fn within(side: &Side, said: &[Vec<MissingCell>]) -> Result<[f64; 2]> {
 fn figure(results: &[ResultRow]) -> Result<Figure> {
     let level = |nominal: f64| {
         let ends = [0.0, 1.0].map(|x| Point::at(x, nominal));
-        Series::new("normal distribution", ends)
+        Layer::line("normal distribution", ends)
     };
     let curve = |metric: &str| {
         let point = |&train: &f64| {
             let row = find(results, &setting(train), OURS, metric)?;
             Some(Point::at(train, row.mean))
         };
-        Series::new(metric.replace('_', " "), FRACTIONS.iter().filter_map(point))
+        Layer::line(metric.replace('_', " "), FRACTIONS.iter().filter_map(point))
     };
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "ionosphere, 25% missing",
-        "fraction of rows in training",
-        "share of hidden values",
+        ["fraction of rows in training", "share of hidden values"],
         METRICS.map(curve).into_iter().chain(NOMINAL.map(level)),
     );
     let title = "Hidden values within one and two posterior standard deviations";

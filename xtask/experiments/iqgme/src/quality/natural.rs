@@ -100,7 +100,7 @@ fn figure(sets: &[Data], results: &[ResultRow], metric: &str) -> Result<Figure> 
         let here = |r: &&ResultRow| r.dataset == data.name && !r.method.ends_with("+mean");
         let curves = against(results.iter().filter(here), metric, "train");
         let label = format!("mean {metric}");
-        Panel::new(data.name, "fraction of rows in training", &label, curves)
+        Panel::of_lines(data.name, ["fraction of rows in training", &label], curves)
     };
     let panels: Vec<Panel> = sets.iter().map(panel).collect();
     let title = format!("{metric}: cells missing by nature");
