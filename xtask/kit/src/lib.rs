@@ -42,3 +42,4 @@ pub const fn sweeps(burn_in: u64, keep: u64) -> SweepPlan {
 }
 
 pub use report::{Report, ResultRow, mean_and_sd, summarise};
+pub use tables::text_table;

@@ -101,11 +101,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     let figures = figures(context, &trials, &records)?;
     Ok(Report {
-        tables: vec![overview(
-            "Entries restored (peak of the PSNR: the largest value of the cube)",
-            &results,
-            &["psnr", "coverage_90", "seconds"],
-        )],
+        tables: vec![overview("Entries restored (peak of the PSNR: the largest value of the cube)", &results, "psnr coverage_90 seconds")],
         figures,
         notes: vec![
             "Entries are missing one by one, not pixels. PSNR over all entries. The paper's cube is not at hand; these are crops of other scenes.".to_owned(),

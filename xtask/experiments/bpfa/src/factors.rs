@@ -304,15 +304,7 @@ fn variational(
 
 fn report(question: Question, records: &[Record]) -> Result<Report> {
     let results = summarise(records, |_, _, _, _| None);
-    let columns = [
-        "rmse",
-        "coverage_90",
-        "elbo",
-        "active",
-        "iterations",
-        "seconds_per_sweep",
-        "seconds",
-    ];
+    let columns = "rmse coverage_90 elbo active iterations seconds_per_sweep seconds";
     let panel = Panel::of_lines(
         "held-out entries",
         ["K", "RMSE"],
@@ -335,7 +327,7 @@ fn report(question: Question, records: &[Record]) -> Result<Report> {
         notes.push("Predictions are means over kept sweeps; a film that training does not have gets the mean of all ratings.".to_owned());
     }
     Ok(Report {
-        tables: vec![overview("Held-out entries", &results, &columns)],
+        tables: vec![overview("Held-out entries", &results, columns)],
         results,
         figures,
         notes,

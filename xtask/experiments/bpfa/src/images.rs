@@ -96,7 +96,7 @@ fn paper(_: &str, setting: &str, method: &str, metric: &str) -> Option<f64> {
     }
 }
 
-const METRICS: [&str; 5] = ["psnr", "noise_sd", "coverage_90", "atoms", "seconds"];
+const METRICS: &str = "psnr noise_sd coverage_90 atoms seconds";
 
 /// Runs cells and reports them, with a figure for each that is shown.
 fn report(context: &Context<'_>, name: &str, cells: Vec<Cell>, notes: &[&str]) -> Result<Report> {
@@ -104,7 +104,7 @@ fn report(context: &Context<'_>, name: &str, cells: Vec<Cell>, notes: &[&str]) -
     let results = summarise(&records, paper);
     let notes = [PROTOCOLS].into_iter().chain(notes.iter().copied());
     Ok(Report {
-        tables: vec![overview("Images", &results, &METRICS)],
+        tables: vec![overview("Images", &results, METRICS)],
         figures: pictures_of(context, name, &cells, &records)?,
         notes: notes.map(str::to_owned).collect(),
         results,

@@ -131,8 +131,8 @@ fn run(context: &Context<'_>, name: &str, cases: &[(usize, Option<f64>)]) -> Res
     Ok(Report {
         figures: vec![figure(name, &records)?],
         tables: vec![
-            overview(&entries, &results, &["entries_needed", "error"]),
-            differences(&records, random, &asked, &["entries_needed"]),
+            overview(&entries, &results, "entries_needed error"),
+            differences(&records, random, &asked, "entries_needed"),
         ],
         notes: vec![
             format!(

@@ -12,7 +12,7 @@ use super::counts::{FOLDER, Seasons, Window};
 use super::fits::{OURS, config, traced};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Report, Result, ResultRow, Scale, TextTable, Trial, summarise,
+    Context, Experiment, Outcome, Report, Result, ResultRow, Scale, Trial, summarise, text_table,
 };
 
 pub(super) use players::FIG_5_8;
@@ -171,16 +171,7 @@ fn table_5_3(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Log-likelihood of 2008 by training seasons",
             &results,
-            &[
-                "ln_likelihood",
-                "ln_likelihood_per_event",
-                "ln_likelihood_clip_0.001",
-                "training_pairs",
-                "pairs",
-                "events",
-                "rank",
-                "seconds",
-            ],
+            "ln_likelihood ln_likelihood_per_event ln_likelihood_clip_0.001 training_pairs pairs events rank seconds",
         )],
         notes: notes.to_vec(),
         results,
@@ -306,21 +297,12 @@ fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
             ));
         }
     }
-    let columns = [
-        "batter",
-        "pitcher",
-        "at-bats",
-        "observed rate",
-        "predicted",
-        "sd",
-        "distance",
-        "sd of an observed rate",
-    ];
+    let columns = "batter | pitcher | at-bats | observed rate | predicted | sd | distance | sd of an observed rate";
     let title = format!(
         "The ten pairs that met most often in 2003-2007, held out ({covered} of {PAIRS} observed rates within 90% intervals)"
     );
     Ok(Report {
-        tables: vec![TextTable::new(title, &columns, rows)],
+        tables: vec![text_table(title, columns, rows)],
         notes: vec![
             "Means: offset and intercepts of batters and pitchers inside the probit link (the default). The sd of an observed rate adds the binomial variance of \
              its at-bats to the posterior variance of the probability."

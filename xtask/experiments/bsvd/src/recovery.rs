@@ -118,7 +118,7 @@ fn run(context: &Context<'_>, priors: &[(f64, f64)], nuclear: bool) -> Result<Re
         tables: vec![overview(
             "Matrices",
             &results,
-            &["recovered", "error", "rank", "converged"],
+            "recovered error rank converged",
         )],
         notes: notes(),
         results,

@@ -113,7 +113,7 @@ fn cold_items(context: &Context<'_>) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
         tables: vec![
-            overview(&survey.name, &results, &["auc", "seconds"]),
+            overview(&survey.name, &results, "auc seconds"),
             margins(
                 &records,
                 &survey.name,

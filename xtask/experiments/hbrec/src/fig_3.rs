@@ -7,7 +7,7 @@ use super::protocol::mean;
 use npb_kit::tables::digits;
 use npb_kit::{
     Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, TextTable, Trial, lines,
-    summarise,
+    summarise, text_table,
 };
 
 pub(super) const FIG_3: Experiment = Experiment {
@@ -108,9 +108,9 @@ fn clusters(records: &[npb_kit::Record], n: usize) -> TextTable {
             digits((variance / found.len().max(1) as f64).sqrt()),
         ]
     };
-    TextTable::new(
+    text_table(
         format!("Distinct values among {n} draws"),
-        &["tau", "found", "expected", "standard error"],
+        "tau | found | expected | standard error",
         TAUS.iter().map(line),
     )
 }

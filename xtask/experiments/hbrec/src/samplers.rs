@@ -88,14 +88,9 @@ fn samplers(context: &Context<'_>) -> Result<Report> {
          Gibbs: one chain of {sweeps} sweeps (an eighth with parameters integrated out), half of them burnt; parameters at their means given the drawn clusters. The finite models have the users' own fits as their parameters."
     );
     let results = summarise(&records, |_, _, _, _| None);
-    let metrics = [
-        "ln_likelihood",
-        "clusters",
-        "effective_draws_per_second",
-        "seconds",
-    ];
+    let metrics = "ln_likelihood clusters effective_draws_per_second seconds";
     Ok(Report {
-        tables: vec![overview("Held-out ratings, nats each", &results, &metrics)],
+        tables: vec![overview("Held-out ratings, nats each", &results, metrics)],
         results,
         notes: vec![notes],
         ..Default::default()

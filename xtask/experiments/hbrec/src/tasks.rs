@@ -185,7 +185,7 @@ fn fig_1(context: &Context<'_>) -> Result<Report> {
     );
     let caption = "Coefficients lie near four points on a circle of radius 3, which no Gaussian can say. Bars: standard deviations over worlds.";
     Ok(Report {
-        tables: vec![overview("New tasks", &results, &["ln_likelihood"])],
+        tables: vec![overview("New tasks", &results, "ln_likelihood")],
         figures: vec![lines(
             "new-task",
             "Log-likelihood of a new task",
@@ -344,7 +344,7 @@ fn tasks(context: &Context<'_>) -> Result<Report> {
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
-        tables: vec![overview("School", &results, &["explained_variance", "rmse", "seconds"])],
+        tables: vec![overview("School", &results, "explained_variance rmse seconds")],
         results,
         notes: vec!["Explained variance: 1 less the mean squared error over all test rows, divided by the variance of their responses. Noise variance: that of the residuals of one regression for all tasks, on training rows; alone: coefficients N(0, variance of the responses / number of features).".to_owned()],
         ..Default::default()

@@ -14,7 +14,7 @@ use rand::{Rng, RngExt};
 
 use crate::data::{SurveyModel, simulated_survey};
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Report, Result, ResultRow, Scale, TextTable, short};
+use npb_kit::{Report, Result, ResultRow, Scale, short, text_table};
 
 /// In the order of the report.
 pub(super) const CHECKS: &[Check] = &[
@@ -211,9 +211,9 @@ fn calibration(plan: &Plan) -> Result<Findings> {
             short(bin.share_positive),
         ]
     };
-    let table = TextTable::new(
+    let table = text_table(
         format!("Predicted and found, {surveys} surveys"),
-        &["ratings", "mean probability", "share liked"],
+        "ratings | mean probability | share liked",
         curve.iter().map(line),
     );
     let row = ResultRow {

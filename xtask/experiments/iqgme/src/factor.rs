@@ -178,7 +178,7 @@ fn boosted(sides: &Sides, seed: u64) -> Result<Vec<f64>> {
 fn differences(records: &[Record]) -> TextTable {
     let others: Vec<&str> = methods().into_iter().map(|(name, _)| name).collect();
     let others: Vec<&str> = others.into_iter().filter(|name| *name != OURS).collect();
-    tables::differences(records, OURS, &others, &["auc"])
+    tables::differences(records, OURS, &others, "auc")
 }
 
 /// One panel for each data set.

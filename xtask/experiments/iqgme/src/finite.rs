@@ -7,7 +7,7 @@ use super::data::{Data, IONOSPHERE, Sides};
 use super::data::{OURS, setting};
 use npb_kit::tables::{by_setting, find};
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, Trial, lines, summarise,
+    Context, Experiment, Layer, Outcome, Panel, Report, Result, Trial, lines, summarise,
 };
 
 pub(crate) const FIG_3_7: Experiment = Experiment {

@@ -74,7 +74,7 @@ fn reproduce(context: &Context<'_>, source: &data::Source) -> Result<Report> {
     Ok(Report {
         tables: vec![
             by_setting(title, &results, "auc", |_| String::new()),
-            differences(&records, OURS, &others, &["auc"]),
+            differences(&records, OURS, &others, "auc"),
         ],
         figures: figures(data.name, &results)?,
         notes,
@@ -108,15 +108,16 @@ fn picture(
     let panels = [0.25, 0.5].map(|missing| {
         let place = format!("missing={missing};");
         let here = |r: &&ResultRow| r.setting.starts_with(&place) && shown(&r.method);
-        let mut curves = against(results.iter().filter(here), "auc", "train");
-        // As in the thesis, so that bars can be read.
-        for curve in curves.iter_mut().filter(|curve| curve.name != OURS) {
-            curve.points.iter_mut().for_each(|point| point.sd = None);
-        }
+        // Of ours alone, as in the thesis, so that bars can be read.
+        let with_bar = |row: &ResultRow| ResultRow {
+            sd: row.sd.filter(|_| row.method == OURS),
+            ..row.clone()
+        };
+        let shown: Vec<ResultRow> = results.iter().filter(here).map(with_bar).collect();
         Panel::of_lines(
             format!("{:.0}% missing", 100.0 * missing),
             ["fraction of rows in training", "mean AUC"],
-            curves,
+            against(&shown, "auc", "train"),
         )
     });
     let caption = "Mean over trials; bars are one standard deviation over trials, of our method.";

@@ -14,7 +14,7 @@ use npb_kit::npb_report::{At, Cells, Colour, Layer, Panel, Shape, colours, pictu
 use npb_kit::tables::overview;
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Record, Report, Result, Scale, TextTable, Trial, short,
-    summarise,
+    summarise, text_table,
 };
 
 pub(super) const FIGURE_1: Experiment = Experiment {
@@ -279,7 +279,7 @@ fn leanings(context: &Context<'_>) -> Result<Report> {
     let figure = conservative(blogs, &whole[0].outcome)?;
     let results = summarise(&[recovered, whole.clone()].concat(), |_, _, _, _| None);
     let title = "Held-out leanings from links alone, and clusters";
-    let table = overview(title, &results, &["auc", "clusters"]);
+    let table = overview(title, &results, "auc clusters");
     Ok(Report {
         tables: vec![table, odd_ones(blogs, &whole[0].outcome)?],
         figures: vec![figure],
@@ -371,15 +371,9 @@ fn odd_ones(blogs: &Blogs, outcome: &Outcome) -> Result<TextTable> {
             other.to_string(),
         ]
     };
-    Ok(TextTable::new(
+    Ok(text_table(
         "The eight blogs whose label fits least",
-        &[
-            "blog",
-            "label",
-            "its probability",
-            "links with the same label",
-            "links with the other",
-        ],
+        "blog | label | its probability | links with the same label | links with the other",
         order.iter().take(8).map(line),
     ))
 }

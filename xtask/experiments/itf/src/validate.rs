@@ -15,7 +15,7 @@ use rand::{Rng, RngExt};
 
 use crate::scenarios::{Scenario, Simulated};
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Report, Result, ResultRow, Scale, TextTable, short};
+use npb_kit::{Report, Result, ResultRow, Scale, short, text_table};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -405,20 +405,12 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
         goal,
         1.0,
     );
-    let header = [
-        "tables",
-        "called dependent",
-        "of",
-        "share",
-        "expected",
-        "probability of so many",
-    ];
     let report = Report {
-        tables: vec![TextTable::new(
+        tables: vec![text_table(
             format!(
                 "Verdicts on pairs of columns: {n_tables} tables of independent columns ({n_rows} rows), {n_scenarios} of scenario 2"
             ),
-            &header,
+            "tables | called dependent | of | share | expected | probability of so many",
             lines,
         )],
         results,

@@ -4,7 +4,7 @@ use npb_priors::dist::{Beta, Conjugate, Trials};
 use npb_priors::special::beta_regularized;
 
 use npb_kit::{
-    Context, Experiment, Layer, Panel, Point, Report, Result, ResultRow, TextTable, lines, short,
+    Context, Experiment, Layer, Panel, Point, Report, Result, ResultRow, lines, short, text_table,
 };
 
 pub(crate) const COIN: Experiment = Experiment {
@@ -54,17 +54,9 @@ const FAIR: f64 = 0.05;
 
 fn run(_: &Context<'_>) -> Result<Report> {
     let mut results = Vec::new();
-    let mut table = TextTable::new(
+    let mut table = text_table(
         "What ten and a hundred flips say under two priors",
-        &[
-            "prior",
-            "heads",
-            "tails",
-            "posterior",
-            "mean",
-            "sd",
-            "P(0.45 < p < 0.55)",
-        ],
+        "prior | heads | tails | posterior | mean | sd | P(0.45 < p < 0.55)",
         Vec::new(),
     );
     let mut panels = Vec::new();

@@ -12,7 +12,7 @@ use super::recovery::ILSVM;
 use npb_kit::tables::{distinct, find_in, overview};
 use npb_kit::{
     Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
-    TextTable, Trial, lines, summarise,
+    TextTable, Trial, lines, summarise, text_table,
 };
 
 pub(super) const TABLE_1: Experiment = Experiment {
@@ -326,14 +326,7 @@ fn table_1(context: &Context<'_>) -> Result<Report> {
 }
 
 fn report(scale: Scale, results: Vec<ResultRow>) -> Result<Report> {
-    let columns = [
-        "accuracy",
-        "f1_macro",
-        "features",
-        "truncation",
-        "iterations",
-        "seconds",
-    ];
+    let columns = "accuracy f1_macro features truncation iterations seconds";
     let panel = |name: &str| {
         let find =
             |setting: &str, method: &str| find_in(&results, name, setting, method, "accuracy");
@@ -365,7 +358,7 @@ fn report(scale: Scale, results: Vec<ResultRow>) -> Result<Report> {
         notes.push("usps: 1,500 training rows, evenly spread; at most 10 iterations.".to_owned());
     }
     Ok(Report {
-        tables: vec![overview("Test rows", &results, &columns)],
+        tables: vec![overview("Test rows", &results, columns)],
         results,
         figures: vec![figure],
         notes,
@@ -420,7 +413,7 @@ fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     tables.insert(
         0,
-        overview("Features", &results, &["features", "truncation", "seconds"]),
+        overview("Features", &results, "features truncation seconds"),
     );
     Ok(Report {
         results,
@@ -489,9 +482,9 @@ fn top_rows(name: &str, record: &Record, set: &Classes) -> TextTable {
         });
         Some(vec![f.to_string(), tally.collect::<Vec<_>>().join(", ")])
     };
-    TextTable::new(
+    text_table(
         format!("{name}: classes of the {TOP} training rows that use a feature most"),
-        &["feature", "classes"],
+        "feature | classes",
         (0..LISTED).filter_map(line),
     )
 }

@@ -14,8 +14,8 @@ use rand::RngExt;
 use super::labels::OURS;
 use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Trial,
-    lines, summarise,
+    Context, Experiment, Layer, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, lines,
+    summarise,
 };
 
 pub(super) const RECOVERY: Experiment = Experiment {
@@ -393,7 +393,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Recovery",
             &results,
-            &["accuracy", "features", "features_found", "seconds"],
+            "accuracy features features_found seconds",
         )],
         results,
         figures,

@@ -10,8 +10,8 @@ use super::data::{Pupils, School, standardised};
 use super::labels::OURS;
 use npb_kit::tables::{differences, find, overview};
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
-    Trial, lines, summarise,
+    Context, Experiment, Layer, Outcome, Panel, Record, Report, Result, ResultRow, Scale, Trial,
+    lines, summarise,
 };
 
 pub(super) const FIG_7: Experiment = Experiment {
@@ -326,11 +326,11 @@ fn by_definition(record: &Record) -> Vec<Record> {
 }
 
 fn report(records: &[Record], results: Vec<ResultRow>) -> Result<Report> {
-    let metrics = ["explained_variance", "features", "c", "ones", "seconds"];
+    let metrics = "explained_variance features c ones seconds";
     let series = |(_, method): (Method, &'static str)| {
         let point = |(x, definition): (f64, &str)| {
             let setting = format!("definition={definition}");
-            Some(find(&results, &setting, method, metrics[0])?.at(x))
+            Some(find(&results, &setting, method, "explained_variance")?.at(x))
         };
         let places = [0.0, 1.0, 2.0].into_iter().zip(DEFINITIONS);
         Layer::line(method, places.filter_map(point))
@@ -356,9 +356,9 @@ fn report(records: &[Record], results: Vec<ResultRow>) -> Result<Report> {
             &[panel],
         )?],
         tables: vec![
-            overview("school", &results, &metrics),
-            differences(records, OURS, &others, &metrics[..1]),
-            differences(records, RAW, &others, &metrics[..1]),
+            overview("school", &results, metrics),
+            differences(records, OURS, &others, "explained_variance"),
+            differences(records, RAW, &others, "explained_variance"),
         ],
         results,
         notes: notes.map(str::to_owned).to_vec(),

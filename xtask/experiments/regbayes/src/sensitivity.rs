@@ -7,8 +7,8 @@ use super::labels::{self, OURS};
 use super::school::{self, PROFILED};
 use npb_kit::tables::{find_in, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Layer, Outcome, Panel, Point, Report, Result, ResultRow, Scale,
-    Trial, against, lines, summarise,
+    Context, Experiment, Figure, Layer, Outcome, Panel, Report, Result, ResultRow, Scale, Trial,
+    against, lines, summarise,
 };
 
 pub(super) const FIG_8: Experiment = Experiment {
@@ -94,7 +94,7 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Sensitivity",
             &results,
-            &["accuracy", "f1_micro", "explained_variance", "seconds"],
+            "accuracy f1_micro explained_variance seconds",
         )],
         results,
         figures,
@@ -183,7 +183,7 @@ fn fig_9(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Training size",
             &results,
-            &["explained_variance", "seconds"],
+            "explained_variance seconds",
         )],
         results,
         figures: vec![figure],

@@ -3,7 +3,7 @@
 use npb_infer::testing::{JointModel, JointTest};
 
 use super::{Findings, Plan};
-use crate::{Report, Result, ResultRow, TextTable, short};
+use crate::{Report, Result, ResultRow, short, text_table};
 
 /// Seeds that are tried.
 const SEEDS: u64 = 20;
@@ -92,23 +92,12 @@ pub fn findings(models: Vec<(String, Vec<Outcome>)>, method: &str) -> Result<Fin
     }
     let report = Report {
         tables: vec![
-            TextTable::new(
+            text_table(
                 format!("Alarms of the joint-distribution test at a rate of {RATE}"),
-                &[
-                    "model",
-                    "seeds",
-                    "alarms",
-                    "expected",
-                    "probability of so many",
-                    "smallest p",
-                ],
+                "model | seeds | alarms | expected | probability of so many | smallest p",
                 rows,
             ),
-            TextTable::new(
-                "Seed by seed",
-                &["model", "seed", "p", "worst summary"],
-                details,
-            ),
+            text_table("Seed by seed", "model | seed | p | worst summary", details),
         ],
         results,
         notes: vec![format!(

@@ -3,7 +3,7 @@
 use npb_infer::testing::{Calibration, CalibrationCheck, CalibrationReport, JointModel};
 
 use super::{Findings, Plan};
-use crate::{Figure, Report, Result, ResultRow, TextTable, short};
+use crate::{Figure, Report, Result, ResultRow, short, text_table};
 use npb_report::{Bars, Layer, Panel, Shape, colours, picture};
 
 /// Levels of the intervals whose coverage is reported.
@@ -59,24 +59,12 @@ pub fn calibrate<M: JointModel>(
         results.push(row(check, setting, method, "p", check.p, test));
         rows.push(line);
     }
-    let header = [
-        "quantity",
-        "nominal",
-        "found",
-        "standard error",
-        "z",
-        "nominal",
-        "found",
-        "standard error",
-        "z",
-        "p of uniform ranks",
-    ];
-    let table = TextTable::new(
+    let table = text_table(
         format!(
             "Central posterior intervals over {} simulated data sets",
             test.replications
         ),
-        &header,
+        "quantity | nominal | found | standard error | z | nominal | found | standard error | z | p of uniform ranks",
         rows,
     );
     let notes = vec![format!(

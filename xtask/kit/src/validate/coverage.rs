@@ -1,7 +1,7 @@
 //! How often intervals hold what they should, over simulated tables.
 
 use super::{Findings, Plan};
-use crate::{Report, ResultRow, Scale, TextTable, short};
+use crate::{Report, ResultRow, Scale, short, text_table};
 
 /// The probabilities of the intervals that are looked at.
 pub const LEVELS: [f64; 2] = [0.9, 0.5];
@@ -101,15 +101,14 @@ pub fn findings(plan: &Plan, method: &str, quantities: &[Quantity], notes: &str)
             n.to_string(),
         ]
     };
-    let header = ["quantity", "found", "standard error", "wanted", "tables"];
     Findings {
         passed: plan.scale == Scale::Smoke || quantities.iter().all(Quantity::passes),
         report: Report {
             figures: Vec::new(),
             results: quantities.iter().map(result).collect(),
-            tables: vec![TextTable::new(
+            tables: vec![text_table(
                 "Mean over simulated tables",
-                &header,
+                "quantity | found | standard error | wanted | tables",
                 quantities.iter().map(row),
             )],
             notes: vec![notes.to_owned()],

@@ -50,7 +50,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
                 &[panel(&results, "rank", "posterior mean of the rank")],
             )?,
         ],
-        tables: vec![overview("Held-out ratings", &results, &METRICS)],
+        tables: vec![overview("Held-out ratings", &results, METRICS)],
         notes: notes.map(str::to_owned).to_vec(),
         results,
     })

@@ -10,9 +10,9 @@ use super::fitted::{
 use super::truth::TRUTH;
 use npb_kit::npb_report::{At, Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::tables::overview;
-use npb_kit::{Figure, Outcome, Record, Report, Result, TextTable, summarise};
+use npb_kit::{Figure, Outcome, Record, Report, Result, TextTable, summarise, text_table};
 
-const METRICS: [&str; 3] = ["dominant", "mean_distance_max", "angle_error_max"];
+const METRICS: &str = "dominant mean_distance_max angle_error_max";
 
 /// A dominant component.
 struct Dominant {
@@ -158,7 +158,7 @@ pub(super) fn report(records: &[Record]) -> Result<Report> {
     Ok(Report {
         tables: vec![
             components_table(&dominant),
-            overview("All trials", &results, &METRICS),
+            overview("All trials", &results, METRICS),
         ],
 
         figures: vec![figure(first, &dominant)?],
@@ -185,17 +185,9 @@ fn components_table(dominant: &[Dominant]) -> TextTable {
             line(&Boundary::of(truth)),
         ]
     };
-    let header = [
-        "weight (sd)",
-        "mean",
-        "true mean",
-        "distance",
-        "boundary",
-        "true boundary",
-    ];
-    TextTable::new(
+    text_table(
         "Dominant components of trial 0 (true weights 1/3)",
-        &header,
+        "weight (sd) | mean | true mean | distance | boundary | true boundary",
         dominant.iter().map(row),
     )
 }

@@ -54,14 +54,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     for of_place in &pooled {
         results.push(of_place.error()?);
     }
-    let metrics = [
-        "ece",
-        "ece_pooled",
-        "log_loss",
-        "auc",
-        "coverage_68",
-        "coverage_95",
-    ];
+    let metrics = "ece ece_pooled log_loss auc coverage_68 coverage_95";
     let mut notes = vec![
         "Features are in units of the training standard deviation; columns that are constant in training are left out. `ece`: expected calibration error \
          with 10 bins of equal width, on the test rows of each trial; `ece_pooled`: of the test rows of all trials together. `coverage_68` and `coverage_95`: share of the hidden \
@@ -73,7 +66,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
             .map(|data| format!("{}: {}", data.name, data.origin())),
     );
     Ok(Report {
-        tables: vec![overview("Test rows and hidden cells", &results, &metrics)],
+        tables: vec![overview("Test rows and hidden cells", &results, metrics)],
         figures: vec![lines(
             "reliability",
             "Class probabilities of the test rows",

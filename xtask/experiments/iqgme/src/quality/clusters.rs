@@ -9,7 +9,7 @@ use crate::data::{FRACTIONS, OURS, setting};
 use npb_kit::npb_report::{At, Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::{
     Context, Experiment, Figure, Outcome, Record, Report, Result, TextTable, Trial, short,
-    summarise,
+    summarise, text_table,
 };
 
 pub(crate) const FIG_3_8: Experiment = Experiment {
@@ -159,9 +159,9 @@ fn table(records: &[Record]) -> TextTable {
             }
         }
     }
-    TextTable::new(
+    text_table(
         "Number of clusters over trials",
-        &["setting", "number", "least", "25%", "median", "75%", "most"],
+        "setting | number | least | 25% | median | 75% | most",
         rows,
     )
 }

@@ -58,7 +58,11 @@ fn run(context: &Context<'_>) -> Result<Report> {
          so that the distributions of cells are far from normal.",
     ];
     Ok(Report {
-        tables: vec![overview("Share of hidden values", &results, &METRICS)],
+        tables: vec![overview(
+            "Share of hidden values",
+            &results,
+            &METRICS.join(" "),
+        )],
         figures: vec![figure(&results)?],
         notes: notes.map(str::to_owned).to_vec(),
         results,

@@ -63,8 +63,8 @@ fn run(context: &Context<'_>) -> Result<Report> {
     ];
     Ok(Report {
         tables: vec![
-            overview("Missing by nature", &results, &METRICS),
-            differences(&records, OURS, &others, &METRICS),
+            overview("Missing by nature", &results, &METRICS.join(" ")),
+            differences(&records, OURS, &others, &METRICS.join(" ")),
         ],
         figures: METRICS
             .iter()

@@ -6,7 +6,7 @@ use super::data::setting;
 use super::methods::OURS;
 use npb_kit::npb_report::{Cells, Layer, Shape, colours, picture};
 use npb_kit::tables::{self, distinct};
-use npb_kit::{Figure, Panel, Record, Result, ResultRow, TextTable, against, lines};
+use npb_kit::{Figure, Panel, Record, Result, ResultRow, TextTable, against, lines, text_table};
 
 /// Mean AUC recorded elsewhere on the given splits of landmine, complete, at 20, 100 and 300 rows.
 const RECORDED: [(&str, [f64; 3]); 5] = [
@@ -37,7 +37,7 @@ pub(super) fn overview(results: &[ResultRow]) -> TextTable {
 pub(super) fn differences(records: &[Record]) -> TextTable {
     let mut others = distinct(records.iter().map(|r| &*r.key.method));
     others.retain(|method| *method != OURS);
-    tables::differences(records, OURS, &others, &["auc"])
+    tables::differences(records, OURS, &others, "auc")
 }
 
 /// One panel for each missing fraction.
@@ -101,9 +101,9 @@ pub(super) fn block_table(results: &[ResultRow]) -> TextTable {
         let numbers = [within, between, within / between].map(|x| format!("{x:.3}"));
         std::iter::once(at.to_owned()).chain(numbers).collect()
     };
-    TextTable::new(
+    text_table(
         "Mean similarity of two tasks on one ground and of two on different ground",
-        &["setting", "within", "between", "ratio"],
+        "setting | within | between | ratio",
         settings.into_iter().map(row),
     )
 }
