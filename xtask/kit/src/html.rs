@@ -7,7 +7,7 @@ use npb_report::{Figure, TextTable, short};
 use crate::report::{Report, ResultRow};
 
 /// One experiment or check as it was run.
-pub(crate) struct Run {
+pub(crate) struct Ran {
     pub(crate) id: String,
     pub(crate) what: String,
     /// What the paper prints or shows.
@@ -22,7 +22,7 @@ pub(crate) struct Run {
 }
 
 /// The section of the page.
-pub(crate) fn section(run: &Run) -> Section {
+pub(crate) fn section(run: &Ran) -> Section {
     let found = match &run.report {
         Ok(report) => escape(&found(report)),
         Err(_) => "<span class=\"failed\">failed</span>".to_owned(),
@@ -73,7 +73,7 @@ fn found(report: &Report) -> String {
     format!("{compared} {}", numbers.join("; "))
 }
 
-fn body(run: &Run) -> String {
+fn body(run: &Ran) -> String {
     let mut page = format!("<p>{}</p>\n", escape(&run.what));
     if !run.paper.is_empty() {
         page += &format!("<p>Paper: {}</p>\n", escape(&run.paper));
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn run(report: Result<Report, String>) -> Section {
-        section(&Run {
+        section(&Ran {
             id: "iqgme/fig".into(),
             what: "what".into(),
             paper: "claim".into(),

@@ -17,6 +17,8 @@ mod experiment;
 pub mod films;
 mod html;
 mod report;
+pub mod school;
+mod source;
 pub mod tables;
 pub mod testing;
 pub mod validate;
@@ -25,7 +27,7 @@ pub use cache::{Outcome, Record, TrialKey};
 pub use command::{Model, main};
 pub use context::{Context, Trial};
 pub use curves::{against, lines};
-pub use experiment::Experiment;
+pub use experiment::Run;
 pub use npb_catalogue::{BenchArgs, Failure, Result, Scale, data, root};
 pub use npb_report;
 pub use npb_report::{Figure, Layer, Panel, Point, TextTable, short};
@@ -42,4 +44,5 @@ pub const fn sweeps(burn_in: u64, keep: u64) -> SweepPlan {
 }
 
 pub use report::{Report, ResultRow, mean_and_sd, summarise};
+pub use source::{Source, open};
 pub use tables::text_table;

@@ -53,6 +53,20 @@ impl ResultRow {
         }
     }
 
+    /// A number about what was simulated, over so many trials; the name's spaces make it a value of `key`.
+    pub fn simulated(
+        (key, name): (&str, &str),
+        [method, metric]: [&str; 2],
+        number: f64,
+        trials: usize,
+    ) -> Self {
+        let setting = format!("{key}={}", name.replace([' ', ';', '='], "_"));
+        Self {
+            trials,
+            ..Self::single(["simulated", &setting, method, metric], number)
+        }
+    }
+
     /// A number that is no mean: of this data set, setting, method and metric.
     pub fn single([dataset, setting, method, metric]: [&str; 4], number: f64) -> Self {
         Self {

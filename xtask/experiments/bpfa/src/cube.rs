@@ -10,16 +10,8 @@ use npb_kit::data::sha256_of;
 use npb_kit::npb_report::images;
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Figure, Layer, Outcome, Panel, Point, Record, Report, Result, Scale,
-    Trial, lines, summarise,
-};
-
-pub(super) const HYPERSPECTRAL: Experiment = Experiment {
-    id: "bpfa/hyperspectral",
-    what: "two hyperspectral crops with 95% and 98% of the entries missing, 4 x 4 and 1 x 1 spatial patches; beside alternating least squares on bands",
-    paper: "another cube (150 x 150 x 210): 25.88 dB at 95%, 23.46 dB at 98% (4 x 4); printed beside for reference only",
-    data: &[FOLDER],
-    run,
+    Context, Figure, Layer, Outcome, Panel, Point, Record, Report, Result, Scale, Trial, lines,
+    summarise,
 };
 
 const FOLDER: &str = "hyperspectral";
@@ -64,7 +56,7 @@ fn configured(side: usize, scale: Scale, seed: u64) -> ImageConfig {
     config
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (files, shares, sides): (&[&str], &[f64], &[usize]) = context.scale.pick(
         (&FILES[..1], &[0.05], &[1]),
         (&FILES, &[0.05], &[4, 1]),

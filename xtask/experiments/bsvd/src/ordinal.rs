@@ -7,16 +7,7 @@ use super::fits::{self, OURS, held_out, point_scores, traced};
 use npb_kit::films::{Films, NINETY_TEN_ROWS, Size};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Record, Report, Result, TextTable, Trial, mean_and_sd, summarise,
-    text_table,
-};
-
-pub(super) const ORDINAL: Experiment = Experiment {
-    id: "bsvd/ordinal",
-    what: "movielens-1m, the given 90/10 split: ordinal probit with inferred thresholds beside the Gaussian likelihood",
-    paper: "thresholds very close to half-star steps; no printed errors",
-    data: &["movielens-1m"],
-    run,
+    Context, Outcome, Record, Report, Result, TextTable, Trial, mean_and_sd, summarise, text_table,
 };
 
 const STARS: u32 = 5;
@@ -40,7 +31,7 @@ fn configured(kind: Kind, config: BsvdConfig) -> BsvdConfig {
     }
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::Million)?;
     let split = match films.given(context, NINETY_TEN_ROWS)? {
         Some(split) => split,

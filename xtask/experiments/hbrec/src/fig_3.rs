@@ -6,16 +6,8 @@ use npb_priors::dp::{cluster_count_moments, sample_urn};
 use super::protocol::mean;
 use npb_kit::tables::digits;
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, TextTable, Trial, lines,
-    summarise, text_table,
-};
-
-pub(super) const FIG_3: Experiment = Experiment {
-    id: "hbrec/fig-3",
-    what: "100,000 draws from a Gaussian, and from draws of a Dirichlet process around it with tau = 10 and 10,000",
-    paper: "figure 3: clustering is apparent at tau = 10; at 10,000 draws are mostly independent",
-    data: &[],
-    run: fig_3,
+    Context, Layer, Outcome, Panel, Point, Report, Result, TextTable, Trial, lines, summarise,
+    text_table,
 };
 
 const TAUS: [f64; 2] = [10.0, 10_000.0];
@@ -23,7 +15,7 @@ const BINS: usize = 80;
 /// Bins reach from -4 to 4.
 const REACH: f64 = 4.0;
 
-fn fig_3(context: &Context<'_>) -> Result<Report> {
+pub(super) fn fig_3(context: &Context<'_>) -> Result<Report> {
     let (n, repeats) = context.scale.smoke_or((2_000, 2), (100_000, 10));
     let mut trials = Vec::new();
     for tau in [None, Some(TAUS[0]), Some(TAUS[1])] {

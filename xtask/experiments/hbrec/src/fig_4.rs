@@ -7,24 +7,8 @@ use super::runs;
 use npb_kit::films::Size;
 use npb_kit::tables::{distinct, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Layer, Panel, Point, Record, Report, Result, Scale, TextTable,
-    lines, mean_and_sd, npb_report::by_name, summarise,
-};
-
-pub(super) const SURVEY: Experiment = Experiment {
-    id: "hbrec/survey",
-    what: "a survey of 190 users and 642 items shown at random, as the chapter's of paintings: Top-L and ROC with 10 liked and 10 disliked given",
-    paper: "figure 4: both hybrids above collaborative and content-based filtering in Top-L and ROC",
-    data: &[],
-    run: survey,
-};
-
-pub(super) const FIG_4: Experiment = Experiment {
-    id: "hbrec/fig-4",
-    what: "MovieLens and sushi in the place of the paintings, which are not public: AUC, precision and NDCG over rated items, Top-L over all unseen ones",
-    paper: "figure 4: both hybrids above collaborative and content-based filtering; there items were shown at random, here users chose them",
-    data: &["movielens-100k", "movielens-1m", "sushi"],
-    run: fig_4,
+    Context, Figure, Layer, Panel, Point, Record, Report, Result, Scale, TextTable, lines,
+    mean_and_sd, npb_report::by_name, summarise,
 };
 
 const METHODS: [Method; 11] = [
@@ -77,7 +61,7 @@ fn methods(scale: Scale) -> Vec<Method> {
     }
 }
 
-fn survey(context: &Context<'_>) -> Result<Report> {
+pub(super) fn survey(context: &Context<'_>) -> Result<Report> {
     let all = usize::MAX;
     let (folds, active, draws) = context.scale.pick((1, 5, 1), (10, all, 2), (10, all, 5));
     let few = SurveyModel {
@@ -119,7 +103,7 @@ fn survey(context: &Context<'_>) -> Result<Report> {
 const PROTOCOL: &str = "Ten folds by user: those of a fold are active, all others are the database. Top-L: known likes among the L items that come first \
                         of all that were not given, over L. AUC, precision and NDCG: over the rated items that were not given. Ties count by expectation.";
 
-fn fig_4(context: &Context<'_>) -> Result<Report> {
+pub(super) fn fig_4(context: &Context<'_>) -> Result<Report> {
     let mut report = Report::default();
     let mut all = Vec::new();
     for set in ["movielens-100k", "movielens-1m", "sushi"] {

@@ -10,15 +10,7 @@ use rand::RngExt;
 use rand::seq::index::sample;
 
 use npb_kit::tables::overview;
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Trial, summarise};
-
-pub(super) const SAMPLERS: Experiment = Experiment {
-    id: "hbrec/samplers",
-    what: "users in 1, 5, 20 and 50 clusters over 100 items: held-out log-likelihood and time of finite EM and Gibbs, infinite Gibbs and EM of point masses",
-    paper: "no numbers printed; T 5.3 says that EM is close to Gibbs at a fraction of the cost",
-    data: &[],
-    run: samplers,
-};
+use npb_kit::{Context, Outcome, Report, Result, Trial, summarise};
 
 const ITEMS: usize = 100;
 /// Both shapes of the items' beta laws: clusters have opinions.
@@ -60,7 +52,7 @@ struct Work {
     sweeps: u64,
 }
 
-fn samplers(context: &Context<'_>) -> Result<Report> {
+pub(super) fn samplers(context: &Context<'_>) -> Result<Report> {
     let (users, sweeps, repeats) = context
         .scale
         .pick((40, 40, 1), (200, 400, 3), (200, 1500, 10));

@@ -7,25 +7,13 @@ use super::comparators::{COMPARATORS, Comparator, NAMES};
 use super::data::{self, Data, FRACTIONS, OURS, Sides, setting};
 use npb_kit::tables::{by_setting, differences};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, against,
-    lines, summarise,
+    Context, Figure, Outcome, Panel, Report, Result, ResultRow, Run, Scale, Trial, against, lines,
+    summarise,
 };
 
-pub(crate) const FIG_3_5: Experiment = Experiment {
-    id: "iqgme/fig-3.5",
-    what: "ionosphere: AUC against training fraction at 25% and 50% missing, iQGME, two-step comparators and others that take holes",
-    paper: "a figure without printed numbers: iQGME best overall, kernel methods close on this set",
-    data: &["ionosphere"],
-    run: |context| reproduce(context, &data::IONOSPHERE),
-};
+pub(crate) const FIG_3_5: Run = |context| reproduce(context, &data::IONOSPHERE);
 
-pub(crate) const FIG_3_6: Experiment = Experiment {
-    id: "iqgme/fig-3.6",
-    what: "wdbc: AUC against training fraction at 25% and 50% missing, iQGME, two-step comparators and others that take holes",
-    paper: "a figure without printed numbers: iQGME best overall, most clearly when training rows are scarce",
-    data: &["wdbc"],
-    run: |context| reproduce(context, &data::WDBC),
-};
+pub(crate) const FIG_3_6: Run = |context| reproduce(context, &data::WDBC);
 
 /// Components of the finite mixtures of quick scale: those with more take most of the time, and figure 3.7 has them all.
 const QUICK_COMPONENTS: [usize; 2] = [1, 5];

@@ -8,30 +8,7 @@ use npb_itf::{Grouping, ImputedCell, ItfConfig, ItfData, Structure, fit_data};
 use super::mixed_sets::{self, Mixed};
 use super::names::{self, DPM, ITF};
 use npb_kit::tables::{differences, overview};
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, mean_and_sd, summarise};
-
-pub(super) const TABLE_3: Experiment = Experiment {
-    id: "itf/table-3",
-    what: "stand-ins for OAI (ames-housing, heart-disease, adult): log predictive, errors and coverage of held-out cells",
-    paper: "ITF better than DPM in 3 of 4 (OAI, which is not public)",
-    data: &["ames-housing", "heart-disease", "adult"],
-    run,
-};
-
-pub(super) const TABLE_4: Experiment = Experiment {
-    id: "itf/table-4",
-    what: "columns that share a joint law, found: log predictive, errors and coverage of held-out cells",
-    paper: "not in the paper",
-    data: &[
-        "wdbc",
-        "mice-protein",
-        "segment",
-        "ames-housing",
-        "heart-disease",
-        "adult",
-    ],
-    run: run_grouped,
-};
+use npb_kit::{Context, Outcome, Report, Result, Scale, Trial, mean_and_sd, summarise};
 
 /// The default with groups of columns found.
 const GROUPS: &str = "npb:itf/groups";
@@ -72,11 +49,11 @@ enum Method {
     Chained,
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     run_on(context, &mixed_sets::load(context)?, &METHODS, ITF)
 }
 
-fn run_grouped(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run_grouped(context: &Context<'_>) -> Result<Report> {
     let mut sets = mixed_sets::load_numbers(context)?;
     sets.extend(mixed_sets::load(context)?);
     run_on(context, &sets, &GROUPED, GROUPS)

@@ -13,33 +13,13 @@ use npb_kit::data::sha256_of_bytes;
 use npb_kit::npb_report::{At, Cells, Colour, Layer, Panel, Shape, colours, picture};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Record, Report, Result, Scale, TextTable, Trial, short,
+    Context, Figure, Outcome, Record, Report, Result, Run, Scale, TextTable, Trial, short,
     summarise, text_table,
 };
 
-pub(super) const FIGURE_1: Experiment = Experiment {
-    id: "itf/fig-1",
-    what: "political blogs: the network, coloured by leaning and by the clusters of its links",
-    paper: "clusters driven largely by leaning, but not by it alone: cores and peripheries",
-    data: &["polblogs"],
-    run: |context| whole(context, network),
-};
+pub(super) const FIGURE_1: Run = |context| whole(context, network);
 
-pub(super) const FIGURE_2: Experiment = Experiment {
-    id: "itf/fig-2",
-    what: "political blogs: probability that two are in one cluster of links",
-    paper: "clusters are quite stable, but for a few blogs between core and periphery",
-    data: &["polblogs"],
-    run: |context| whole(context, co_assignment),
-};
-
-pub(super) const FIGURE_3: Experiment = Experiment {
-    id: "itf/fig-3",
-    what: "political blogs: probability of being labelled conservative; held-out labels from links alone",
-    paper: "most near 0 or 1; five blogs with labels that do not fit their links stand out",
-    data: &["polblogs"],
-    run: leanings,
-};
+pub(super) const FIGURE_2: Run = |context| whole(context, co_assignment);
 
 /// Share of the labels that are hidden at a time.
 const FOLDS: usize = 5;
@@ -245,7 +225,7 @@ fn co_assignment(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
     Ok(figure)
 }
 
-fn leanings(context: &Context<'_>) -> Result<Report> {
+pub(super) fn leanings(context: &Context<'_>) -> Result<Report> {
     let (all, checksum) = read(context)?;
     let scale = context.scale;
     let mut sets = vec![all.shown()];

@@ -9,15 +9,7 @@ use rand::RngExt;
 
 use super::names::{DPM, ITF, ONE_BLOCK, TRUTH};
 use npb_kit::tables::{differences, overview};
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, mean_and_sd, summarise};
-
-pub(super) const GROUPS: Experiment = Experiment {
-    id: "itf/groups",
-    what: "simulated, independent groups of columns with three clusters each: groups found, errors of hidden cells",
-    paper: "none: one factorisation needs 3^groups top-level clusters",
-    data: &[],
-    run,
-};
+use npb_kit::{Context, Outcome, Report, Result, Scale, Trial, mean_and_sd, summarise};
 
 const METHODS: [(&str, Option<Structure>); 4] = [
     (ITF, Some(Structure::TensorBlocks)),
@@ -42,7 +34,7 @@ const FAITHFUL: f64 = 0.8;
 /// Key of the random stream.
 const TABLE: u64 = 1;
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let scale = context.scale;
     let mut trials = Vec::new();
     for n_groups in N_GROUPS {

@@ -3,17 +3,7 @@
 use npb_priors::dist::{Beta, Conjugate, Trials};
 use npb_priors::special::beta_regularized;
 
-use npb_kit::{
-    Context, Experiment, Layer, Panel, Point, Report, Result, ResultRow, lines, short, text_table,
-};
-
-pub(crate) const COIN: Experiment = Experiment {
-    id: "priors/coin",
-    what: "is the coin fair: Beta posteriors under a weak and a strong prior, after 10 and 100 flips",
-    paper: "posteriors Beta(10, 4), Beta(58, 52) and Beta(130, 70)",
-    data: &[],
-    run,
-};
+use npb_kit::{Context, Layer, Panel, Point, Report, Result, ResultRow, lines, short, text_table};
 
 /// Prior Beta(a, a), heads and tails, and the posterior that is printed.
 struct Case {
@@ -52,7 +42,7 @@ const CASES: [Case; 3] = [
 /// "Fair" is a success probability within this distance of one half.
 const FAIR: f64 = 0.05;
 
-fn run(_: &Context<'_>) -> Result<Report> {
+pub(super) fn run(_: &Context<'_>) -> Result<Report> {
     let mut results = Vec::new();
     let mut table = text_table(
         "What ten and a hundred flips say under two priors",

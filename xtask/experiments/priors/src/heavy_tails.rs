@@ -6,16 +6,8 @@ use npb_priors::special::{beta_regularized, ln_beta};
 use rand::Rng;
 
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial,
-    lines, summarise,
-};
-
-pub(crate) const HEAVY_TAILS: Experiment = Experiment {
-    id: "priors/heavy-tails",
-    what: "Gaussian, Student-t and Laplace densities, and draws of the last two as scale mixtures",
-    paper: "a figure without printed numbers: N(0, 2), t with 0.5 degrees of freedom, Laplace(0, 2)",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial, lines,
+    summarise,
 };
 
 const VARIANCE: f64 = 2.0;
@@ -80,7 +72,7 @@ impl Law {
     }
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (trials, draws) = context
         .scale
         .pick((2, 2_000), (10, 100_000), (20, 1_000_000));

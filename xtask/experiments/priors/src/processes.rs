@@ -6,16 +6,8 @@ use npb_priors::ibp::{column_counts, harmonic, sample_buffet};
 use npb_priors::special::ln_gamma;
 
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial,
-    lines, summarise,
-};
-
-pub(crate) const PROCESSES: Experiment = Experiment {
-    id: "priors/processes",
-    what: "number of clusters under a Dirichlet process, number of columns under an Indian buffet process",
-    paper: "formulas without printed numbers: columns are Poisson(alpha H_N)",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial, lines,
+    summarise,
 };
 
 #[derive(Clone, Copy, PartialEq)]
@@ -137,7 +129,7 @@ impl Case {
     }
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (trials, draws) = context.scale.pick((2, 20), (5, 2_000), (10, 10_000));
     let cases: Vec<Case> = Case::all().collect();
     let trial = |(case, trial): (Case, u64)| Trial {

@@ -11,25 +11,8 @@ use super::data::{Classes, standardised};
 use super::recovery::ILSVM;
 use npb_kit::tables::{distinct, find_in, overview};
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
-    TextTable, Trial, lines, summarise, text_table,
-};
-
-pub(super) const TABLE_1: Experiment = Experiment {
-    id: "regbayes/table-1",
-    what: "usps, segment (stand-ins: TRECVID and Flickr are not public): accuracy and F1 of iLSVM (joint with test rows, and inductive), finite latent \
-           SVMs against K, IBP + SVM, PCA + SVM, linear and RBF SVM",
-    paper: "TRECVID accuracy .563 (iLSVM), .565 (EFH+SVM); Flickr: iLSVM equals the best finite model",
-    data: &["usps", "segment"],
-    run: table_1,
-};
-
-pub(super) const FIG_4: Experiment = Experiment {
-    id: "regbayes/fig-4",
-    what: "usps, segment (stand-ins): mean use of latent features, overall and by class, and the classes of the rows that use a feature most",
-    paper: "about 45 of 300 features active",
-    data: &["usps", "segment"],
-    run: figures_4_to_6,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, TextTable,
+    Trial, lines, summarise, text_table,
 };
 
 const SETS: [&str; 2] = ["segment", "usps"];
@@ -243,7 +226,7 @@ fn folds(set: &Classes, split: &Split, n: usize, seed: u64) -> Result<Vec<Split>
         .collect())
 }
 
-fn table_1(context: &Context<'_>) -> Result<Report> {
+pub(super) fn table_1(context: &Context<'_>) -> Result<Report> {
     let (ours, two_stage) = (LabelUpdate::Profiled, LabelUpdate::TwoStage);
     let named = [
         (Method::Ours(ours), ILSVM),
@@ -370,7 +353,7 @@ const TOP: usize = 10;
 /// Features of which they are listed.
 const LISTED: usize = 8;
 
-fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
+pub(super) fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
     let sets: Vec<Classes> = SETS
         .iter()
         .map(|name| Classes::load(context, name))

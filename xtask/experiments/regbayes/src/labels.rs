@@ -10,19 +10,7 @@ use npb_regbayes::{ClassCosts, LabelUpdate, MachineLimits, MapConfig, MtIlsvmCon
 
 use super::data::{MultiLabel, standardised};
 use npb_kit::tables::{differences, overview};
-use npb_kit::{
-    Context, Experiment, Outcome, Record, Report, Result, ResultRow, Scale, Trial, summarise,
-};
-
-pub(super) const TABLE_2: Experiment = Experiment {
-    id: "regbayes/table-2",
-    what: "yeast, scene: accuracy over all decisions, subset accuracy, F1 (micro, macro, example) of MT-iLSVM, with raw inputs, MT-IBP + SVM, \
-           linear and RBF SVMs, majority per label",
-    paper: "MT-iLSVM: yeast .5792 / .4258 / .4742, scene .8752 / .5834 / .6148 (accuracy, micro, macro); MT-IBP+SVM: yeast .5475 / .3910 / .4345, \
-            scene .8590 / .4880 / .5147",
-    data: &["scene", "yeast"],
-    run: table_2,
-};
+use npb_kit::{Context, Outcome, Record, Report, Result, ResultRow, Scale, Trial, summarise};
 
 /// What scores labels.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -312,7 +300,7 @@ fn of_candidate(candidate: Candidate) -> String {
     format!("c={cost};costs={class_costs:?}").to_lowercase()
 }
 
-fn table_2(context: &Context<'_>) -> Result<Report> {
+pub(super) fn table_2(context: &Context<'_>) -> Result<Report> {
     let all = METHODS.len();
     let (n_folds, runs, n_methods) = context.scale.pick((2, 1, all), (3, 2, 5), (FOLDS, 5, all));
     let mut records = Vec::new();

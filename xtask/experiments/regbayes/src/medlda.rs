@@ -7,16 +7,8 @@ use npb_regbayes::topics::{Form, MedLdaConfig, MedLdaFit, Response, Supervision,
 use super::data::{News, RELIGION, Reviews, selected, vocabulary};
 use npb_kit::tables::{differences, find, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Layer, Outcome, Panel, Record, Report, Result, ResultRow, Scale,
-    Trial, lines, summarise,
-};
-
-pub(super) const MEDLDA: Experiment = Experiment {
-    id: "regbayes/medlda",
-    what: "movie-review: predictive R2; 20newsgroups, two groups and all 20: accuracy; MedLDA, LDA + SVM or SVR against the number of topics, and machines on tf-idf",
-    paper: "appendix B gives the model; no printed numbers",
-    data: &["movie-review", "20newsgroups"],
-    run,
+    Context, Figure, Layer, Outcome, Panel, Record, Report, Result, ResultRow, Scale, Trial, lines,
+    summarise,
 };
 
 const OURS: &str = "npb:medlda";
@@ -290,7 +282,7 @@ fn run_one(scale: Scale, work: &Work<'_>, seed: u64) -> Result<Outcome> {
     ]))
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let parts = [
         reviews(context)?,
         news(context, "binary")?,

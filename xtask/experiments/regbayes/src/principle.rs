@@ -5,16 +5,7 @@ use npb_regbayes::principle::{
 };
 
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Report, Result, Scale, Trial, lines,
-    summarise,
-};
-
-pub(super) const FIG_1: Experiment = Experiment {
-    id: "regbayes/fig-1",
-    what: "three models: how posterior mass moves with the constraint (hard) and with C (slack and squared slack); no data",
-    paper: "a diagram: the regularised posterior is the one in the feasible set that is nearest to Bayes' posterior; soft constraints are between",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Point, Report, Result, Scale, Trial, lines, summarise,
 };
 
 const METHOD: &str = "npb:regbayes";
@@ -74,7 +65,7 @@ fn cases(scale: Scale) -> Vec<Case> {
     all.step_by(scale.smoke_or(8, 1)).collect()
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let trial = |case: Case| {
         let (variant, place) = case.place();
         let setting = format!("constraint={variant};at={place:.3}");

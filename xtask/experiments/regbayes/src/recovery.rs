@@ -14,16 +14,7 @@ use rand::RngExt;
 use super::labels::OURS;
 use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, lines,
-    summarise,
-};
-
-pub(super) const RECOVERY: Experiment = Experiment {
-    id: "regbayes/recovery",
-    what: "rows drawn from MT-iLSVM and from iLSVM, with and without holes: test accuracy, features in use and features found again, against C and K",
-    paper: "not in the paper",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, lines, summarise,
 };
 
 pub(super) const ILSVM: &str = "npb:ilsvm";
@@ -322,7 +313,7 @@ fn linear(source: Source, drawn: &Drawn) -> Result<Vec<usize>> {
     Ok(labels)
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (n, trials, missing): (usize, u64, &[f64]) = context.scale.pick(
         (60, 1, &[0.25]),
         (300, 5, &[0.0, 0.25]),

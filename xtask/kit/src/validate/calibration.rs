@@ -32,31 +32,25 @@ pub fn calibrate<M: JointModel>(
     method: &str,
 ) -> Result<Findings> {
     let found = test.run(model);
+    let key = format!("{setting};quantity");
     let mut results = Vec::new();
     let mut rows = Vec::new();
     for (index, check) in found.checks.iter().enumerate() {
         let mut line = vec![check.name.clone()];
+        let row = |metric: &str, value: f64| {
+            let quantity = (&*key, &*check.name);
+            ResultRow::simulated(quantity, [method, metric], value, test.replications)
+        };
         for level in LEVELS {
             let (nominal, share) = found.coverage(index, level);
             let error = (nominal * (1.0 - nominal) / test.replications as f64).sqrt();
             let z = (share - nominal) / error;
-            line.extend([
-                short(nominal),
-                short(share),
-                short(error),
-                format!("{z:+.1}"),
-            ]);
-            results.push(row(
-                check,
-                setting,
-                method,
-                &format!("coverage_{:.0}", 100.0 * level),
-                share,
-                test,
-            ));
+            line.extend([nominal, share, error].map(short));
+            line.push(format!("{z:+.1}"));
+            results.push(row(&format!("coverage_{:.0}", 100.0 * level), share));
         }
         line.push(short(check.p));
-        results.push(row(check, setting, method, "p", check.p, test));
+        results.push(row("p", check.p));
         rows.push(line);
     }
     let table = text_table(
@@ -87,29 +81,6 @@ pub fn calibrate<M: JointModel>(
             notes,
         },
     })
-}
-
-fn row(
-    check: &CalibrationCheck,
-    setting: &str,
-    method: &str,
-    metric: &str,
-    value: f64,
-    test: &Calibration,
-) -> ResultRow {
-    let quantity = check.name.replace([' ', ';', '='], "_");
-    ResultRow {
-        trials: test.replications,
-        ..ResultRow::single(
-            [
-                "simulated",
-                &format!("{setting};quantity={quantity}"),
-                method,
-                metric,
-            ],
-            value,
-        )
-    }
 }
 
 /// For every quantity a histogram of ranks and the difference of their distribution from the uniform one, with the exact band.

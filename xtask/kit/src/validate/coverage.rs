@@ -80,14 +80,13 @@ impl Share {
 /// A few tables say nothing of coverage: the range counts from the quick scale on.
 pub fn findings(plan: &Plan, method: &str, quantities: &[Quantity], notes: &str) -> Findings {
     let result = |q: &Quantity| ResultRow {
-        dataset: "simulated".to_owned(),
-        setting: format!("quantity={}", q.name.replace([' ', ';', '='], "_")),
-        method: method.to_owned(),
-        metric: q.metric.clone(),
-        mean: q.mean(),
         sd: Some(q.sd()),
-        trials: q.by_table.len(),
-        paper: None,
+        ..ResultRow::simulated(
+            ("quantity", &q.name),
+            [method, &q.metric],
+            q.mean(),
+            q.by_table.len(),
+        )
     };
     let row = |q: &Quantity| {
         let n = q.by_table.len();

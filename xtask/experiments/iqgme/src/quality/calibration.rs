@@ -7,17 +7,11 @@ use crate::data::{Data, IONOSPHERE, Side, Sides, WDBC};
 use crate::data::{OURS, setting};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial,
-    lines, summarise,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Run, Trial, lines,
+    summarise,
 };
 
-pub(crate) const CALIBRATION: Experiment = Experiment {
-    id: "iqgme/calibration",
-    what: "ionosphere and wdbc: calibration of class probabilities, coverage of the intervals of hidden cells",
-    paper: "figure 3.9 shows coverage near nominal at large training sizes, without printed numbers",
-    data: &["ionosphere", "wdbc"],
-    run,
-};
+pub(crate) const CALIBRATION: Run = run;
 
 /// Fraction of the rows in training.
 const TRAIN: f64 = 0.5;

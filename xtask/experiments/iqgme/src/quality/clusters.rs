@@ -8,17 +8,11 @@ use crate::data::{Data, IONOSPHERE, Sides};
 use crate::data::{FRACTIONS, OURS, setting};
 use npb_kit::npb_report::{At, Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Record, Report, Result, TextTable, Trial, short,
-    summarise, text_table,
+    Context, Figure, Outcome, Record, Report, Result, Run, TextTable, Trial, short, summarise,
+    text_table,
 };
 
-pub(crate) const FIG_3_8: Experiment = Experiment {
-    id: "iqgme/fig-3.8",
-    what: "ionosphere: posterior of the number of clusters, and its spread over trials against training fraction",
-    paper: "a figure without printed numbers: most probable number about 2 at 10% training; it varies between trials",
-    data: &["ionosphere"],
-    run,
-};
+pub(crate) const FIG_3_8: Run = run;
 
 const MISSING: [f64; 2] = [0.25, 0.5];
 /// A cluster counts when its weight is larger (W 3.5.1).
