@@ -18,7 +18,7 @@ pub use arguments::{BenchArgs, ReproduceArgs, Scale, ValidateArgs};
 pub use listed::{Entry, Listed};
 pub use machine::revision;
 pub use names::{choose, fits};
-pub use page::{LeftOut, Page, Section, escape, table, write_file};
+pub use page::{LeftOut, Page, Section, write_file};
 pub use scratch::Scratch;
 
 /// Any failure of a task; the text is for the person at the keyboard.

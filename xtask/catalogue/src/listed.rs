@@ -1,11 +1,11 @@
-//! `xtask/experiments/MODEL/listed.toml`: what a package of experiments has, for who has not built it.
+//! `xtask/experiments/MODEL/listed.toml`: what a package of experiments has, also for who has not built it.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::Result;
 
 /// What a package of experiments has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
     /// Its experiments, in the order of the report.
@@ -17,15 +17,18 @@ pub struct Listed {
 }
 
 /// One experiment or check.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// `crate/name`.
     pub id: String,
     /// What is run.
     pub what: String,
-    /// Data sets that it needs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What the paper prints or shows.
+    #[serde(default)]
+    pub paper: String,
+    /// Data sets that it needs; none for generated data.
+    #[serde(default)]
     pub data: Vec<String>,
 }
 
@@ -36,13 +39,5 @@ impl Listed {
     /// Text that is no list.
     pub fn parse(text: &str) -> Result<Self> {
         Ok(toml::from_str(text)?)
-    }
-
-    /// The text that [`parse`](Self::parse) reads.
-    ///
-    /// # Errors
-    /// None that are known.
-    pub fn text(&self) -> Result<String> {
-        Ok(toml::to_string(self)?)
     }
 }

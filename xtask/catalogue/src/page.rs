@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use npb_report::html::{self, escape};
 use serde::{Deserialize, Serialize};
 
 use crate::{Result, data, machine, root};
@@ -42,17 +43,6 @@ pub struct LeftOut {
 
 /// What is kept beside `index.html` for the program that adds to it.
 const KEPT: &str = "page.json";
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#222;--quiet:#666;--line:#ddd;--soft:#f4f4f4;--bad:#a00;--paper:#fff}\
-@media(prefers-color-scheme:dark){:root{--ink:#ddd;--quiet:#999;--line:#444;--soft:#2a2a2a;--bad:#f77;--paper:#181818}}\
-body{font:15px/1.5 system-ui,sans-serif;max-width:1320px;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
-h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid var(--line);padding-top:1rem}\
-.wide{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0 1rem;font-size:13px}\
-th,td{padding:.15rem .6rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}th{border-bottom:2px solid var(--quiet)}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}code{background:var(--soft);padding:0 .2rem;overflow-wrap:anywhere}\
-figure{margin:1rem 0}figure svg{max-width:100%;height:auto;background:#fff;border-radius:4px}\
-.failed{color:var(--bad);font-weight:bold}.quiet{color:var(--quiet)}";
 
 impl Page {
     /// A page without sections; facts about the machine are added to those given.
@@ -125,19 +115,15 @@ impl Page {
     }
 
     fn html(&self) -> String {
-        let title = escape(&self.title);
-        let mut page = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-             <title>{title}</title><style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n"
-        );
         let cells = |(name, value): &(String, String)| vec![name.clone(), value.clone()];
-        page += &table(&[], &self.facts.iter().map(cells).collect::<Vec<_>>());
+        let facts: Vec<Vec<String>> = self.facts.iter().map(cells).collect();
+        let mut page = html::table::<&str>(&[], &facts);
         page += &self.summary();
         if !self.left_out.is_empty() {
             page += "<h2>Left out</h2><p>These experiments need data that is not there:</p>";
             let cells = |l: &LeftOut| vec![l.id.clone(), l.missing.join(", ")];
             let rows: Vec<Vec<String>> = self.left_out.iter().map(cells).collect();
-            page += &table(&["experiment", "data sets"], &rows);
+            page += &html::table(&["experiment", "data sets"], &rows);
         }
         if let Some(command) = self.get_command() {
             page += &format!("<p>To get it: <code>{}</code></p>", escape(&command));
@@ -146,7 +132,7 @@ impl Page {
             let id = escape(id);
             page += &format!("<h2 id=\"{id}\">{id}</h2>\n{body}");
         }
-        page + "</body></html>\n"
+        html::page(&self.title, &page)
     }
 
     /// What each paper says, what was found, and whether the two agree.
@@ -162,46 +148,6 @@ impl Page {
             "<h2>Summary</h2><div class=\"wide\"><table><tr><th>experiment</th><th>the paper</th><th>here</th></tr>{rows}</table></div>\n"
         )
     }
-}
-
-/// A table as HTML; cells that are numbers stand to the right.
-pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let mut page = "<div class=\"wide\"><table>".to_owned();
-    if !header.is_empty() {
-        page += "<tr>";
-        for name in header {
-            page += &format!("<th>{}</th>", escape(name));
-        }
-        page += "</tr>";
-    }
-    for row in rows {
-        page += "<tr>";
-        for cell in row {
-            let class = if cell.parse::<f64>().is_ok() {
-                " class=\"n\""
-            } else {
-                ""
-            };
-            page += &format!("<td{class}>{}</td>", escape(cell));
-        }
-        page += "</tr>";
-    }
-    page + "</table></div>\n"
-}
-
-/// Text as HTML.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 /// Writes a file whole or not at all: to a neighbour first, then renamed.

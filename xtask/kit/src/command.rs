@@ -9,37 +9,38 @@ use npb_catalogue::{
     root,
 };
 
-use crate::experiment::{Experiment, Setting};
+use crate::experiment::{Run, Setting};
 use crate::validate::{self, Check, Plan};
 
 /// What a package of experiments has.
 pub struct Model {
-    /// Its experiments, in the order of the report.
-    pub experiments: &'static [Experiment],
-    /// Its checks of samplers, in the order of the report.
-    pub checks: &'static [Check],
+    /// The text of its `listed.toml`.
+    pub listed: &'static str,
+    /// Ids of its experiments and what runs them.
+    pub experiments: &'static [(&'static str, Run)],
+    /// The same of its checks of samplers.
+    pub checks: &'static [(&'static str, Check)],
     /// Times whole runs beside figures recorded for other libraries.
     pub bench: Option<fn(&BenchArgs) -> Result<ExitCode>>,
 }
 
-impl Model {
-    /// What stands in `listed.toml`.
-    pub(crate) fn listed(&self) -> Listed {
-        let experiment = |e: &Experiment| Entry {
-            id: e.id.to_owned(),
-            what: e.what.to_owned(),
-            data: e.data.iter().map(|&name| name.to_owned()).collect(),
-        };
-        let check = |c: &Check| Entry {
-            id: c.id.to_owned(),
-            what: c.what.to_owned(),
-            data: Vec::new(),
-        };
-        Listed {
-            experiments: self.experiments.iter().map(experiment).collect(),
-            checks: self.checks.iter().map(check).collect(),
-        }
-    }
+/// The entries of a list that any of the names means, with what runs each.
+fn chosen<F: Copy>(
+    listed: &[Entry],
+    known: &[(&str, F)],
+    names: &[String],
+    kind: &str,
+) -> Result<Vec<(Entry, F)>> {
+    let ids: Vec<&str> = known.iter().map(|(id, _)| *id).collect();
+    let hint = format!("there are {}", ids.join(", "));
+    let chosen = choose(names, &ids, kind, &hint)?;
+    let with_entry = |(id, run): &(&str, F)| {
+        let entry = listed.iter().find(|entry| entry.id == *id);
+        let entry = entry.ok_or_else(|| format!("{id} is not in listed.toml"))?;
+        Ok((entry.clone(), *run))
+    };
+    let wanted = known.iter().filter(|(id, _)| chosen.contains(id));
+    wanted.map(with_entry).collect()
 }
 
 /// Experiments and checks of one model; `cargo xtask` builds and calls this program.
@@ -67,8 +68,6 @@ enum Task {
     },
     /// Time whole runs beside figures recorded for other libraries.
     Bench(BenchArgs),
-    /// Print what belongs into `listed.toml`.
-    Listed,
 }
 
 /// This run is a part of one of `cargo xtask`.
@@ -92,24 +91,16 @@ pub fn main(model: &Model) -> ExitCode {
 
 fn run(model: &Model, task: Task) -> Result<ExitCode> {
     match task {
-        Task::Reproduce { arguments, part } => reproduce(model.experiments, arguments, &part),
-        Task::Validate { arguments, part } => check(model.checks, arguments, &part),
+        Task::Reproduce { arguments, part } => reproduce(model, arguments, &part),
+        Task::Validate { arguments, part } => check(model, arguments, &part),
         Task::Bench(arguments) => match model.bench {
             Some(bench) => bench(&arguments),
             None => Err("nothing is timed here".into()),
         },
-        Task::Listed => {
-            print!("{}", model.listed().text()?);
-            Ok(ExitCode::SUCCESS)
-        }
     }
 }
 
-fn reproduce(
-    experiments: &[Experiment],
-    arguments: ReproduceArgs,
-    part: &Part,
-) -> Result<ExitCode> {
+fn reproduce(model: &Model, arguments: ReproduceArgs, part: &Part) -> Result<ExitCode> {
     let sets = data::all()?;
     let folder = DataFolder::resolve(arguments.data, &root());
     let out = match arguments.out {
@@ -117,20 +108,15 @@ fn reproduce(
         None => root().join("target").join("reproduce"),
     };
     let scale = arguments.scale.unwrap_or(Scale::Quick);
-    let ids: Vec<&str> = experiments.iter().map(|e| e.id).collect();
-    let chosen = choose(&arguments.ids, &ids, "experiment", &known(&ids))?;
-    let (mut ready, mut left_out) = (Vec::new(), Vec::new());
-    for experiment in experiments.iter().filter(|e| chosen.contains(&e.id)) {
-        let missing = folder.missing(experiment.data, &sets);
-        if missing.is_empty() {
-            ready.push(experiment);
-        } else {
-            left_out.push(LeftOut {
-                id: experiment.id.to_owned(),
-                missing,
-            });
-        }
-    }
+    let listed = Listed::parse(model.listed)?.experiments;
+    let mut ready = chosen(&listed, model.experiments, &arguments.ids, "experiment")?;
+    let mut left_out = Vec::new();
+    ready.retain(|(entry, _)| {
+        let missing = folder.missing(&entry.data, &sets);
+        let (id, is_ready) = (entry.id.clone(), missing.is_empty());
+        left_out.extend((!is_ready).then_some(LeftOut { id, missing }));
+        is_ready
+    });
     let mut page = match part.join {
         true => Page::load(&out)?,
         false => Page::reproduced(scale.name(), arguments.seed, left_out),
@@ -145,8 +131,8 @@ fn reproduce(
         shows: part.shows.as_deref(),
     };
     let mut failed = false;
-    for experiment in ready {
-        let section = setting.run(experiment)?;
+    for (experiment, run) in ready {
+        let section = setting.run(&experiment, run)?;
         failed |= section.failed;
         page.add(section, &out)?;
     }
@@ -157,7 +143,7 @@ fn reproduce(
     Ok(verdict(failed))
 }
 
-fn check(checks: &[Check], arguments: ValidateArgs, part: &Part) -> Result<ExitCode> {
+fn check(model: &Model, arguments: ValidateArgs, part: &Part) -> Result<ExitCode> {
     let out = match arguments.out {
         Some(out) => out,
         None => root().join("target").join("validate"),
@@ -166,24 +152,20 @@ fn check(checks: &[Check], arguments: ValidateArgs, part: &Part) -> Result<ExitC
         scale: arguments.scale,
         seed: arguments.seed,
     };
-    let ids: Vec<&str> = checks.iter().map(|c| c.id).collect();
-    let chosen = choose(&arguments.checks, &ids, "check", &known(&ids))?;
+    let listed = Listed::parse(model.listed)?.checks;
+    let chosen = chosen(&listed, model.checks, &arguments.checks, "check")?;
     let mut page = match part.join {
         true => Page::load(&out)?,
         false => Page::validated(plan.scale.name(), plan.seed),
     };
     let mut failed = false;
-    for check in checks.iter().filter(|c| chosen.contains(&c.id)) {
-        failed |= !validate::run(check, &plan, arguments.store, &mut page, &out)?;
+    for (entry, check) in chosen {
+        failed |= !validate::run(&entry, check, &plan, arguments.store, &mut page, &out)?;
     }
     if !part.join {
         page.say(&out);
     }
     Ok(verdict(failed))
-}
-
-fn known(ids: &[&str]) -> String {
-    format!("there are {}", ids.join(", "))
 }
 
 fn verdict(failed: bool) -> ExitCode {

@@ -5,26 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use npb_catalogue::data::{DataFolder, DataSet, sha256_of};
-use npb_catalogue::{Result, Scale, Section};
+use npb_catalogue::{Entry, Result, Scale, Section};
 
 use crate::cache::TrialCache;
 use crate::context::Context;
-use crate::html::{Run, section};
+use crate::html::{Ran, section};
 use crate::report::Report;
 
-/// One table or figure of the papers.
-pub struct Experiment {
-    /// `crate/figure`.
-    pub id: &'static str,
-    /// What is run.
-    pub what: &'static str,
-    /// What the paper prints or shows.
-    pub paper: &'static str,
-    /// Data sets it needs; none for generated data.
-    pub data: &'static [&'static str],
-    /// Runs it.
-    pub run: fn(&Context<'_>) -> Result<Report>,
-}
+/// Runs one table or figure of the papers.
+pub type Run = fn(&Context<'_>) -> Result<Report>;
 
 /// How experiments are run.
 pub(crate) struct Setting<'a> {
@@ -40,30 +29,30 @@ pub(crate) struct Setting<'a> {
 
 impl Setting<'_> {
     /// Runs an experiment, writes its files and returns its section of the page.
-    pub(crate) fn run(&self, experiment: &Experiment) -> Result<Section> {
-        let place = self.out.join(experiment.id);
+    pub(crate) fn run(&self, experiment: &Entry, run: Run) -> Result<Section> {
+        let place = self.out.join(&experiment.id);
         fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
         let cache = TrialCache::open(&place.join("trials.jsonl"), self.resume)?;
-        let context = Context::new(experiment.id, self.scale, self.seed, self.folder, &cache);
+        let context = Context::new(&experiment.id, self.scale, self.seed, self.folder, &cache);
         println!("{}: {}", experiment.id, experiment.what);
         let clock = Instant::now();
-        let report = (experiment.run)(&context).map_err(|e| e.to_string());
+        let report = run(&context).map_err(|e| e.to_string());
         let seconds = clock.elapsed().as_secs_f64();
         match &report {
             Ok(report) => {
-                report.write(experiment.id, &place)?;
+                report.write(&experiment.id, &place)?;
                 println!("{}: done in {seconds:.1} s", experiment.id);
             }
             Err(reason) => eprintln!("{}: failed: {reason}", experiment.id),
         }
         let what = match self.shows {
             Some(shows) => format!("{shows}. {}", experiment.what),
-            None => experiment.what.to_owned(),
+            None => experiment.what.clone(),
         };
-        Ok(section(&Run {
-            id: experiment.id.to_owned(),
+        Ok(section(&Ran {
+            id: experiment.id.clone(),
             what,
-            paper: experiment.paper.to_owned(),
+            paper: experiment.paper.clone(),
             report,
             files: self.checksums(&context.files())?,
             trials: context.counts(),

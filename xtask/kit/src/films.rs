@@ -1,11 +1,7 @@
 //! MovieLens: ratings, traits of users and films, and splits; for experiments of several crates.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufReader, Read};
-use std::path::Path;
 
-use flate2::read::GzDecoder;
 use npb_data::read::{
     self, DelimitedOptions, Encoding, MovieLens, RatingFile, Separator, StringTable,
 };
@@ -14,9 +10,9 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use npb_catalogue::Result;
-use npb_catalogue::data::sha256_of;
 
 use crate::context::Context;
+use crate::source::{Source, open};
 
 /// The seven ranges of ages of MovieLens 1M, by their lower ends: under 18, 18-24, 25-34, 35-44, 45-49, 50-55, 56 and more.
 const AGES: [u32; 7] = [1, 18, 25, 35, 45, 50, 56];
@@ -129,30 +125,31 @@ impl Sides {
 impl Films {
     /// Reads a data set.
     pub fn load(context: &Context<'_>, size: Size) -> Result<Self> {
-        let mut files = Files {
-            context,
-            folder: size.folder(),
-            checksums: String::new(),
+        let mut files = Source::new(context, size.folder());
+        let (forms, layout) = match size {
+            Size::Million => (
+                &["ratings_no_timestamp.dat.gz", "ratings.dat"][..],
+                MovieLens::DoubleColon,
+            ),
+            Size::HundredThousand => (&["u.data"][..], MovieLens::Tab),
         };
-        let (file, users, films, years) = match size {
+        let form = files.first(forms);
+        let file = read::movielens(form, files.open(form)?, layout)?;
+        let (users, films, years) = match size {
             Size::Million => {
-                let file = files.ratings(
-                    &["ratings_no_timestamp.dat.gz", "ratings.dat"],
-                    MovieLens::DoubleColon,
-                )?;
-                let users = traits_1m_users(&files.text("users.dat", "::")?, &file.row_ids)?;
-                let table = files.text("movies.dat", "::")?;
+                let users =
+                    traits_1m_users(&fields(&mut files, "users.dat", "::")?, &file.row_ids)?;
+                let table = fields(&mut files, "movies.dat", "::")?;
                 let films = traits_1m_films(&table, &file.column_ids)?;
                 let years = years_of_release(&table, &file.column_ids, 1)?;
-                (file, users, films, years)
+                (users, films, years)
             }
             Size::HundredThousand => {
-                let file = files.ratings(&["u.data"], MovieLens::Tab)?;
-                let users = traits_100k_users(&files.text("u.user", "|")?, &file.row_ids)?;
-                let table = files.text("u.item", "|")?;
+                let users = traits_100k_users(&fields(&mut files, "u.user", "|")?, &file.row_ids)?;
+                let table = fields(&mut files, "u.item", "|")?;
                 let films = traits_100k_films(&table, &file.column_ids)?;
                 let years = years_of_release(&table, &file.column_ids, 2)?;
-                (file, users, films, years)
+                (users, films, years)
             }
         };
         Ok(Self {
@@ -250,47 +247,15 @@ fn names<'a>(file: &'a RatingFile, e: &npb_data::Rating) -> (&'a str, &'a str) {
     )
 }
 
-/// A file, unpacked when its name ends in `.gz`.
-pub fn open(path: &Path) -> Result<Box<dyn Read>> {
-    let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let packed = path.extension().is_some_and(|ending| ending == "gz");
-    Ok(if packed {
-        Box::new(GzDecoder::new(file))
-    } else {
-        Box::new(BufReader::new(file))
-    })
-}
-
-/// Files of a data set as they are read.
-struct Files<'a> {
-    context: &'a Context<'a>,
-    folder: &'static str,
-    checksums: String,
-}
-
-impl Files<'_> {
-    /// The first of these that is there.
-    fn ratings(&mut self, forms: &[&str], layout: MovieLens) -> Result<RatingFile> {
-        let there = |form: &&&str| self.context.data.path(self.folder, form).is_file();
-        let form = forms.iter().find(there).or(forms.first());
-        let form = form.ok_or("no file of ratings is named")?;
-        let path = self.context.data_file(self.folder, form);
-        self.checksums += &sha256_of(&path)?;
-        Ok(read::movielens(form, open(&path)?, layout)?)
-    }
-
-    /// Fields of a Latin-1 file without a header.
-    fn text(&mut self, name: &str, separator: &str) -> Result<StringTable> {
-        let path = self.context.data_file(self.folder, name);
-        self.checksums += &sha256_of(&path)?;
-        let options = DelimitedOptions {
-            separator: Separator::Text(separator.to_owned()),
-            header: false,
-            encoding: Encoding::Latin1,
-            ..Default::default()
-        };
-        Ok(read::delimited_strings(name, open(&path)?, &options)?)
-    }
+/// Fields of a Latin-1 file without a header.
+fn fields(source: &mut Source<'_>, name: &str, separator: &str) -> Result<StringTable> {
+    let options = DelimitedOptions {
+        separator: Separator::Text(separator.to_owned()),
+        header: false,
+        encoding: Encoding::Latin1,
+        ..Default::default()
+    };
+    Ok(read::delimited_strings(name, source.open(name)?, &options)?)
 }
 
 /// A line of traits for every identifier, by the first field of each line.

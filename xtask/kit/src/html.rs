@@ -1,12 +1,13 @@
 //! What an experiment found, as a section of the page.
 
-use npb_catalogue::{Section, escape, table};
+use npb_catalogue::Section;
+use npb_report::html::{escape, table};
+use npb_report::{Figure, TextTable, short};
 
-use crate::number::short;
-use crate::report::{Figure, Report, ResultRow, TextTable};
+use crate::report::{Report, ResultRow};
 
 /// One experiment or check as it was run.
-pub(crate) struct Run {
+pub(crate) struct Ran {
     pub(crate) id: String,
     pub(crate) what: String,
     /// What the paper prints or shows.
@@ -21,7 +22,7 @@ pub(crate) struct Run {
 }
 
 /// The section of the page.
-pub(crate) fn section(run: &Run) -> Section {
+pub(crate) fn section(run: &Ran) -> Section {
     let found = match &run.report {
         Ok(report) => escape(&found(report)),
         Err(_) => "<span class=\"failed\">failed</span>".to_owned(),
@@ -72,7 +73,7 @@ fn found(report: &Report) -> String {
     format!("{compared} {}", numbers.join("; "))
 }
 
-fn body(run: &Run) -> String {
+fn body(run: &Ran) -> String {
     let mut page = format!("<p>{}</p>\n", escape(&run.what));
     if !run.paper.is_empty() {
         page += &format!("<p>Paper: {}</p>\n", escape(&run.paper));
@@ -102,18 +103,8 @@ fn results(report: &Report) -> String {
     for note in &report.notes {
         page += &format!("<p>{}</p>\n", escape(note));
     }
-    for figure in &report.figures {
-        page += &picture(figure);
-    }
-    for TextTable {
-        title,
-        header,
-        rows,
-    } in &report.tables
-    {
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        page += &format!("<h3>{}</h3>{}", escape(title), table(&header, rows));
-    }
+    page.extend(report.figures.iter().map(Figure::html));
+    page.extend(report.tables.iter().map(TextTable::html));
     let header = [
         "dataset",
         "setting",
@@ -145,18 +136,12 @@ fn result_row(row: &ResultRow) -> Vec<String> {
     ]
 }
 
-fn picture(figure: &Figure) -> String {
-    let (title, caption) = (escape(&figure.title), escape(&figure.caption));
-    let svg = &figure.svg;
-    format!("<h3>{title}</h3><figure>{svg}<figcaption>{caption}</figcaption></figure>\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn run(report: Result<Report, String>) -> Section {
-        section(&Run {
+        section(&Ran {
             id: "iqgme/fig".into(),
             what: "what".into(),
             paper: "claim".into(),

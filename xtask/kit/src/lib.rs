@@ -12,13 +12,13 @@
 mod cache;
 mod command;
 mod context;
-pub mod draw;
+mod curves;
 mod experiment;
 pub mod films;
 mod html;
-mod number;
-mod plot;
 mod report;
+pub mod school;
+mod source;
 pub mod tables;
 pub mod testing;
 pub mod validate;
@@ -26,10 +26,11 @@ pub mod validate;
 pub use cache::{Outcome, Record, TrialKey};
 pub use command::{Model, main};
 pub use context::{Context, Trial};
-pub use experiment::Experiment;
+pub use curves::{against, lines};
+pub use experiment::Run;
 pub use npb_catalogue::{BenchArgs, Failure, Result, Scale, data, root};
-pub use number::short;
-pub use plot::{Panel, Point, Series, against, lines};
+pub use npb_report;
+pub use npb_report::{Figure, Layer, Panel, Point, TextTable, short};
 
 use npb_infer::SweepPlan;
 
@@ -42,4 +43,6 @@ pub const fn sweeps(burn_in: u64, keep: u64) -> SweepPlan {
     }
 }
 
-pub use report::{Figure, Report, ResultRow, TextTable, mean_and_sd, summarise};
+pub use report::{Report, ResultRow, mean_and_sd, summarise};
+pub use source::{Source, open};
+pub use tables::text_table;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use npb_catalogue::{Result, write_file};
+use npb_report::{Figure, Point, TextTable, csv_line};
 
 use crate::cache::Record;
 
@@ -43,6 +44,29 @@ pub struct ResultRow {
 }
 
 impl ResultRow {
+    /// The mean as a point of a curve, with the standard deviation over trials as its error bar.
+    pub fn at(&self, x: f64) -> Point {
+        Point {
+            x,
+            y: self.mean,
+            sd: self.sd,
+        }
+    }
+
+    /// A number about what was simulated, over so many trials; the name's spaces make it a value of `key`.
+    pub fn simulated(
+        (key, name): (&str, &str),
+        [method, metric]: [&str; 2],
+        number: f64,
+        trials: usize,
+    ) -> Self {
+        let setting = format!("{key}={}", name.replace([' ', ';', '='], "_"));
+        Self {
+            trials,
+            ..Self::single(["simulated", &setting, method, metric], number)
+        }
+    }
+
     /// A number that is no mean: of this data set, setting, method and metric.
     pub fn single([dataset, setting, method, metric]: [&str; 4], number: f64) -> Self {
         Self {
@@ -56,49 +80,6 @@ impl ResultRow {
             paper: None,
         }
     }
-}
-
-/// A table for people.
-#[derive(Clone, Debug)]
-pub struct TextTable {
-    /// Its heading.
-    pub title: String,
-    /// Names of the columns.
-    pub header: Vec<String>,
-    /// Cells, row by row.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl TextTable {
-    /// A table with these names of columns.
-    pub fn new<H: AsRef<str>>(
-        title: impl Into<String>,
-        header: &[H],
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> Self {
-        Self {
-            title: title.into(),
-            header: header.iter().map(|h| h.as_ref().to_owned()).collect(),
-            rows: rows.into_iter().collect(),
-        }
-    }
-}
-
-/// A picture and its numbers.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    /// Name of its files, without ending.
-    pub name: String,
-    /// Its heading.
-    pub title: String,
-    /// What is to be seen.
-    pub caption: String,
-    /// The picture.
-    pub svg: String,
-    /// Its numbers.
-    pub header: Vec<String>,
-    /// Cells, row by row.
-    pub rows: Vec<Vec<String>>,
 }
 
 /// Summarises records in order of first appearance; `paper` knows what is printed for (dataset, setting, method, metric).
@@ -177,25 +158,10 @@ impl Report {
         write_file(&folder.join("results.csv"), &text)?;
         for figure in &self.figures {
             write_file(&folder.join(format!("{}.svg", figure.name)), &figure.svg)?;
-            let mut text = csv_line(&figure.header) + "\n";
-            for row in &figure.rows {
-                writeln!(text, "{}", csv_line(row))?;
-            }
-            write_file(&folder.join(format!("{}.csv", figure.name)), &text)?;
+            write_file(&folder.join(format!("{}.csv", figure.name)), &figure.csv())?;
         }
         Ok(())
     }
-}
-
-fn csv_line(fields: &[String]) -> String {
-    let quoted = |field: &String| {
-        if field.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field.clone()
-        }
-    };
-    fields.iter().map(quoted).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -1,8 +1,18 @@
 //! Tables that experiments share: overviews and paired differences.
 
 use crate::cache::Record;
-use crate::number::short;
-use crate::report::{ResultRow, TextTable, mean_and_sd};
+use npb_report::{TextTable, short};
+
+use crate::report::{ResultRow, mean_and_sd};
+
+/// A table whose columns have the names in `header`, with ` | ` between them.
+pub fn text_table(
+    title: impl Into<String>,
+    header: &str,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> TextTable {
+    TextTable::new(title, &header.split(" | ").collect::<Vec<_>>(), rows)
+}
 
 /// Distinct values in the order of first appearance.
 pub fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
@@ -59,10 +69,11 @@ pub fn with_sd(row: &ResultRow) -> String {
     digits(row.mean) + &sd + &paper
 }
 
-/// One line for each data set (where there are several), setting and method, one column for each metric; metrics that nothing has are left out.
-pub fn overview(title: &str, results: &[ResultRow], metrics: &[&str]) -> TextTable {
-    let measured = |metric: &&&str| results.iter().any(|r| r.metric == **metric);
-    let metrics: Vec<&str> = metrics.iter().filter(measured).copied().collect();
+/// One line for each data set (where there are several), setting and method, one column for each metric of a list with spaces; metrics that nothing has
+/// are left out.
+pub fn overview(title: &str, results: &[ResultRow], metrics: &str) -> TextTable {
+    let measured = |metric: &&str| results.iter().any(|r| r.metric == *metric);
+    let metrics: Vec<&str> = metrics.split(' ').filter(measured).collect();
     let wanted = results.iter().filter(|r| metrics.contains(&&*r.metric));
     let places = distinct(wanted.map(|r| (&r.dataset, &r.setting, &r.method)));
     let several = distinct(places.iter().map(|place| place.0)).len() > 1;
@@ -141,14 +152,14 @@ fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
     (mean, sd.map(|sd| sd / (values.len() as f64).sqrt()))
 }
 
-/// Metrics of `ours` minus those of each of `others` on the same trials, wherever a trial has both.
-pub fn differences(records: &[Record], ours: &str, others: &[&str], metrics: &[&str]) -> TextTable {
+/// Metrics (a list with spaces) of `ours` minus those of each of `others` on the same trials, wherever a trial has both.
+pub fn differences(records: &[Record], ours: &str, others: &[&str], metrics: &str) -> TextTable {
     let places = distinct(records.iter().map(|r| (&r.key.dataset, &r.key.setting)));
     let mut rows = Vec::new();
     for (dataset, setting) in places {
         let here = |r: &&Record| (&r.key.dataset, &r.key.setting) == (dataset, setting);
         let records: Vec<&Record> = records.iter().filter(here).collect();
-        for &metric in metrics {
+        for metric in metrics.split(' ') {
             for &other in others {
                 let pairs = paired(&records, ours, other, metric);
                 if pairs.is_empty() {
@@ -162,10 +173,9 @@ pub fn differences(records: &[Record], ours: &str, others: &[&str], metrics: &[&
             }
         }
     }
-    let header = "data,setting,metric,comparator,mean difference,standard error,trials";
-    TextTable::new(
+    text_table(
         format!("{ours} minus each comparator on the same trials"),
-        &header.split(',').collect::<Vec<_>>(),
+        "data | setting | metric | comparator | mean difference | standard error | trials",
         rows,
     )
 }
@@ -201,7 +211,7 @@ mod tests {
             record("b", 0, auc(0.625)),
             record("b", 2, auc(9.0)),
         ];
-        let table = differences(&records, "a", &["b", "b/variant", "c"], &["auc", "rmse"]);
+        let table = differences(&records, "a", &["b", "b/variant", "c"], "auc rmse");
         let line = |other: &str, mean: &str| {
             ["simulated", "", "auc", other, mean, "0.06250", "2"].map(str::to_owned)
         };
@@ -216,13 +226,13 @@ mod tests {
         let auc = |value| Outcome::metrics([("auc", value)]);
         let mut records = vec![record("a", 0, auc(0.75)), record("a", 1, auc(0.5))];
         let results = summarise(&records, |_, _, _, _| None);
-        let table = overview("AUC", &results, &["auc", "rmse"]);
+        let table = overview("AUC", &results, "auc rmse");
         assert_eq!(table.rows, [["", "a", "0.6250 (0.1768)"]]);
         let table = by_setting("AUC", &results, "auc", |_| "!".to_owned());
         assert_eq!(table.rows, [["a", "0.625 (0.177)!"]]);
         records[1].key.dataset = "other".into();
         let results = summarise(&records, |_, _, _, _| None);
-        let table = overview("AUC", &results, &["auc"]);
+        let table = overview("AUC", &results, "auc");
         assert_eq!(table.rows[0], ["simulated", "", "a", "0.7500"]);
         let table = by_setting("AUC", &results, "auc", |_| String::new());
         assert_eq!(table.rows[1], ["other", "a", "0.500"]);

@@ -13,20 +13,13 @@ mod stored;
 use std::path::Path;
 use std::time::Instant;
 
-use npb_catalogue::{Page, Result, Scale, root};
+use npb_catalogue::{Entry, Page, Result, Scale, root};
 
-use crate::html::{Run, section};
+use crate::html::{Ran, section};
 use crate::report::Report;
 
-/// One check of one model.
-pub struct Check {
-    /// `crate/name`.
-    pub id: &'static str,
-    /// What is checked.
-    pub what: &'static str,
-    /// Runs it.
-    pub run: fn(&Plan) -> Result<Findings>,
-}
+/// Runs one check of one model.
+pub type Check = fn(&Plan) -> Result<Findings>;
 
 /// What a check is given.
 #[derive(Clone, Copy, Debug)]
@@ -47,26 +40,28 @@ pub struct Findings {
 
 /// Runs a check, adds it to the page in `out` and, when asked, to `docs/validation.md`; whether it passed.
 pub(crate) fn run(
-    check: &Check,
+    entry: &Entry,
+    check: Check,
     plan: &Plan,
     store: bool,
     page: &mut Page,
     out: &Path,
 ) -> Result<bool> {
-    println!("{}: {}", check.id, check.what);
+    let Entry { id, what, .. } = entry;
+    println!("{id}: {what}");
     let clock = Instant::now();
-    let found = (check.run)(plan);
+    let found = check(plan);
     let seconds = clock.elapsed().as_secs_f64();
     let verdict = match &found {
         Ok(findings) if findings.passed => "passed".to_owned(),
         Ok(_) => "ALARM".to_owned(),
         Err(reason) => format!("could not be run: {reason}"),
     };
-    println!("{}: {verdict} ({seconds:.1} s)", check.id);
+    println!("{id}: {verdict} ({seconds:.1} s)");
     let report = found.map(|f| f.report).map_err(|e| e.to_string());
     if store {
         let line = stored::Line {
-            id: check.id,
+            id,
             verdict: &verdict,
             report: report.as_ref().ok(),
             run: format!("{}, {}", plan.scale.name(), plan.seed),
@@ -76,11 +71,11 @@ pub(crate) fn run(
         stored::store(&root(), &line)?;
     }
     if let Ok(report) = &report {
-        report.write(check.id, &out.join(check.id))?;
+        report.write(id, &out.join(id))?;
     }
-    let run = Run {
-        id: check.id.to_owned(),
-        what: format!("{}: {verdict}", check.what),
+    let run = Ran {
+        id: id.clone(),
+        what: format!("{what}: {verdict}"),
         paper: String::new(),
         report,
         files: Vec::new(),

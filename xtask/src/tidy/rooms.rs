@@ -4,7 +4,9 @@ use super::manifest::Manifest;
 
 /// Members, and folders of members, that may print; everything else below `crates/` obeys the layers.
 pub(super) const TOOLS: [&str; 3] = ["xtask", "benches", "crates/npb-cli"];
-/// What `cargo xtask` builds before it does anything: none of our crates.
+/// Pictures and pages: no model either, and it takes none of our crates.
+pub(super) const REPORT: &str = "npb-report";
+/// What `cargo xtask` builds before it does anything: none of our crates but [`REPORT`].
 pub(super) const AT_ONCE: [&str; 3] = ["xtask", CATALOGUE, "xtask/download"];
 /// What xtask and the experiments both know.
 pub(super) const CATALOGUE: &str = "xtask/catalogue";
@@ -40,5 +42,5 @@ pub(super) fn is_library(manifest: &Manifest) -> bool {
 pub(super) fn is_model(manifest: &Manifest) -> bool {
     is_library(manifest)
         && !is_base(&manifest.name)
-        && ![BASELINES, ARROW].contains(&manifest.name.as_str())
+        && ![BASELINES, ARROW, REPORT].contains(&manifest.name.as_str())
 }

@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use npb_catalogue::Result;
 
-use super::work::{Random, wait_for, write_data};
+use super::work::{Case, Random, Work, wait_for};
 
 /// Nothing that is asked of so small a file takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,81 +36,6 @@ const NUMBERS: [f64; 16] = [
 /// What a length is replaced by.
 const LENGTHS: [u64; 6] = [0, 1, 255, 1 << 20, 1 << 40, u64::MAX];
 
-/// A small fit, and what its model is asked.
-struct Case {
-    name: &'static str,
-    fit: String,
-    questions: &'static [&'static str],
-}
-
-fn cases() -> Vec<Case> {
-    let case = |name, fit: String, questions| Case {
-        name,
-        fit,
-        questions,
-    };
-    let ratings = "fit ratings r.csv --row user --column film --value stars --set chains=2 --set candidates=3 --set sweeps.burn_in=10 --set sweeps.keep=10";
-    let of_ratings: &[&str] = &[
-        "predict m.npb r.csv --interval 0.9",
-        "recommend m.npb --row u1",
-        "next m.npb --n 3",
-        "diagnose m.npb",
-    ];
-    let small = "--set restarts=1 --set folds=2 --set limits.max_iterations=30";
-    let image = "--set patch=[4,4] --set model.atoms=8 --set model.sweeps.burn_in=8 --set model.sweeps.keep=8";
-    vec![
-        case("ratings, normal", ratings.to_owned(), of_ratings),
-        case(
-            "ratings, ordinal",
-            format!("{ratings} --likelihood ordinal"),
-            of_ratings,
-        ),
-        case(
-            "table",
-            "fit table p.csv --id id --set chains=2 --set sweeps.burn_in=10 --set sweeps.keep=10 --set sweeps.thin=1".to_owned(),
-            &["impute m.npb p.csv", "impute m.npb p.csv --draws 2", "dependence m.npb p.csv", "diagnose m.npb"],
-        ),
-        case(
-            "labels",
-            "fit labels p.csv --labels y.csv --id id --set latent.limits.max_iterations=5".to_owned(),
-            &["predict m.npb p.csv", "diagnose m.npb"],
-        ),
-        case(
-            "groups",
-            "fit groups r.csv --group user --item film --value stars --liked 4".to_owned(),
-            &["recommend m.npb --row u1 --exclude r.csv", "recommend m.npb --row u1 --exclude r.csv --by P(like)", "diagnose m.npb"],
-        ),
-        case(
-            "topics",
-            "fit topics d.txt --set topics=3 --set limits.max_iterations=10".to_owned(),
-            &["predict m.npb d.txt", "diagnose m.npb"],
-        ),
-        case(
-            "classifier",
-            format!("fit classifier p.csv --label ill --id id {small}"),
-            &["predict m.npb p.csv --interval 0.9", "impute m.npb p.csv --sd --interval 0.9", "score m.npb p.csv", "diagnose m.npb"],
-        ),
-        case(
-            "mixture",
-            format!("fit mixture p.csv --id id --ignore ill {small}"),
-            &["score m.npb p.csv", "impute m.npb p.csv --draws 2", "diagnose m.npb"],
-        ),
-        case(
-            "tasks",
-            "fit tasks p.csv --task town --label ill --id id --set single.restarts=1 --set single.folds=2".to_owned(),
-            &["predict m.npb p.csv --interval 0.9", "diagnose m.npb"],
-        ),
-        case("denoise", format!("denoise in.tiff --sd sd.npy {image}"), &[]),
-        case("inpaint", format!("inpaint in.tiff --mask mask.tiff --sd sd.npy {image}"), &[]),
-    ]
-}
-
-impl Case {
-    fn is_image(&self) -> bool {
-        self.questions.is_empty()
-    }
-}
-
 /// What was seen of one kind of file.
 #[derive(Debug, Default)]
 struct Seen {
@@ -123,8 +48,8 @@ struct Seen {
 pub(super) fn run(npb: &Path, folder: &Path, each: usize, seed: u64) -> Result<bool> {
     let mut sound = true;
     println!("| file | damaged | refused | answered | wrong |\n|---|---|---|---|---|");
-    for case in &cases() {
-        let work = Work::new(npb, folder, case)?;
+    for case in &Case::all()? {
+        let work = Attacked(Work::new(npb, folder, case)?);
         let mut kinds = vec![("checkpoint", work.checkpoint()?)];
         if !case.is_image() {
             kinds.insert(0, ("model", work.model()?));
@@ -132,7 +57,7 @@ pub(super) fn run(npb: &Path, folder: &Path, each: usize, seed: u64) -> Result<b
         for (kind, bytes) in kinds {
             let seen = work.attack(kind, &bytes, each, &mut Random(seed))?;
             let (refused, answered, wrong) = (seen.refused, seen.answered, seen.wrong.len());
-            let name = case.name;
+            let name = &case.name;
             println!("| {name}, {kind} | {each} | {refused} | {answered} | {wrong} |");
             seen.wrong
                 .iter()
@@ -154,61 +79,38 @@ enum Ended {
     Badly(String),
 }
 
-/// A folder in which a case is fitted.
-struct Work<'a> {
-    npb: &'a Path,
-    folder: PathBuf,
-    case: &'a Case,
-}
+/// A fit whose files are damaged.
+struct Attacked<'a>(Work<'a>);
 
-impl<'a> Work<'a> {
-    fn new(npb: &'a Path, folder: &Path, case: &'a Case) -> Result<Self> {
-        let folder = folder.join(case.name.replace(", ", "-"));
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        fs::create_dir_all(&folder)?;
-        write_data(&folder)?;
-        Ok(Self { npb, folder, case })
-    }
-
+impl Attacked<'_> {
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.0.path(name)
     }
 
     fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(self.npb);
-        command
-            .args(arguments.split_whitespace())
-            .args(["--threads", "1", "--quiet"])
-            .current_dir(&self.folder)
-            .stdin(Stdio::null());
-        command
+        self.0.command(&format!("{arguments} --threads 1 --quiet"))
     }
 
     /// The fit, with its result in this file.
     fn fit(&self, name: &str) -> String {
-        format!("{} -o {name}", self.case.fit)
+        format!("{} {} -o {name}", self.0.case.fit, self.0.case.files)
     }
 
-    fn out(&self) -> &'static str {
-        if self.case.is_image() {
-            "m.tiff"
-        } else {
-            "m.npb"
-        }
+    /// The file that it writes.
+    fn out(&self) -> String {
+        format!("m.{}", self.0.case.ending())
     }
 
     fn model(&self) -> Result<Vec<u8>> {
         match self.ended(&self.fit("m.npb"))? {
             Ended::Well(_) => {}
-            Ended::Refused => return Err(format!("{} is refused", self.case.fit).into()),
+            Ended::Refused => return Err(format!("{} is refused", self.0.case.fit).into()),
             Ended::Badly(text) => return Err(text.into()),
         }
         match self.asked()? {
             Ended::Well(_) => Ok(fs::read(self.path("m.npb"))?),
             Ended::Refused => {
-                Err(format!("{}: an undamaged model is refused", self.case.name).into())
+                Err(format!("{}: an undamaged model is refused", self.0.case.name).into())
             }
             Ended::Badly(text) => Err(format!("an undamaged model: {text}").into()),
         }
@@ -218,8 +120,8 @@ impl<'a> Work<'a> {
     fn checkpoint(&self) -> Result<Vec<u8>> {
         let path = self.path("c");
         for _ in 0..100 {
-            let line = format!("{} --checkpoint c --every 0.001s", self.fit(self.out()));
-            let mut child = self.command(&line).stderr(Stdio::null()).spawn()?;
+            let line = format!("{} --checkpoint c --every 0.001s", self.fit(&self.out()));
+            let mut child = self.command(&line).spawn()?;
             while child.try_wait()?.is_none() {
                 if path.exists() {
                     child.kill()?;
@@ -232,7 +134,7 @@ impl<'a> Work<'a> {
                 return Ok(bytes);
             }
         }
-        Err(format!("{}: a fit leaves no checkpoint", self.case.name).into())
+        Err(format!("{}: a fit leaves no checkpoint", self.0.case.name).into())
     }
 
     fn attack(&self, kind: &str, bytes: &[u8], n: usize, random: &mut Random) -> Result<Seen> {
@@ -265,8 +167,8 @@ impl<'a> Work<'a> {
 
     /// The fit goes on from a damaged checkpoint, and its model is asked.
     fn gone_on(&self) -> Result<Ended> {
-        match self.ended(&format!("{} --checkpoint c", self.fit(self.out())))? {
-            Ended::Well(_) if self.case.is_image() => {
+        match self.ended(&format!("{} --checkpoint c", self.fit(&self.out())))? {
+            Ended::Well(_) if self.0.case.is_image() => {
                 Ok(match complaint_of_numbers(&self.path("sd.npy"))? {
                     None => Ended::Well(String::new()),
                     Some(text) => Ended::Badly(text),
@@ -279,7 +181,7 @@ impl<'a> Work<'a> {
 
     /// All questions until one is not answered.
     fn asked(&self) -> Result<Ended> {
-        for question in self.case.questions {
+        for question in &self.0.case.questions {
             match self.ended(question)? {
                 Ended::Well(text) => {
                     if let Some(complaint) = complaint(&text) {

@@ -1,9 +1,82 @@
-//! What the checks of the command share: data for each of its fits, random numbers, a wait.
+//! What the checks of the command share: its fits, data for each of them, random numbers, a wait.
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use npb_catalogue::Result;
+use serde::Deserialize;
+
+/// A small fit, and what its model is asked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) fit: String,
+    /// What makes it long enough to be killed.
+    pub(super) kills: String,
+    /// What keeps it small.
+    pub(super) files: String,
+    /// None where an image is written.
+    pub(super) questions: Vec<String>,
+}
+
+impl Case {
+    /// One fit of each kind that the command knows.
+    pub(super) fn all() -> Result<Vec<Self>> {
+        #[derive(Deserialize)]
+        struct Cases {
+            case: Vec<Case>,
+        }
+        Ok(toml::from_str::<Cases>(include_str!("cases.toml"))?.case)
+    }
+
+    pub(super) fn is_image(&self) -> bool {
+        self.questions.is_empty()
+    }
+
+    /// How the file ends that it writes.
+    pub(super) fn ending(&self) -> &'static str {
+        if self.is_image() { "tiff" } else { "npb" }
+    }
+}
+
+/// A folder with the data in which a case is fitted.
+pub(super) struct Work<'a> {
+    npb: &'a Path,
+    folder: PathBuf,
+    pub(super) case: &'a Case,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(npb: &'a Path, folder: &Path, case: &'a Case) -> Result<Self> {
+        let folder = folder.join(case.name.replace(", ", "-"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        write_data(&folder)?;
+        Ok(Self { npb, folder, case })
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The command with these arguments, silent.
+    pub(super) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(self.npb);
+        command
+            .args(arguments.split_whitespace())
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+}
 
 /// Waits for so long at most.
 pub(super) fn wait_for(
@@ -38,7 +111,7 @@ impl Random {
 }
 
 /// Data for one fit of each kind.
-pub(super) fn write_data(folder: &Path) -> io::Result<()> {
+fn write_data(folder: &Path) -> io::Result<()> {
     let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes);
     let mut ratings = String::from("user,film,stars\n");
     for (user, film) in (0..24).flat_map(|user| (0..15).map(move |film| (user, film))) {

@@ -5,20 +5,13 @@ use npb_bpfa::{ImageConfig, restore};
 use npb_data::{Image, metrics};
 
 use super::cells::{Cell, Damage, Method, OURS, RESTORED, load, ours, peak};
-use super::pictures::{self, Shown};
+use super::pictures;
 use npb_kit::data::sha256_of;
+use npb_kit::npb_report::images;
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, Scale, Series,
-    Trial, lines, summarise,
-};
-
-pub(super) const HYPERSPECTRAL: Experiment = Experiment {
-    id: "bpfa/hyperspectral",
-    what: "two hyperspectral crops with 95% and 98% of the entries missing, 4 x 4 and 1 x 1 spatial patches; beside alternating least squares on bands",
-    paper: "another cube (150 x 150 x 210): 25.88 dB at 95%, 23.46 dB at 98% (4 x 4); printed beside for reference only",
-    data: &[FOLDER],
-    run,
+    Context, Figure, Layer, Outcome, Panel, Point, Record, Report, Result, Scale, Trial, lines,
+    summarise,
 };
 
 const FOLDER: &str = "hyperspectral";
@@ -63,7 +56,7 @@ fn configured(side: usize, scale: Scale, seed: u64) -> ImageConfig {
     config
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (files, shares, sides): (&[&str], &[f64], &[usize]) = context.scale.pick(
         (&FILES[..1], &[0.05], &[1]),
         (&FILES, &[0.05], &[4, 1]),
@@ -100,11 +93,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     let figures = figures(context, &trials, &records)?;
     Ok(Report {
-        tables: vec![overview(
-            "Entries restored (peak of the PSNR: the largest value of the cube)",
-            &results,
-            &["psnr", "coverage_90", "seconds"],
-        )],
+        tables: vec![overview("Entries restored (peak of the PSNR: the largest value of the cube)", &results, "psnr coverage_90 seconds")],
         figures,
         notes: vec![
             "Entries are missing one by one, not pixels. PSNR over all entries. The paper's cube is not at hand; these are crops of other scenes.".to_owned(),
@@ -186,17 +175,16 @@ fn figures(
         let bands = truth.channels();
         let curve = |name: &str, all: &[f64], place: usize| {
             let spectrum = all[place * bands..(place + 1) * bands].iter().enumerate();
-            Series::new(name, spectrum.map(|(band, &y)| Point::at(band as f64, y)))
+            Layer::line(name, spectrum.map(|(band, &y)| Point::at(band as f64, y)))
         };
         let panel = |(n, [row, column]): (usize, [usize; 2])| {
             let curves = [
                 curve("truth", &truth_spectra, n),
                 curve("restored", found, n),
             ];
-            Panel::new(
+            Panel::of_lines(
                 format!("row {row}, column {column}"),
-                "band",
-                "value",
+                ["band", "value"],
                 curves,
             )
         };
@@ -210,17 +198,12 @@ fn figures(
         )?);
         let damaged = cell.damage.apply(&truth, true, record.key.seed)?;
         let peak = 0.7 * peak(&truth);
-        let shown = |title: &str, image: Image| Shown {
-            title: title.to_owned(),
-            image,
-            peak,
-            number: None,
-        };
-        figures.push(pictures::figure(
+        let shown = |title: &str, image: &Image| pictures::shown(title, image, peak, None);
+        figures.push(images(
             &format!("bands-{}", figures.len()),
             &cell.full_setting(),
             "Three bands as red, green and blue; missing entries are black.",
-            &[shown("original", truth), shown("observed", damaged)],
+            &[shown("original", &truth)?, shown("observed", &damaged)?],
         )?);
     }
     Ok(figures)

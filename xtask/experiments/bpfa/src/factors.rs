@@ -13,41 +13,17 @@ use rand_distr::StandardNormal;
 use npb_kit::films::{Films, Size};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, Scale, Series, Trial,
-    against, lines, summarise,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, Run, Scale, Trial, against,
+    lines, summarise,
 };
 
-pub(super) const FA_GIBBS: Experiment = Experiment {
-    id: "bpfa/fa-gibbs",
-    what: "dense factor analysis by Gibbs: error of held-out ratings against K (movielens-100k, u1)",
-    paper: "homework 2: no printed numbers",
-    data: &["movielens-100k"],
-    run: |context| run(context, Question::Gibbs),
-};
+pub(super) const FA_GIBBS: Run = |context| run(context, Question::Gibbs);
 
-pub(super) const FA_GENERATED: Experiment = Experiment {
-    id: "bpfa/fa-gibbs-generated",
-    what: "the same for held-out cells of a generated matrix, with the sparse factors beside; needs no data",
-    paper: "homework 2: no printed numbers",
-    data: &[],
-    run: |context| run(context, Question::Generated),
-};
+pub(super) const FA_GENERATED: Run = |context| run(context, Question::Generated);
 
-pub(super) const FA_VB: Experiment = Experiment {
-    id: "bpfa/fa-vb",
-    what: "the same by variational Bayes, scores of a row together or each by itself; generated data only, with the bound",
-    paper: "homework 6: no printed numbers",
-    data: &[],
-    run: |context| run(context, Question::Variational),
-};
+pub(super) const FA_VB: Run = |context| run(context, Question::Variational);
 
-pub(super) const ACTIVE_FACTORS: Experiment = Experiment {
-    id: "bpfa/active-factors",
-    what: "spike-and-slab factors, K = 160, beside the dense ones (movielens-100k, u1): error, number of active factors, time of a sweep",
-    paper: "homework 7: a sparse prior removes the choice of K",
-    data: &["movielens-100k"],
-    run: |context| run(context, Question::Active),
-};
+pub(super) const ACTIVE_FACTORS: Run = |context| run(context, Question::Active);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
@@ -304,19 +280,10 @@ fn variational(
 
 fn report(question: Question, records: &[Record]) -> Result<Report> {
     let results = summarise(records, |_, _, _, _| None);
-    let columns = [
-        "rmse",
-        "coverage_90",
-        "elbo",
-        "active",
-        "iterations",
-        "seconds_per_sweep",
-        "seconds",
-    ];
-    let panel = Panel::new(
+    let columns = "rmse coverage_90 elbo active iterations seconds_per_sweep seconds";
+    let panel = Panel::of_lines(
         "held-out entries",
-        "K",
-        "RMSE",
+        ["K", "RMSE"],
         against(&results, "rmse", "k"),
     );
     let mut figures = vec![lines(
@@ -336,7 +303,7 @@ fn report(question: Question, records: &[Record]) -> Result<Report> {
         notes.push("Predictions are means over kept sweeps; a film that training does not have gets the mean of all ratings.".to_owned());
     }
     Ok(Report {
-        tables: vec![overview("Held-out entries", &results, &columns)],
+        tables: vec![overview("Held-out entries", &results, columns)],
         results,
         figures,
         notes,
@@ -352,14 +319,13 @@ fn posterior(used: &[f64]) -> Result<npb_kit::Figure> {
         count as f64 / used.len() as f64
     };
     let places = low.saturating_sub(1)..=high + 1;
-    let curve = Series::new(
+    let curve = Layer::line(
         Model::Sparse.name(),
         places.map(|k| Point::at(k as f64, share(k))),
     );
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "K = 160",
-        "active factors",
-        "posterior probability",
+        ["active factors", "posterior probability"],
         [curve],
     );
     lines(

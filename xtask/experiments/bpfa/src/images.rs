@@ -6,10 +6,11 @@ use npb_data::Image;
 use super::cells::{
     ATOMS, Cell, Damage, Departure, Method, OURS, PEAK, Protocol, RESTORED, USAGE, load, run,
 };
-use super::pictures::{self, Shown};
+use super::pictures;
 use super::printed;
+use npb_kit::npb_report::images;
 use npb_kit::tables::overview;
-use npb_kit::{Context, Experiment, Figure, Record, Report, Result, Scale, summarise};
+use npb_kit::{Context, Figure, Record, Report, Result, Scale, summarise};
 
 const GREY: &str = "images";
 const COLOUR: &str = "images-colour";
@@ -33,46 +34,6 @@ const GREY_IMAGES: [&str; 4] = [HOUSE, CAMERAMAN, PEPPERS, LENA];
 const PROTOCOLS: &str = "Protocol float: 8-bit image plus Gaussian noise, as the printed tables (docs/bpfa.md); clip8: then rounded and clipped to 0..255. PSNR at peak 255 on the whole image. \
     The restored image is the mean over kept sweeps and overlapping patches, nothing told: 80 + 80 sweeps without holes (240 + 80 when more than 40% of the variance is noise), 30 + 30 with 70% or more missing, 200 + 100 in between. One run each, so no standard deviations.";
 
-pub(super) const DENOISE: Experiment = Experiment {
-    id: "bpfa/denoise",
-    what: "grey images with Gaussian noise of unknown size: PSNR, inferred noise, coverage of 90% intervals; beside K-SVD and non-local means given the noise level",
-    paper: "28 cells of PSNR, K-SVD told sigma and beta process told nothing; inferred noise of lena",
-    data: &[GREY],
-    run: denoise,
-};
-
-pub(super) const DENOISE_COLOUR: Experiment = Experiment {
-    id: "bpfa/denoise-colour",
-    what: "colour images with Gaussian noise of unknown size, 7 x 7 x 3 patches",
-    paper: "castle 40.34 36.28 34.04 31.24, mushroom 39.73 35.70 33.41 30.62 at sigma 5, 10, 15, 25",
-    data: &[COLOUR],
-    run: denoise_colour,
-};
-
-pub(super) const INPAINT: Experiment = Experiment {
-    id: "bpfa/inpaint",
-    what: "images with most pixels missing: PSNR against share observed, number of atoms and start; learned dictionary; coverage; beside interpolation",
-    paper: "grey and colour images at 80% and 50% missing",
-    data: &[GREY, COLOUR],
-    run: inpaint,
-};
-
-pub(super) const NOISE_AND_MISSING: Experiment = Experiment {
-    id: "bpfa/noise-and-missing",
-    what: "house and castle with noise and missing pixels together, neither told; beside interpolation followed by a denoiser given the noise level",
-    paper: "figures: recovers where two stages fail",
-    data: &[GREY, COLOUR],
-    run: noise_and_missing,
-};
-
-pub(super) const LASSO: Experiment = Experiment {
-    id: "bpfa/lasso",
-    what: "spike-and-slab scores against the Bayesian lasso on a noisy and on an incomplete image: PSNR, time",
-    paper: "spike-and-slab better and faster",
-    data: &[GREY],
-    run: lasso,
-};
-
 /// What is printed for a row of `results.csv`.
 fn paper(_: &str, setting: &str, method: &str, metric: &str) -> Option<f64> {
     let value = |key: &str| {
@@ -95,7 +56,7 @@ fn paper(_: &str, setting: &str, method: &str, metric: &str) -> Option<f64> {
     }
 }
 
-const METRICS: [&str; 5] = ["psnr", "noise_sd", "coverage_90", "atoms", "seconds"];
+const METRICS: &str = "psnr noise_sd coverage_90 atoms seconds";
 
 /// Runs cells and reports them, with a figure for each that is shown.
 fn report(context: &Context<'_>, name: &str, cells: Vec<Cell>, notes: &[&str]) -> Result<Report> {
@@ -103,7 +64,7 @@ fn report(context: &Context<'_>, name: &str, cells: Vec<Cell>, notes: &[&str]) -
     let results = summarise(&records, paper);
     let notes = [PROTOCOLS].into_iter().chain(notes.iter().copied());
     Ok(Report {
-        tables: vec![overview("Images", &results, &METRICS)],
+        tables: vec![overview("Images", &results, METRICS)],
         figures: pictures_of(context, name, &cells, &records)?,
         notes: notes.map(str::to_owned).collect(),
         results,
@@ -133,32 +94,29 @@ fn pictures_of(
         let values: Vec<f32> = atoms.iter().map(|&a| a as f32).collect();
         let side = ((length / channels) as f64).sqrt().round() as usize;
         let dictionary = Dictionary::from_atoms(length, &values)?;
-        let shown = |title: &str, image: Image, number: Option<f64>| Shown {
-            title: title.to_owned(),
-            image,
-            peak: PEAK,
-            number,
+        let shown = |title: &str, image: &Image, number: Option<f64>| {
+            pictures::shown(title, image, PEAK, number)
         };
         let psnr = record.outcome.metrics.get("psnr").copied();
         let title = format!("restored, {:.2} dB", psnr.unwrap_or(f64::NAN));
         let restored = Image::from_slice(height, width, channels, restored)?;
         let atoms = pictures::atoms(&dictionary, usage, [side, side, channels])?;
-        figures.push(pictures::figure(
+        figures.push(images(
             &format!("{name}-{}", figures.len() + 1),
             &cell.full_setting(),
             "Missing pixels are black. Atoms: the most used first, each on its own scale, 0 grey.",
             &[
-                shown("original", truth, None),
-                shown("observed", damaged, None),
-                shown(&title, restored, psnr),
-                shown("dictionary", atoms, None),
+                shown("original", &truth, None)?,
+                shown("observed", &damaged, None)?,
+                shown(&title, &restored, psnr)?,
+                shown("dictionary", &atoms, None)?,
             ],
         )?);
     }
     Ok(figures)
 }
 
-fn denoise(context: &Context<'_>) -> Result<Report> {
+pub(super) fn denoise(context: &Context<'_>) -> Result<Report> {
     let (images, sigmas): (&[&str], &[f64]) = context.scale.pick(
         (&GREY_IMAGES[..1], &[25.0]),
         (&GREY_IMAGES[..3], &[25.0, 50.0, 10.0]),
@@ -195,7 +153,7 @@ fn denoise(context: &Context<'_>) -> Result<Report> {
     report(context, "denoised", cells, &[note])
 }
 
-fn denoise_colour(context: &Context<'_>) -> Result<Report> {
+pub(super) fn denoise_colour(context: &Context<'_>) -> Result<Report> {
     let (images, sigmas): (&[&str], &[f64]) = context.scale.pick(
         (&[CASTLE], &[25.0]),
         (&[CASTLE, MUSHROOM], &[25.0]),
@@ -218,7 +176,7 @@ fn denoise_colour(context: &Context<'_>) -> Result<Report> {
     report(context, "denoised", cells, &[])
 }
 
-fn inpaint(context: &Context<'_>) -> Result<Report> {
+pub(super) fn inpaint(context: &Context<'_>) -> Result<Report> {
     let (files, shares): (&[(&str, &str)], &[f64]) = context.scale.pick(
         (&INPAINTED[..1], &[0.2]),
         (&INPAINTED, &[0.2, 0.5]),
@@ -249,7 +207,7 @@ fn inpaint(context: &Context<'_>) -> Result<Report> {
     report(context, "inpainted", cells, &[note])
 }
 
-fn noise_and_missing(context: &Context<'_>) -> Result<Report> {
+pub(super) fn noise_and_missing(context: &Context<'_>) -> Result<Report> {
     let (files, sigmas, shares): (&[(&str, &str)], &[f64], &[f64]) = context.scale.pick(
         (&[(GREY, HOUSE)], &[25.0], &[0.5]),
         (&[(GREY, HOUSE)], &[15.0, 25.0], &[0.5, 0.3, 0.2]),
@@ -277,7 +235,7 @@ fn noise_and_missing(context: &Context<'_>) -> Result<Report> {
     report(context, "restored", cells, &[])
 }
 
-fn lasso(context: &Context<'_>) -> Result<Report> {
+pub(super) fn lasso(context: &Context<'_>) -> Result<Report> {
     let files: &[&str] = context.scale.pick(&[HOUSE], &[HOUSE], &[HOUSE, CAMERAMAN]);
     let laplace = Method::Ours("lasso", |config| {
         config.model.scores = npb_bpfa::ScorePrior::Lasso {
@@ -302,22 +260,6 @@ fn lasso(context: &Context<'_>) -> Result<Report> {
     report(context, "restored", cells, &[note])
 }
 
-pub(super) const SPIKES: Experiment = Experiment {
-    id: "bpfa/spikes",
-    what: "white noise (sigma 10) and spikes N(0, 100^2) on 2, 5 and 10% of the pixels, neither told; beside 3 x 3 median, then non-local means given the noise level",
-    paper: "covariate-dependent usage is better with spikes (figures)",
-    data: &[GREY],
-    run: spikes,
-};
-
-pub(super) const DHBP: Experiment = Experiment {
-    id: "bpfa/dhbp",
-    what: "usage that depends on where a patch lies (dHBP) against exchangeable usage: 80% missing, paired seeds; with spikes",
-    paper: "dHBP better at high missing rates and with spikes",
-    data: &[GREY],
-    run: dhbp,
-};
-
 fn with_spikes(config: &mut ImageConfig) {
     config.model.spikes = Some(SpikePrior::default());
 }
@@ -328,7 +270,7 @@ fn with_locations(config: &mut ImageConfig) {
     };
 }
 
-fn spikes(context: &Context<'_>) -> Result<Report> {
+pub(super) fn spikes(context: &Context<'_>) -> Result<Report> {
     let (images, shares): (&[&str], &[f64]) = context.scale.pick(
         (&GREY_IMAGES[..1], &[0.05]),
         (&GREY_IMAGES[..1], &[0.02, 0.05, 0.1]),
@@ -355,7 +297,7 @@ fn spikes(context: &Context<'_>) -> Result<Report> {
     report(context, "restored", cells, &[note])
 }
 
-fn dhbp(context: &Context<'_>) -> Result<Report> {
+pub(super) fn dhbp(context: &Context<'_>) -> Result<Report> {
     let images: &[&str] = context.scale.smoke_or(&GREY_IMAGES[..1], &GREY_IMAGES);
     let dependent = Method::Ours("dhbp", with_locations);
     let both = Method::Ours("dhbp-spikes", |config| {

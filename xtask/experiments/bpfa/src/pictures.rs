@@ -9,7 +9,8 @@ use image::{DynamicImage, GrayImage, ImageFormat, ImageReader, RgbImage};
 use npb_bpfa::Dictionary;
 use npb_data::Image;
 
-use npb_kit::{Figure, Result};
+use npb_kit::Result;
+use npb_kit::npb_report::Picture;
 
 /// Reads a PNG, TIFF (8 or 16 bit, grey or colour) or NumPy file (8 or 16 bit unsigned, 32 or 64 bit real; two or three dimensions; NaN is missing); `.gz`
 /// is unpacked.
@@ -160,80 +161,14 @@ pub(super) fn atoms(dictionary: &Dictionary, usage: &[f64], patch: [usize; 3]) -
     Ok(Image::new(h, w, channels, values)?)
 }
 
-/// One picture of a figure.
-pub(super) struct Shown {
-    pub(super) title: String,
-    pub(super) image: Image,
-    /// Shown white.
-    pub(super) peak: f64,
-    /// PSNR or whatever the picture's numbers are.
-    pub(super) number: Option<f64>,
-}
-
-const SIDE: usize = 300;
-const PER_LINE: usize = 3;
-
-/// Images side by side as one SVG that holds them as PNG.
-pub(super) fn figure(name: &str, title: &str, caption: &str, shown: &[Shown]) -> Result<Figure> {
-    let mut body = String::new();
-    let mut top = 0;
-    for line in shown.chunks(PER_LINE) {
-        let tallest = line
-            .iter()
-            .map(|s| SIDE * s.image.height() / s.image.width());
-        let tallest = tallest.max().unwrap_or(SIDE);
-        for (n, one) in line.iter().enumerate() {
-            let (x, height) = (
-                n * (SIDE + 12) + 6,
-                SIDE * one.image.height() / one.image.width(),
-            );
-            let text = one.title.replace('&', "&amp;").replace('<', "&lt;");
-            body += &format!(
-                "<text x=\"{}\" y=\"{}\" font-family=\"sans-serif\" font-size=\"14\" text-anchor=\"middle\">{text}</text>\n\
-                 <image x=\"{x}\" y=\"{}\" width=\"{SIDE}\" height=\"{height}\" style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{}\"/>\n",
-                x + SIDE / 2,
-                top + 18,
-                top + 26,
-                base64(&png(&one.image, one.peak)?)
-            );
-        }
-        top += tallest + 40;
-    }
-    let width = PER_LINE.min(shown.len()) * (SIDE + 12);
-    let svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{top}\" viewBox=\"0 0 {width} {top}\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
-    );
-    let row = |one: &Shown| {
-        let [h, w, c] = one.image.size();
-        let number = one.number.map_or(String::new(), |n| n.to_string());
-        vec![one.title.clone(), format!("{h}x{w}x{c}"), number]
-    };
-    Ok(Figure {
-        name: name.to_owned(),
+/// An image with a heading, for a figure; `peak` is shown white.
+pub(super) fn shown(title: &str, image: &Image, peak: f64, number: Option<f64>) -> Result<Picture> {
+    Ok(Picture {
         title: title.to_owned(),
-        caption: caption.to_owned(),
-        svg,
-        header: ["picture", "size", "number"].map(str::to_owned).to_vec(),
-        rows: shown.iter().map(row).collect(),
+        png: png(image, peak)?,
+        size: image.size(),
+        number,
     })
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let bits = (0..3).fold(0_u32, |bits, i| {
-            bits << 8 | u32::from(three.get(i).copied().unwrap_or(0))
-        });
-        for letter in 0..4 {
-            if letter <= three.len() {
-                text.push(LETTERS[(bits >> (18 - 6 * letter)) as usize & 63].into());
-            } else {
-                text.push('=');
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -241,19 +176,6 @@ mod tests {
     use super::*;
     use npb_kit::testing::Scratch;
     use std::fs;
-
-    #[test]
-    fn base_64_is_that_of_the_standard() {
-        for (text, coded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ] {
-            assert_eq!(base64(text.as_bytes()), coded);
-        }
-    }
 
     #[test]
     fn files_of_all_kinds_are_read() {
@@ -293,16 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_holds_its_pictures() {
-        let image = Image::from_slice(2, 2, 1, &[0_u8, 255, 128, 3]).unwrap();
-        let one = |title: &str| Shown {
-            title: title.into(),
-            image: image.clone(),
-            peak: 255.0,
-            number: Some(1.5),
-        };
-        let figure = figure("f", "F", "", &[one("a<b"), one("c")]).unwrap();
-        assert!(figure.svg.contains("a&lt;b") && figure.svg.matches("data:image/png").count() == 2);
-        assert_eq!(figure.rows[1], ["c", "2x2x1", "1.5"]);
+    fn images_are_shown_as_png_files() {
+        let image = Image::from_slice(2, 3, 1, &[0_u8, 255, 128, 3, 7, 9]).unwrap();
+        let one = shown("c", &image, 255.0, Some(1.5)).unwrap();
+        let figure = npb_kit::npb_report::images("f", "F", "", &[one.clone()]).unwrap();
+        assert_eq!(figure.rows, [["c", "2x3x1", "1.5"]]);
+        let back = image::load_from_memory(&one.png).unwrap();
+        assert_eq!(back.to_luma8().into_raw(), [0, 255, 128, 3, 7, 9]);
     }
 }

@@ -18,27 +18,11 @@ use npb_kit::Result;
 use npb_kit::validate::coverage::{LEVELS, Quantity, Share, findings};
 use npb_kit::validate::{Check, Findings, Plan, calibration};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "bpfa/coverage",
-        what: "share of the missing cells of simulated tables inside their intervals, default configuration",
-        run: coverage,
-    },
-    Check {
-        id: "bpfa/calibration",
-        what: "ranks of precisions, usage, spikes and an unobserved cell among posterior draws of small tables with holes and spikes",
-        run: calibrate,
-    },
-    Check {
-        id: "bpfa/pixels",
-        what: "coverage of intervals of the pixels of noisy images of 15 x 15 pixels (64 patches)",
-        run: images::pixels,
-    },
-    Check {
-        id: "bpfa/bands",
-        what: "coverage of intervals of a cube of which 5% is seen, by patches of 1 x 1",
-        run: images::bands,
-    },
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("bpfa/coverage", coverage),
+    ("bpfa/calibration", calibrate),
+    ("bpfa/pixels", images::pixels),
+    ("bpfa/bands", images::bands),
 ];
 
 /// Rows, columns, factors and the probability that a row uses one of them.

@@ -8,35 +8,24 @@ use super::fits::{config, global_mean};
 use super::generated::{LowRank, SIDE, observe};
 use npb_kit::tables::{differences, distinct, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, Scale, Series,
-    Trial, lines, mean_and_sd, summarise,
+    Context, Figure, Layer, Outcome, Panel, Point, Record, Report, Result, Run, Scale, Trial,
+    lines, mean_and_sd, summarise,
 };
 
-pub(super) const FIG_5_4: Experiment = Experiment {
-    id: "bsvd/fig-5.4",
-    what: "generated 50 x 50 matrices without noise, ranks 1, 5, 10: relative error as entries are acquired actively or at random",
-    paper: "figures without printed numbers: active acquisition needs fewer entries",
-    data: &[],
-    run: |context| run(context, "fig-5.4", &[(1, None), (5, None), (10, None)]),
-};
+pub(super) const FIG_5_4: Run =
+    |context| run(context, "fig-5.4", &[(1, None), (5, None), (10, None)]);
 
-pub(super) const FIG_5_5: Experiment = Experiment {
-    id: "bsvd/fig-5.5",
-    what: "generated 50 x 50 matrices with noise (20 and 10 dB), ranks 5 and 10: relative error as entries are acquired actively or at random",
-    paper: "figures without printed numbers: as without noise, but no perfect reconstruction",
-    data: &[],
-    run: |context| {
-        run(
-            context,
-            "fig-5.5",
-            &[
-                (5, Some(20.0)),
-                (10, Some(20.0)),
-                (5, Some(10.0)),
-                (10, Some(10.0)),
-            ],
-        )
-    },
+pub(super) const FIG_5_5: Run = |context| {
+    run(
+        context,
+        "fig-5.5",
+        &[
+            (5, Some(20.0)),
+            (10, Some(20.0)),
+            (5, Some(10.0)),
+            (10, Some(10.0)),
+        ],
+    )
 };
 
 /// Entries at the start, and in each step.
@@ -131,8 +120,8 @@ fn run(context: &Context<'_>, name: &str, cases: &[(usize, Option<f64>)]) -> Res
     Ok(Report {
         figures: vec![figure(name, &records)?],
         tables: vec![
-            overview(&entries, &results, &["entries_needed", "error"]),
-            differences(&records, random, &asked, &["entries_needed"]),
+            overview(&entries, &results, "entries_needed error"),
+            differences(&records, random, &asked, "entries_needed"),
         ],
         notes: vec![
             format!(
@@ -235,9 +224,9 @@ fn figure(name: &str, records: &[Record]) -> Result<Figure> {
                 let x = (STEP * (step + 1)) as f64;
                 Point { x, y, sd }
             };
-            Series::new(strategy, (0..steps).map(point))
+            Layer::line(strategy, (0..steps).map(point))
         });
-        Panel::new(*setting, "observed entries", "relative error", curves)
+        Panel::of_lines(*setting, ["observed entries", "relative error"], curves)
     };
     let panels: Vec<Panel> = settings.iter().map(panel).collect();
     lines(

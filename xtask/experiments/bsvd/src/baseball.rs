@@ -11,28 +11,9 @@ use npb_data::{Rating, Ratings};
 use super::counts::{FOLDER, Seasons, Window};
 use super::fits::{OURS, config, traced};
 use npb_kit::tables::overview;
-use npb_kit::{
-    Context, Experiment, Outcome, Report, Result, ResultRow, Scale, TextTable, Trial, summarise,
-};
+use npb_kit::{Context, Outcome, Report, Result, ResultRow, Scale, Trial, summarise, text_table};
 
 pub(super) use players::FIG_5_8;
-
-pub(super) const TABLE_5_3: Experiment = Experiment {
-    id: "bsvd/table-5.3",
-    what: "mlb: log-likelihood of 2008 given 2007, 2003-2007 and 1969-2007 (the paper: 1954-2007), beside empirical, batter and pitcher averages",
-    paper: "BSVD -8.390e4, -8.852e4, -8.862e4; pitcher average -8.651e4, -1.0130e5, -1.0144e5; batter average -1.584e5, -1.237e5, -1.224e5; \
-            empirical -2.136e6, -2.021e6, -1.979e6",
-    data: &[FOLDER],
-    run: table_5_3,
-};
-
-pub(super) const HELD_OUT_PAIRS: Experiment = Experiment {
-    id: "bsvd/held-out-pairs",
-    what: "mlb 2003-2007: the ten pairs that met most often, held out",
-    paper: "predicted 0.24 to 0.29, standard deviations about 0.014, off the empirical rates by 0.013 to 0.086",
-    data: &[FOLDER],
-    run: held_out_pairs,
-};
 
 /// Rates are clipped to [CLIP, 1 - CLIP] before logarithms: without it one hit at a rate of 0 ends everything.
 const CLIPS: [(f64, &str); 2] = [
@@ -123,7 +104,7 @@ fn cells_of(counts: &[PairCount]) -> Cells {
     }
 }
 
-fn table_5_3(context: &Context<'_>) -> Result<Report> {
+pub(super) fn table_5_3(context: &Context<'_>) -> Result<Report> {
     let seasons = Seasons::load(context)?;
     let windows = context.scale.smoke_or(&WINDOWS[..1], &WINDOWS[..]);
     let mut trials = Vec::new();
@@ -171,16 +152,7 @@ fn table_5_3(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Log-likelihood of 2008 by training seasons",
             &results,
-            &[
-                "ln_likelihood",
-                "ln_likelihood_per_event",
-                "ln_likelihood_clip_0.001",
-                "training_pairs",
-                "pairs",
-                "events",
-                "rank",
-                "seconds",
-            ],
+            "ln_likelihood ln_likelihood_per_event ln_likelihood_clip_0.001 training_pairs pairs events rank seconds",
         )],
         notes: notes.to_vec(),
         results,
@@ -245,7 +217,7 @@ fn ln_likelihood(rates: &[f64], counts: &[PairCount], clip: f64) -> f64 {
     rates.iter().zip(counts).map(of).sum()
 }
 
-fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
+pub(super) fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
     let seasons = Seasons::load(context)?;
     let window = seasons.window(2003..=2007);
     let mut by_trials: Vec<PairCount> = window.counts.clone();
@@ -306,21 +278,12 @@ fn held_out_pairs(context: &Context<'_>) -> Result<Report> {
             ));
         }
     }
-    let columns = [
-        "batter",
-        "pitcher",
-        "at-bats",
-        "observed rate",
-        "predicted",
-        "sd",
-        "distance",
-        "sd of an observed rate",
-    ];
+    let columns = "batter | pitcher | at-bats | observed rate | predicted | sd | distance | sd of an observed rate";
     let title = format!(
         "The ten pairs that met most often in 2003-2007, held out ({covered} of {PAIRS} observed rates within 90% intervals)"
     );
     Ok(Report {
-        tables: vec![TextTable::new(title, &columns, rows)],
+        tables: vec![text_table(title, columns, rows)],
         notes: vec![
             "Means: offset and intercepts of batters and pitchers inside the probit link (the default). The sd of an observed rate adds the binomial variance of \
              its at-bats to the posterior variance of the probability."

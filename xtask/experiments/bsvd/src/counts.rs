@@ -8,7 +8,7 @@ use npb_baselines::PairCount;
 use npb_data::read::{self, DelimitedOptions};
 
 use npb_kit::data::sha256_of;
-use npb_kit::films::open;
+use npb_kit::open;
 use npb_kit::{Context, Result};
 
 pub(super) const FOLDER: &str = "mlb";

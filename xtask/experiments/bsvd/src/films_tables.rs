@@ -8,36 +8,9 @@ use npb_data::Split;
 use super::fits::{self, OURS};
 use npb_kit::films::{Films, NINETY_TEN_ROWS, Sides, Size};
 use npb_kit::tables::overview;
-use npb_kit::{
-    Context, Experiment, Outcome, Record, Report, Result, ResultRow, Scale, Trial, summarise,
-};
+use npb_kit::{Context, Outcome, Record, Report, Result, ResultRow, Scale, Trial, summarise};
 
 pub(super) use learning::FIG_5_6;
-
-pub(super) const TABLE_5_2: Experiment = Experiment {
-    id: "bsvd/table-5.2",
-    what: "movielens-1m, one rating of each user held out: errors with and without side information; also on the given split",
-    paper: "RMSE 0.8614, 0.8598, 0.8588, 0.8584 and rounded NMAE 0.3942, 0.3933, 0.3914, 0.3922 with codes 0000, 0011, 1100, 1111; ranks 23 to 29; GP-LVM \
-            0.8791 and 0.4026",
-    data: &["movielens-1m"],
-    run: table_5_2,
-};
-
-pub(super) const COLD_START: Experiment = Experiment {
-    id: "bsvd/cold-start",
-    what: "movielens-100k, the given splits without any training rating of a tenth of the users, or of the films",
-    paper: "not in the thesis; item means give 1.046 for users, row and column biases 1.042 for films",
-    data: &["movielens-100k"],
-    run: cold_start,
-};
-
-pub(super) const COVERAGE: Experiment = Experiment {
-    id: "bsvd/coverage",
-    what: "movielens-100k u1 to u5 and movielens-1m 90/10: errors, and held-out ratings within 50% and 90% predictive intervals",
-    paper: "not in the thesis; other libraries' figures on these splits are in docs/bsvd.md",
-    data: &["movielens-100k", "movielens-1m"],
-    run: coverage,
-};
 
 const ONE_PER_USER: &str = "splits/one_per_user_test_rows.txt.gz";
 
@@ -49,20 +22,7 @@ const CODES: [(&str, f64, f64); 4] = [
     ("1100", 0.8588, 0.3914),
     ("1111", 0.8584, 0.3922),
 ];
-const METRICS: [&str; 12] = [
-    "rmse",
-    "rmse_clipped",
-    "nmae",
-    "nmae_rounded",
-    "ln_density",
-    "coverage_50",
-    "coverage_90",
-    "rank",
-    "noise_sd",
-    "held_out",
-    "training",
-    "seconds",
-];
+const METRICS: &str = "rmse rmse_clipped nmae nmae_rounded ln_density coverage_50 coverage_90 rank noise_sd held_out training seconds";
 
 /// Which ratings are held out.
 #[derive(Clone, Copy, Debug)]
@@ -210,14 +170,14 @@ const SCORES: &str = "rmse and nmae are of the posterior mean as it is; rmse_cli
 fn report(results: Vec<ResultRow>, notes: &[&str]) -> Report {
     let notes = [MEANS, SCORES].iter().chain(notes);
     Report {
-        tables: vec![overview("Held-out ratings", &results, &METRICS)],
+        tables: vec![overview("Held-out ratings", &results, METRICS)],
         results,
         notes: notes.map(|&note| note.to_owned()).collect(),
         ..Default::default()
     }
 }
 
-fn table_5_2(context: &Context<'_>) -> Result<Report> {
+pub(super) fn table_5_2(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::Million)?;
     let has_given = films.given(context, ONE_PER_USER)?.is_some();
     let lines = table_5_2_lines(context.scale, has_given);
@@ -267,7 +227,7 @@ const COLD: [&str; 2] = [
     "splits/cold_items_test_rows.txt.gz",
 ];
 
-fn cold_start(context: &Context<'_>) -> Result<Report> {
+pub(super) fn cold_start(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::HundredThousand)?;
     let codes: &[&'static str] = context
         .scale
@@ -297,7 +257,7 @@ fn cold_start(context: &Context<'_>) -> Result<Report> {
     Ok(report(results, &[note]))
 }
 
-fn coverage(context: &Context<'_>) -> Result<Report> {
+pub(super) fn coverage(context: &Context<'_>) -> Result<Report> {
     let small = Films::load(context, Size::HundredThousand)?;
     let large = Films::load(context, Size::Million)?;
     let (trials, codes): (u64, &[&'static str]) = context

@@ -7,15 +7,7 @@ use super::fits::{self, OURS, held_out, point_scores, traced};
 use npb_kit::films::{Films, NINETY_TEN_ROWS, Size};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Record, Report, Result, TextTable, Trial, mean_and_sd, summarise,
-};
-
-pub(super) const ORDINAL: Experiment = Experiment {
-    id: "bsvd/ordinal",
-    what: "movielens-1m, the given 90/10 split: ordinal probit with inferred thresholds beside the Gaussian likelihood",
-    paper: "thresholds very close to half-star steps; no printed errors",
-    data: &["movielens-1m"],
-    run,
+    Context, Outcome, Record, Report, Result, TextTable, Trial, mean_and_sd, summarise, text_table,
 };
 
 const STARS: u32 = 5;
@@ -39,7 +31,7 @@ fn configured(kind: Kind, config: BsvdConfig) -> BsvdConfig {
     }
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::Million)?;
     let split = match films.given(context, NINETY_TEN_ROWS)? {
         Some(split) => split,
@@ -62,15 +54,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
         scores(trial.work, &fit)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
-    let metrics = [
-        "rmse",
-        "rmse_clipped",
-        "nmae",
-        "nmae_rounded",
-        "ln_probability",
-        "rank",
-        "seconds",
-    ];
+    let metrics = "rmse rmse_clipped nmae nmae_rounded ln_probability rank seconds";
     let notes = [
         "Means: offset and intercepts of users and films (the default), no side information. The prediction of the ordinal model is the expected number of stars.",
         "ln_probability is the mean log probability of the held-out number of stars. The Gaussian model gives a number of stars the mass of its predictive \
@@ -78,7 +62,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     ];
     Ok(Report {
         tables: vec![
-            overview("Held-out ratings", &results, &metrics),
+            overview("Held-out ratings", &results, metrics),
             thresholds(&records),
         ],
         notes: notes.map(str::to_owned).to_vec(),
@@ -150,15 +134,9 @@ fn thresholds(records: &[Record]) -> TextTable {
             edge.to_string(),
         ]
     };
-    TextTable::new(
+    text_table(
         "Thresholds (standard deviation of the noise 1), and stretched so that the outer ones are at half stars",
-        &[
-            "between stars",
-            "posterior mean",
-            "sd",
-            "in stars",
-            "half-star step",
-        ],
+        "between stars | posterior mean | sd | in stars | half-star step",
         found.iter().enumerate().map(line),
     )
 }

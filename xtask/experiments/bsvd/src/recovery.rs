@@ -5,27 +5,13 @@ use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit};
 
 use super::fits::{config, global_mean, traced};
 use super::generated::{LowRank, SIDE, degrees_of_freedom, observe};
-use npb_kit::draw::{Cells as Grid, Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{Cells as Grid, Layer, Panel, Shape, colours, picture};
 use npb_kit::tables::{distinct, overview};
-use npb_kit::{
-    Context, Experiment, Figure, Outcome, Report, Result, ResultRow, Scale, Trial, summarise,
-};
+use npb_kit::{Context, Figure, Outcome, Report, Result, ResultRow, Run, Scale, Trial, summarise};
 
-pub(super) const FIG_5_2: Experiment = Experiment {
-    id: "bsvd/fig-5.2",
-    what: "generated 50 x 50 matrices: share recovered to 1e-3 by rank and observed entries, beside nuclear-norm minimisation on the same matrices",
-    paper: "a figure without printed numbers: recovery beyond nuclear-norm minimisation for ranks 5 to 15",
-    data: &[],
-    run: |context| run(context, &[(1.0, 1.0)], true),
-};
+pub(super) const FIG_5_2: Run = |context| run(context, &[(1.0, 1.0)], true);
 
-pub(super) const FIG_5_3: Experiment = Experiment {
-    id: "bsvd/fig-5.3",
-    what: "generated 50 x 50 matrices: share recovered with priors of the rank (a, b) = (1, 10) and (10, 1)",
-    paper: "figures without printed numbers: (1, 10) is good below rank 7, (10, 1) above rank 6",
-    data: &[],
-    run: |context| run(context, &[(1.0, 10.0), (10.0, 1.0)], false),
-};
+pub(super) const FIG_5_3: Run = |context| run(context, &[(1.0, 10.0), (10.0, 1.0)], false);
 
 /// A matrix is recovered below this relative error.
 const RECOVERED: f64 = 1e-3;
@@ -118,7 +104,7 @@ fn run(context: &Context<'_>, priors: &[(f64, f64)], nuclear: bool) -> Result<Re
         tables: vec![overview(
             "Matrices",
             &results,
-            &["recovered", "error", "rank", "converged"],
+            "recovered error rank converged",
         )],
         notes: notes(),
         results,
@@ -191,12 +177,12 @@ fn figure(results: &[ResultRow], priors: &[(f64, f64)], nuclear: bool) -> Result
             panel(results, NUCLEAR, None, "nuclear-norm minimisation"),
         );
     }
-    picture(
+    Ok(picture(
         if nuclear { "fig-5.2" } else { "fig-5.3" },
         "Share of matrices recovered",
         "Each point shows the nearest cell that was run. Dashed: equal ranks, from 1 below to the largest above.",
         &panels,
-    )
+    )?)
 }
 
 fn panel(results: &[ResultRow], method: &str, prior: Option<(f64, f64)>, title: &str) -> Panel {
@@ -238,10 +224,7 @@ fn panel(results: &[ResultRow], method: &str, prior: Option<(f64, f64)>, title: 
             Layer::new(
                 "recovered: 0 to 1",
                 colours::BLUE,
-                Shape::Cells(Grid {
-                    columns: GRID,
-                    probabilities: grid.collect(),
-                }),
+                Shape::Cells(Grid::probabilities(GRID, grid.collect())),
             ),
             Layer::new(
                 "equal rank",

@@ -8,7 +8,8 @@ use npb_data::read::{MovieLens, movielens};
 use super::fits::fixed_rank;
 use npb_kit::Result;
 use npb_kit::data::DataFolder;
-use npb_kit::films::{NINETY_TEN_ROWS, open};
+use npb_kit::films::NINETY_TEN_ROWS;
+use npb_kit::open;
 
 /// Sweeps before the first that is timed: memory settles.
 const WARM: u64 = 3;

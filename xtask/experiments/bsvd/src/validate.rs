@@ -5,36 +5,20 @@ use npb_bsvd::{
     BsvdConfig, BsvdData, BsvdError, BsvdSampler, BsvdState, BsvdUnits, Features, Likelihood,
     SideInformation, SideState,
 };
-use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::testing::JointModel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Gamma, Normal};
 use rand::{Rng, RngExt};
 
+use npb_kit::Result;
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Result, Scale};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "bsvd/calibration",
-        what: "ranks of rank, noise, an unobserved cell, a feature's weight, an intercept, a noise weight and a spread among posterior draws",
-        run: calibrate,
-    },
-    Check {
-        id: "bsvd/calibration-ordinal",
-        what: "the same for the ordinal likelihood: rank, an unobserved cell, a feature's weight, two thresholds and a noise weight",
-        run: calibrate_ordinal,
-    },
-    Check {
-        id: "bsvd/calibration-binary",
-        what: "the same for the binary likelihood: rank, an unobserved cell, a feature's weight and an intercept",
-        run: calibrate_binary,
-    },
-    Check {
-        id: "bsvd/false-alarms",
-        what: "joint-distribution test of whole sweeps at 20 consecutive seeds, with and without intercepts and features",
-        run: false_alarms,
-    },
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("bsvd/calibration", calibrate),
+    ("bsvd/calibration-ordinal", calibrate_ordinal),
+    ("bsvd/calibration-binary", calibrate_binary),
+    ("bsvd/false-alarms", false_alarms),
 ];
 
 const METHOD: &str = "npb:bsvd";
@@ -58,50 +42,7 @@ struct Model {
     start: BsvdState,
     /// A cell that is never observed.
     hidden: (usize, usize),
-    quantities: Vec<Quantity>,
-}
-
-/// What is looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Quantity {
-    Rank,
-    Noise,
-    LargestScale,
-    ScalePrecision,
-    Offset,
-    Cell,
-    /// Coefficient of a column on the first feature of the rows.
-    Weight,
-    Intercept,
-    /// Factor of the noise precision of a row.
-    NoiseWeight,
-    /// Precision of the factors of a row about their means.
-    Spread,
-    /// The first free threshold, and the last.
-    Threshold,
-    LastThreshold,
-    /// Sum of squared residuals, which ties data and state.
-    Residuals,
-}
-
-impl Quantity {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Rank => "rank",
-            Self::Noise => "noise precision",
-            Self::LargestScale => "largest scale",
-            Self::ScalePrecision => "scale precision",
-            Self::Offset => "offset",
-            Self::Cell => "unobserved cell",
-            Self::Weight => "weight of a feature",
-            Self::Intercept => "intercept of a row",
-            Self::NoiseWeight => "noise weight of a row",
-            Self::Spread => "spread of a row",
-            Self::Threshold => "second threshold",
-            Self::LastThreshold => "last threshold",
-            Self::Residuals => "squared residuals",
-        }
-    }
+    quantities: Vec<&'static str>,
 }
 
 impl Model {
@@ -109,7 +50,7 @@ impl Model {
         likelihood: Likelihood,
         (n_rows, n_cols): (usize, usize),
         extras: bool,
-        quantities: &[Quantity],
+        quantities: &[&'static str],
     ) -> Result<Self> {
         let config = BsvdConfig {
             likelihood,
@@ -329,7 +270,7 @@ impl JointModel for Model {
     fn names(&self) -> Vec<String> {
         self.quantities
             .iter()
-            .map(|q| q.name().to_owned())
+            .map(|&name| name.to_owned())
             .collect()
     }
 
@@ -419,94 +360,107 @@ impl JointModel for Model {
             };
             self.observed.iter().zip(values).map(residual).sum()
         };
-        let value = |quantity: &Quantity| match quantity {
-            Quantity::Rank => state.rank() as f64,
-            Quantity::Noise => state.noise_precision,
-            Quantity::LargestScale => largest,
-            Quantity::ScalePrecision => state.scale_precision,
-            Quantity::Offset => state.offset,
-            Quantity::Cell => state.latent(self.hidden.0, self.hidden.1, &self.side),
-            Quantity::Weight => f64::from(state.columns.coefficients[0]),
-            Quantity::Intercept => f64::from(state.rows.intercepts[0]),
-            Quantity::NoiseWeight => f64::from(state.rows.noise_weights[1]),
-            Quantity::Spread => f64::from(state.rows.factor_weights[1]),
-            Quantity::Threshold => state.thresholds[1],
-            Quantity::LastThreshold => state.thresholds[state.thresholds.len() - 1],
-            Quantity::Residuals => residuals(),
+        let value = |name: &&str| match *name {
+            "rank" => state.rank() as f64,
+            "noise precision" => state.noise_precision,
+            "largest scale" => largest,
+            "scale precision" => state.scale_precision,
+            "offset" => state.offset,
+            "unobserved cell" => state.latent(self.hidden.0, self.hidden.1, &self.side),
+            // Of a column, for the first feature of the rows.
+            "weight of a feature" => f64::from(state.columns.coefficients[0]),
+            "intercept of a row" => f64::from(state.rows.intercepts[0]),
+            "noise weight of a row" => f64::from(state.rows.noise_weights[1]),
+            "spread of a row" => f64::from(state.rows.factor_weights[1]),
+            "second threshold" => state.thresholds[1],
+            "last threshold" => state.thresholds[state.thresholds.len() - 1],
+            // Which ties data and state.
+            "squared residuals" => residuals(),
+            _ => f64::NAN,
         };
         self.quantities.iter().map(value).collect()
     }
 }
 
 fn calibrate(plan: &Plan) -> Result<Findings> {
-    use Quantity::{Cell, Intercept, Noise, NoiseWeight, Rank, Spread, Weight};
-    let quantities = [Rank, Noise, Cell, Weight, Intercept, NoiseWeight, Spread];
+    let quantities = [
+        "rank",
+        "noise precision",
+        "unobserved cell",
+        "weight of a feature",
+        "intercept of a row",
+        "noise weight of a row",
+        "spread of a row",
+    ];
     calibrate_likelihood(plan, Likelihood::Gaussian, &quantities)
 }
 
 fn calibrate_ordinal(plan: &Plan) -> Result<Findings> {
-    use Quantity::{Cell, LastThreshold, NoiseWeight, Rank, Threshold, Weight};
-    let quantities = [Rank, Cell, Weight, Threshold, LastThreshold, NoiseWeight];
+    let quantities = [
+        "rank",
+        "unobserved cell",
+        "weight of a feature",
+        "second threshold",
+        "last threshold",
+        "noise weight of a row",
+    ];
     calibrate_likelihood(plan, Likelihood::Ordinal { levels: 4 }, &quantities)
 }
 
 fn calibrate_binary(plan: &Plan) -> Result<Findings> {
-    use Quantity::{Cell, Intercept, Rank, Weight};
-    calibrate_likelihood(plan, Likelihood::Binary, &[Rank, Cell, Weight, Intercept])
+    let quantities = [
+        "rank",
+        "unobserved cell",
+        "weight of a feature",
+        "intercept of a row",
+    ];
+    calibrate_likelihood(plan, Likelihood::Binary, &quantities)
 }
 
 fn calibrate_likelihood(
     plan: &Plan,
     likelihood: Likelihood,
-    quantities: &[Quantity],
+    quantities: &[&'static str],
 ) -> Result<Findings> {
     let model = Model::new(likelihood, (12, 10), true, quantities)?;
-    let (replications, draws, burn_in, thin) = match (plan.scale, likelihood) {
-        (Scale::Smoke, _) => (20, 9, 5, 1),
-        (Scale::Quick, Likelihood::Gaussian) => (1_000, 99, 100, 5),
+    let quick = match likelihood {
+        Likelihood::Gaussian => (1_000, 99, 100, 5),
         // Behind a link the data say less and latent entries, drawn each sweep, make mixing slower and sweeps dearer.
-        (Scale::Quick, _) => (1_000, 49, 100, 10),
-        (Scale::Paper, _) => (2_000, 99, 300, 15),
+        _ => (1_000, 49, 100, 10),
     };
-    let test = Calibration {
-        seed: plan.seed,
-        replications,
-        draws,
-        burn_in,
-        thin,
-        false_alarm: 0.001,
-    };
+    let test = calibration::design(plan, [(20, 9, 5, 1), quick, (2_000, 99, 300, 15)]);
     calibration::calibrate(&model, &test, "rows=12;columns=10;candidates=4", METHOD)
 }
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
-    use Quantity::{
-        Cell, Intercept, LargestScale, Noise, NoiseWeight, Offset, Rank, Residuals, ScalePrecision,
-        Weight,
-    };
     let plain = [
-        Rank,
-        Noise,
-        LargestScale,
-        ScalePrecision,
-        Offset,
-        Cell,
-        Residuals,
+        "rank",
+        "noise precision",
+        "largest scale",
+        "scale precision",
+        "offset",
+        "unobserved cell",
+        "squared residuals",
     ];
-    let extras = [&plain[..], &[Weight, Intercept, NoiseWeight]].concat();
+    let extras = [
+        &plain[..],
+        &[
+            "weight of a feature",
+            "intercept of a row",
+            "noise weight of a row",
+        ],
+    ]
+    .concat();
     let length = plan.scale.pick(5, 40, 200);
-    let mut found = Vec::new();
-    for (name, size, with_extras, quantities) in [
-        ("factors alone", (6, 5), false, &plain[..]),
-        ("factors, intercepts and features", (6, 5), true, &extras),
-    ] {
-        let model = Model::new(Likelihood::Gaussian, size, with_extras, quantities)?;
-        found.push((
-            name.to_owned(),
-            alarms::consecutive(plan, &model, 64, length),
-        ));
-    }
-    alarms::findings(found, METHOD)
+    let models = [
+        ("factors alone", false, &plain[..]),
+        ("factors, intercepts and features", true, &extras),
+    ];
+    let models = models.map(|(name, with_extras, quantities)| {
+        let model = Model::new(Likelihood::Gaussian, (6, 5), with_extras, quantities)?;
+        Ok((name, model))
+    });
+    alarms::findings(plan, models, (64, length), METHOD)
 }
 
 #[cfg(test)]

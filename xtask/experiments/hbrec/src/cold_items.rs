@@ -10,15 +10,7 @@ use super::protocol::mean;
 use super::runs::margins;
 use npb_kit::films::{Films, Size};
 use npb_kit::tables::overview;
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Trial, summarise};
-
-pub(super) const COLD_ITEMS: Experiment = Experiment {
-    id: "hbrec/cold-items",
-    what: "movielens-100k, the given split without any training rating of a tenth of the films: AUC of each user over these films",
-    paper: "in words: collaborative filtering cannot rank items that nobody rated, content-based filtering can",
-    data: &["movielens-100k"],
-    run: cold_items,
-};
+use npb_kit::{Context, Outcome, Report, Result, Trial, summarise};
 
 const SPLIT: &str = "splits/cold_items_test_rows.txt.gz";
 
@@ -50,7 +42,7 @@ impl Method {
     }
 }
 
-fn cold_items(context: &Context<'_>) -> Result<Report> {
+pub(super) fn cold_items(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::HundredThousand)?;
     let survey = Survey::films(context, Size::HundredThousand)?;
     let split = films
@@ -113,7 +105,7 @@ fn cold_items(context: &Context<'_>) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
         tables: vec![
-            overview(&survey.name, &results, &["auc", "seconds"]),
+            overview(&survey.name, &results, "auc seconds"),
             margins(
                 &records,
                 &survey.name,

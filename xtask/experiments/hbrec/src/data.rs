@@ -1,15 +1,12 @@
 //! Users, items and likes: MovieLens, sushi, and a survey drawn from a model.
 
-use std::io::Read;
-
 use npb_data::{Features, Rating, Ratings, Table};
 use npb_priors::dist::Normal;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-use npb_kit::data::sha256_of;
-use npb_kit::films::{Films, Size, open};
-use npb_kit::{Context, Result};
+use npb_kit::films::{Films, Size};
+use npb_kit::{Context, Result, Source};
 
 /// What users said about items, and what is known of the items.
 #[derive(Clone, Debug)]
@@ -83,16 +80,9 @@ impl Survey {
     /// Sushi: ten of 100 kinds scored 0 to 4 by each of 5,000 people; liked are 3 and 4. Content: style, groups, and the averages the data set
     /// gives (heaviness, how often eaten and sold, price).
     pub(super) fn sushi(context: &Context<'_>) -> Result<Self> {
-        let mut source = String::new();
-        let mut text = |name: &str| -> Result<String> {
-            let path = context.data_file("sushi", name);
-            source += &sha256_of(&path)?;
-            let mut text = String::new();
-            open(&path)?.read_to_string(&mut text)?;
-            Ok(text)
-        };
-        let scores = text("sushi3b.5000.10.score.restored")?;
-        let items = text("sushi3.idata")?;
+        let mut source = Source::new(context, "sushi");
+        let scores = source.text("sushi3b.5000.10.score.restored")?;
+        let items = source.text("sushi3.idata")?;
         let mut entries = Vec::new();
         let (mut n_users, mut n_items) = (0, 0);
         for line in scores.lines().filter(|line| !line.trim().is_empty()) {
@@ -126,7 +116,7 @@ impl Survey {
             sizes,
             3.0,
             &standardised(&content),
-            source,
+            source.checksums,
         )
     }
 

@@ -6,16 +6,8 @@ use npb_priors::dp::{cluster_count_moments, sample_urn};
 use super::protocol::mean;
 use npb_kit::tables::digits;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, Series, TextTable, Trial, lines,
-    summarise,
-};
-
-pub(super) const FIG_3: Experiment = Experiment {
-    id: "hbrec/fig-3",
-    what: "100,000 draws from a Gaussian, and from draws of a Dirichlet process around it with tau = 10 and 10,000",
-    paper: "figure 3: clustering is apparent at tau = 10; at 10,000 draws are mostly independent",
-    data: &[],
-    run: fig_3,
+    Context, Layer, Outcome, Panel, Point, Report, Result, TextTable, Trial, lines, summarise,
+    text_table,
 };
 
 const TAUS: [f64; 2] = [10.0, 10_000.0];
@@ -23,7 +15,7 @@ const BINS: usize = 80;
 /// Bins reach from -4 to 4.
 const REACH: f64 = 4.0;
 
-fn fig_3(context: &Context<'_>) -> Result<Report> {
+pub(super) fn fig_3(context: &Context<'_>) -> Result<Report> {
     let (n, repeats) = context.scale.smoke_or((2_000, 2), (100_000, 10));
     let mut trials = Vec::new();
     for tau in [None, Some(TAUS[0]), Some(TAUS[1])] {
@@ -48,8 +40,8 @@ fn fig_3(context: &Context<'_>) -> Result<Report> {
             "inf" => "base distribution".to_owned(),
             _ => format!("tau = {tau}"),
         };
-        let curve = Series::new("draws", counts.into_iter().enumerate().map(point));
-        Panel::new(title, "theta", &format!("draws of {n} in a bin"), [curve])
+        let curve = Layer::line("draws", counts.into_iter().enumerate().map(point));
+        Panel::of_lines(title, ["theta", &format!("draws of {n} in a bin")], [curve])
     };
     let panels = ["inf", "10", "10000"].map(panel);
     let caption = "Counts in bins of width 0.1. A draw of the process with small tau puts most of its mass on few points, whatever the number of draws.";
@@ -108,9 +100,9 @@ fn clusters(records: &[npb_kit::Record], n: usize) -> TextTable {
             digits((variance / found.len().max(1) as f64).sqrt()),
         ]
     };
-    TextTable::new(
+    text_table(
         format!("Distinct values among {n} draws"),
-        &["tau", "found", "expected", "standard error"],
+        "tau | found | expected | standard error",
         TAUS.iter().map(line),
     )
 }

@@ -7,24 +7,8 @@ use super::runs;
 use npb_kit::films::Size;
 use npb_kit::tables::{distinct, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Panel, Point, Record, Report, Result, Scale, Series, TextTable,
-    lines, mean_and_sd, summarise,
-};
-
-pub(super) const SURVEY: Experiment = Experiment {
-    id: "hbrec/survey",
-    what: "a survey of 190 users and 642 items shown at random, as the chapter's of paintings: Top-L and ROC with 10 liked and 10 disliked given",
-    paper: "figure 4: both hybrids above collaborative and content-based filtering in Top-L and ROC",
-    data: &[],
-    run: survey,
-};
-
-pub(super) const FIG_4: Experiment = Experiment {
-    id: "hbrec/fig-4",
-    what: "MovieLens and sushi in the place of the paintings, which are not public: AUC, precision and NDCG over rated items, Top-L over all unseen ones",
-    paper: "figure 4: both hybrids above collaborative and content-based filtering; there items were shown at random, here users chose them",
-    data: &["movielens-100k", "movielens-1m", "sushi"],
-    run: fig_4,
+    Context, Figure, Layer, Panel, Point, Record, Report, Result, Scale, TextTable, lines,
+    mean_and_sd, npb_report::by_name, summarise,
 };
 
 const METHODS: [Method; 11] = [
@@ -43,16 +27,7 @@ const METHODS: [Method; 11] = [
 
 const CURVE_GIVEN: [usize; 4] = [4, 10, 20, 50];
 const COMMON: &str = ";users=common";
-const RATED: [&str; 7] = [
-    "auc",
-    "precision_5",
-    "precision_10",
-    "ndcg_5",
-    "ndcg_10",
-    "calibration_error",
-    "seconds",
-];
-const ALL: [&str; 4] = ["top_5", "top_10", "top_20", "top_50"];
+const MEASURES: &str = "auc precision_5 precision_10 ndcg_5 ndcg_10 calibration_error seconds top_5 top_10 top_20 top_50";
 
 /// Figures handed down for ten liked and ten disliked films, AUC over held-out rated ones: method, movielens-100k, movielens-1m.
 const RECORDED: [(&str, f64, f64); 6] = [
@@ -86,7 +61,7 @@ fn methods(scale: Scale) -> Vec<Method> {
     }
 }
 
-fn survey(context: &Context<'_>) -> Result<Report> {
+pub(super) fn survey(context: &Context<'_>) -> Result<Report> {
     let all = usize::MAX;
     let (folds, active, draws) = context.scale.pick((1, 5, 1), (10, all, 2), (10, all, 5));
     let few = SurveyModel {
@@ -107,11 +82,7 @@ fn survey(context: &Context<'_>) -> Result<Report> {
     methods.retain(|method| *method != Method::Bsvd);
     let records = runs::run(context, &survey, &protocol, &methods, folds)?;
     let results = summarise(&records, |_, _, _, _| None);
-    let mut tables = vec![overview(
-        "simulated",
-        &results,
-        &[&RATED[..], &ALL].concat(),
-    )];
+    let mut tables = vec![overview("simulated", &results, MEASURES)];
     tables.extend(
         ["npb:hbrec", "npb:hbrec/tau0", "npb:hbrec/printed"]
             .map(|ours| margins_at(&records, "simulated", 20, ours)),
@@ -132,7 +103,7 @@ fn survey(context: &Context<'_>) -> Result<Report> {
 const PROTOCOL: &str = "Ten folds by user: those of a fold are active, all others are the database. Top-L: known likes among the L items that come first \
                         of all that were not given, over L. AUC, precision and NDCG: over the rated items that were not given. Ties count by expectation.";
 
-fn fig_4(context: &Context<'_>) -> Result<Report> {
+pub(super) fn fig_4(context: &Context<'_>) -> Result<Report> {
     let mut report = Report::default();
     let mut all = Vec::new();
     for set in ["movielens-100k", "movielens-1m", "sushi"] {
@@ -146,9 +117,7 @@ fn fig_4(context: &Context<'_>) -> Result<Report> {
         };
         let (given, records) = of_set(context, &survey)?;
         let results = summarise(&records, recorded);
-        report
-            .tables
-            .push(overview(set, &results, &[&RATED[..], &ALL].concat()));
+        report.tables.push(overview(set, &results, MEASURES));
         report
             .tables
             .push(margins_at(&records, set, given, "npb:hbrec"));
@@ -225,21 +194,17 @@ fn margins_at(records: &[Record], dataset: &str, given: usize, ours: &str) -> Te
 /// AUC against the number of examples, on users who have enough for the largest.
 fn against_given(records: &[Record], dataset: &str) -> Result<Figure> {
     let panel = |metric: &str| {
-        let mut series: Vec<Series> = Vec::new();
-        for given in CURVE_GIVEN {
+        let points = CURVE_GIVEN.into_iter().flat_map(|given| {
             let setting = format!("given={given};protocol=rated{COMMON}");
-            for (name, users) in runs::users(records, dataset, &setting, metric) {
-                let (mean, sd) = mean_and_sd(&users);
+            let users = runs::users(records, dataset, &setting, metric).into_iter();
+            users.map(move |(name, users)| {
+                let (y, sd) = mean_and_sd(&users);
                 let sd = sd.map(|sd| sd / (users.len() as f64).sqrt());
                 let x = given as f64;
-                let point = Point { x, y: mean, sd };
-                match series.iter_mut().find(|s| s.name == name) {
-                    Some(found) => found.points.push(point),
-                    None => series.push(Series::new(name, [point])),
-                }
-            }
-        }
-        Panel::new(metric, "examples given", metric, series)
+                (name, Point { x, y, sd })
+            })
+        });
+        Panel::of_lines(metric, ["examples given", metric], by_name(points))
     };
     let caption = "Half of the examples liked; the same users and the same held-out films at every number. Bars: standard errors over users.";
     lines(
@@ -260,7 +225,7 @@ fn curves(records: &[Record], dataset: &str, given: &str) -> Result<Figure> {
             let users = runs::users(records, dataset, &top, &format!("top_{l}"));
             Some(Point::at(*l as f64, mean(users.get(*method)?)))
         };
-        Series::new(*method, LENGTHS.iter().filter_map(at))
+        Layer::line(*method, LENGTHS.iter().filter_map(at))
     };
     let roc = |method: &&str| {
         let place = (dataset, &*rated, *method);
@@ -272,19 +237,17 @@ fn curves(records: &[Record], dataset: &str, given: &str) -> Result<Figure> {
             let of_folds: Vec<f64> = found.iter().map(|v| v[k]).collect();
             Point::at(k as f64 / (n - 1) as f64, mean(&of_folds))
         };
-        Series::new(*method, (0..n).map(at))
+        Layer::line(*method, (0..n).map(at))
     };
     let panels = [
-        Panel::new(
+        Panel::of_lines(
             "Top-L over all unseen items",
-            "L",
-            "known likes among the L first",
+            ["L", "known likes among the L first"],
             methods.iter().map(top_l),
         ),
-        Panel::new(
+        Panel::of_lines(
             "ROC over rated items",
-            "1 - specificity",
-            "sensitivity",
+            ["1 - specificity", "sensitivity"],
             methods.iter().map(roc),
         ),
     ];

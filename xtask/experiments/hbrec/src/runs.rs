@@ -6,7 +6,7 @@ use super::data::Survey;
 use super::methods::Method;
 use super::protocol::{Measures, Protocol};
 use npb_kit::tables::digits;
-use npb_kit::{Context, Outcome, Record, Result, TextTable, Trial, mean_and_sd};
+use npb_kit::{Context, Outcome, Record, Result, TextTable, Trial, mean_and_sd, text_table};
 
 /// Runs every method on the first `folds` folds, fold by fold. A method learns the database of a fold once and is asked in every way that it takes part
 /// in; the records come back one for each number of examples and protocol: `rated` (the items that the active user rated) and `all` (all items that were
@@ -168,17 +168,9 @@ pub(super) fn margins(
             }
         }
     }
-    TextTable::new(
+    text_table(
         format!("{dataset}: {ours} less the others, user by user"),
-        &[
-            "setting",
-            "measure",
-            "method",
-            "users",
-            "difference",
-            "standard error",
-            "z",
-        ],
+        "setting | measure | method | users | difference | standard error | z",
         rows,
     )
 }

@@ -10,15 +10,7 @@ use rand::RngExt;
 use rand::seq::index::sample;
 
 use npb_kit::tables::overview;
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Trial, summarise};
-
-pub(super) const SAMPLERS: Experiment = Experiment {
-    id: "hbrec/samplers",
-    what: "users in 1, 5, 20 and 50 clusters over 100 items: held-out log-likelihood and time of finite EM and Gibbs, infinite Gibbs and EM of point masses",
-    paper: "no numbers printed; T 5.3 says that EM is close to Gibbs at a fraction of the cost",
-    data: &[],
-    run: samplers,
-};
+use npb_kit::{Context, Outcome, Report, Result, Trial, summarise};
 
 const ITEMS: usize = 100;
 /// Both shapes of the items' beta laws: clusters have opinions.
@@ -60,7 +52,7 @@ struct Work {
     sweeps: u64,
 }
 
-fn samplers(context: &Context<'_>) -> Result<Report> {
+pub(super) fn samplers(context: &Context<'_>) -> Result<Report> {
     let (users, sweeps, repeats) = context
         .scale
         .pick((40, 40, 1), (200, 400, 3), (200, 1500, 10));
@@ -88,14 +80,9 @@ fn samplers(context: &Context<'_>) -> Result<Report> {
          Gibbs: one chain of {sweeps} sweeps (an eighth with parameters integrated out), half of them burnt; parameters at their means given the drawn clusters. The finite models have the users' own fits as their parameters."
     );
     let results = summarise(&records, |_, _, _, _| None);
-    let metrics = [
-        "ln_likelihood",
-        "clusters",
-        "effective_draws_per_second",
-        "seconds",
-    ];
+    let metrics = "ln_likelihood clusters effective_draws_per_second seconds";
     Ok(Report {
-        tables: vec![overview("Held-out ratings, nats each", &results, &metrics)],
+        tables: vec![overview("Held-out ratings, nats each", &results, metrics)],
         results,
         notes: vec![notes],
         ..Default::default()

@@ -1,8 +1,6 @@
 //! The core without items: figure 1 on drawn tasks, and the school data.
 
-use std::io::Read;
-
-use npb_data::read::{self, DelimitedOptions};
+use npb_data::{Split, Table};
 use npb_hbrec::{
     AtomRule, DpConcentration, GaussianPrior, LinearTask, Mixture, Task, UserModel, Weights,
     WeightsConfig, learn_gaussian,
@@ -12,28 +10,9 @@ use npb_priors::dist::Normal;
 use rand::RngExt;
 
 use super::protocol::mean;
-use npb_kit::data::sha256_of;
-use npb_kit::films::open;
+use npb_kit::school::{Pupils, School};
 use npb_kit::tables::overview;
-use npb_kit::{
-    Context, Experiment, Outcome, Panel, Record, Report, Result, Trial, against, lines, summarise,
-};
-
-pub(super) const FIG_1: Experiment = Experiment {
-    id: "hbrec/fig-1",
-    what: "tasks with two coefficients in four clusters: log-likelihood of a new task against its number of observations",
-    paper: "figure 1D: a Gaussian prior cannot hold clusters, point masses can",
-    data: &[],
-    run: fig_1,
-};
-
-pub(super) const TASKS: Experiment = Experiment {
-    id: "hbrec/tasks",
-    what: "school: 139 schools as tasks, the ten given splits, explained variance",
-    paper: "not in the chapter",
-    data: &["school"],
-    run: tasks,
-};
+use npb_kit::{Context, Outcome, Panel, Record, Report, Result, Trial, against, lines, summarise};
 
 type Tasks = Mixture<LinearTask>;
 
@@ -161,7 +140,7 @@ impl World {
     }
 }
 
-fn fig_1(context: &Context<'_>) -> Result<Report> {
+pub(super) fn fig_1(context: &Context<'_>) -> Result<Report> {
     let world = |users, rows, new| World { users, rows, new };
     let (world, repeats) = context.scale.pick(
         (world(20, 10, 5), 1),
@@ -175,15 +154,17 @@ fn fig_1(context: &Context<'_>) -> Result<Report> {
     let records = context.run_trials(&trials, |trial, seed| new_tasks(world, trial.work, seed))?;
     let records = by_number(&records);
     let results = summarise(&records, |_, _, _, _| None);
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "",
-        "observations of the new task",
-        "mean ln density of another one",
+        [
+            "observations of the new task",
+            "mean ln density of another one",
+        ],
         against(&results, "ln_likelihood", "n"),
     );
     let caption = "Coefficients lie near four points on a circle of radius 3, which no Gaussian can say. Bars: standard deviations over worlds.";
     Ok(Report {
-        tables: vec![overview("New tasks", &results, &["ln_likelihood"])],
+        tables: vec![overview("New tasks", &results, "ln_likelihood")],
         figures: vec![lines(
             "new-task",
             "Log-likelihood of a new task",
@@ -249,112 +230,62 @@ fn by_number(records: &[Record]) -> Vec<Record> {
     records.iter().flat_map(split).collect()
 }
 
-/// Schools: rows of each task, responses, and in which splits a row is for testing.
-struct School {
-    width: usize,
-    task: Vec<usize>,
-    x: Vec<f64>,
-    y: Vec<f64>,
-    test: Vec<Vec<bool>>,
-    checksums: String,
+/// Inputs of each pupil, standardised over all pupils, behind a constant.
+fn with_constant(inputs: &Table) -> Vec<Vec<f64>> {
+    let n = inputs.n_rows();
+    let column = |k: usize| (0..n).map(move |i| inputs.row(i)[k]);
+    let moments = |k: usize| {
+        let mean = column(k).sum::<f64>() / n as f64;
+        let variance = column(k).map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64;
+        (mean, variance.sqrt().max(1e-12))
+    };
+    let moments: Vec<(f64, f64)> = (0..inputs.n_cols()).map(moments).collect();
+    let standard = |i: usize| {
+        let values = inputs.row(i).iter().zip(&moments);
+        let scaled = values.map(|(v, (mean, sd))| (v - mean) / sd);
+        std::iter::once(1.0).chain(scaled).collect()
+    };
+    (0..n).map(standard).collect()
 }
 
-impl School {
-    fn load(context: &Context<'_>) -> Result<Self> {
-        let mut checksums = String::new();
-        let mut numbers = |name: &str| -> Result<Vec<Vec<f64>>> {
-            let path = context.data_file("school", name);
-            checksums += &sha256_of(&path)?;
-            let mut text = String::new();
-            open(&path)?.read_to_string(&mut text)?;
-            let table =
-                read::delimited_strings(name, text.as_bytes(), &DelimitedOptions::default())?;
-            let number = |field: &Option<String>| -> Result<f64> {
-                Ok(field.as_deref().unwrap_or("").trim().parse()?)
-            };
-            table
-                .rows
-                .iter()
-                .map(|row| row.iter().map(number).collect())
-                .collect()
-        };
-        let rows = numbers("school.csv")?;
-        let splits = numbers("school_splits.csv")?;
-        let n = rows.len() as f64;
-        let width = rows.first().map_or(0, Vec::len).saturating_sub(1);
-        // Columns 0 and 1 are task and response; a constant takes the place of one of them.
-        let column = |k: usize| rows.iter().map(move |row| row[k]);
-        let moments: Vec<(f64, f64)> = (2..width + 1)
-            .map(|k| {
-                let mean = column(k).sum::<f64>() / n;
-                let variance = column(k).map(|v| (v - mean).powi(2)).sum::<f64>() / n;
-                (mean, variance.sqrt().max(1e-12))
-            })
-            .collect();
-        let standard = |row: &Vec<f64>| -> Vec<f64> {
-            let scaled = row[2..]
-                .iter()
-                .zip(&moments)
-                .map(|(v, (mean, sd))| (v - mean) / sd);
-            std::iter::once(1.0).chain(scaled).collect()
-        };
-        Ok(Self {
-            width,
-            task: rows.iter().map(|row| row[0] as usize - 1).collect(),
-            x: rows.iter().flat_map(standard).collect(),
-            y: rows.iter().map(|row| row[1]).collect(),
-            test: splits
-                .iter()
-                .map(|row| row.iter().map(|&v| v == 1.0).collect())
-                .collect(),
-            checksums,
-        })
-    }
-
-    /// Rows of each task, for training or for testing.
-    fn rows(&self, split: usize, test: bool) -> Vec<Vec<usize>> {
-        let n_tasks = self.task.iter().max().map_or(0, |t| t + 1);
-        let mut rows = vec![Vec::new(); n_tasks];
-        for (i, &task) in self
-            .task
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| self.test[*i][split] == test)
-        {
-            rows[task].push(i);
-        }
-        rows
-    }
-
-    fn row(&self, i: usize) -> &[f64] {
-        &self.x[i * self.width..(i + 1) * self.width]
-    }
+/// Rows of each of the first tasks, among these rows.
+fn by_task(pupils: &Pupils, among: &[usize], n_tasks: usize) -> Vec<Vec<usize>> {
+    let mut rows = vec![Vec::new(); pupils.n_schools()];
+    among.iter().for_each(|&i| rows[pupils.schools[i]].push(i));
+    rows.truncate(n_tasks);
+    rows
 }
 
-fn tasks(context: &Context<'_>) -> Result<Report> {
-    let school = School::load(context)?;
+pub(super) fn tasks(context: &Context<'_>) -> Result<Report> {
+    let school = School::load(context, usize::MAX)?;
+    let x = with_constant(&school.pupils.inputs);
     let (splits, n_tasks) = context.scale.smoke_or((1, 10), (10, usize::MAX));
     let config = format!("{} {n_tasks}", school.checksums);
     let of_prior = |prior: Prior| Trial::runs(splits, ["school", "", prior.name()], &config, prior);
     let trials: Vec<Trial<Prior>> = PRIORS.into_iter().flat_map(of_prior).collect();
     let records = context.run_trials(&trials, |trial, _| {
-        explained(&school, trial.work, trial.trial as usize, n_tasks)
+        let Split { train, test } = &school.splits[trial.trial as usize];
+        let sides = [train, test].map(|side| by_task(&school.pupils, side, n_tasks));
+        explained(&x, &school.pupils.scores, trial.work, &sides)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     Ok(Report {
-        tables: vec![overview("School", &results, &["explained_variance", "rmse", "seconds"])],
+        tables: vec![overview("School", &results, "explained_variance rmse seconds")],
         results,
         notes: vec!["Explained variance: 1 less the mean squared error over all test rows, divided by the variance of their responses. Noise variance: that of the residuals of one regression for all tasks, on training rows; alone: coefficients N(0, variance of the responses / number of features).".to_owned()],
         ..Default::default()
     })
 }
 
-fn explained(school: &School, prior: Prior, split: usize, n_tasks: usize) -> Result<Outcome> {
-    let mut train = school.rows(split, false);
-    let mut test = school.rows(split, true);
-    train.truncate(n_tasks);
-    test.truncate(n_tasks);
-    let known: Vec<f64> = train.iter().flatten().map(|&i| school.y[i]).collect();
+/// What is explained of the responses `y` in the second rows of each task, the first ones given.
+fn explained(
+    x: &[Vec<f64>],
+    y: &[f64],
+    prior: Prior,
+    [train, test]: &[Vec<Vec<usize>>; 2],
+) -> Result<Outcome> {
+    let width = x[0].len();
+    let known: Vec<f64> = train.iter().flatten().map(|&i| y[i]).collect();
     let centre = mean(&known);
     let variance = mean(
         &known
@@ -365,14 +296,14 @@ fn explained(school: &School, prior: Prior, split: usize, n_tasks: usize) -> Res
     let data = train
         .iter()
         .map(|rows| {
-            let x: Vec<f64> = rows.iter().flat_map(|&i| school.row(i)).copied().collect();
-            let y: Vec<f64> = rows.iter().map(|&i| school.y[i] - centre).collect();
-            Ok(Task::new(school.width, &x, &y)?)
+            let x: Vec<f64> = rows.iter().flat_map(|&i| &x[i]).copied().collect();
+            let y: Vec<f64> = rows.iter().map(|&i| y[i] - centre).collect();
+            Ok(Task::new(width, &x, &y)?)
         })
         .collect::<Result<Vec<_>>>()?;
     let data: Vec<&Task<f64>> = data.iter().collect();
     let model = |noise: f64| -> Result<LinearTask> {
-        let base = GaussianPrior::isotropic(school.width, variance / school.width as f64)?;
+        let base = GaussianPrior::isotropic(width, variance / width as f64)?;
         Ok(LinearTask::new(base, noise)?)
     };
     let pooled = model(variance)?;
@@ -393,9 +324,9 @@ fn explained(school: &School, prior: Prior, split: usize, n_tasks: usize) -> Res
             mixture.user(data[task])?
         };
         for &i in rows {
-            let predicted = centre + mixture.predict(&active, school.row(i));
-            errors.push((school.y[i] - predicted).powi(2));
-            responses.push(school.y[i]);
+            let predicted = centre + mixture.predict(&active, &x[i]);
+            errors.push((y[i] - predicted).powi(2));
+            responses.push(y[i]);
         }
     }
     let level = mean(&responses);

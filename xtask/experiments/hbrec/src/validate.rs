@@ -14,30 +14,14 @@ use rand::{Rng, RngExt};
 
 use crate::data::{SurveyModel, simulated_survey};
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Report, Result, ResultRow, Scale, TextTable, short};
+use npb_kit::{Report, Result, ResultRow, Scale, short, text_table};
 
 /// In the order of the report.
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "hbrec/false-alarms",
-        what: "joint-distribution test of the samplers of the infinite model at 20 consecutive seeds, one assignment move at a time",
-        run: false_alarms,
-    },
-    Check {
-        id: "hbrec/ranks",
-        what: "ranks of concentration, number of clusters and chances of likes among posterior draws of the infinite model",
-        run: ranks,
-    },
-    Check {
-        id: "hbrec/calibration",
-        what: "probabilities of likes of new users with 20 ratings at random, on simulated surveys: calibration error at most 0.03",
-        run: calibration,
-    },
-    Check {
-        id: "hbrec/groups",
-        what: "coverage of intervals of class probabilities, 30 groups of 12 rows",
-        run: groups::coverage,
-    },
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("hbrec/false-alarms", false_alarms),
+    ("hbrec/ranks", ranks),
+    ("hbrec/calibration", calibration),
+    ("hbrec/groups", groups::coverage),
 ];
 
 const USERS: usize = 5;
@@ -156,15 +140,8 @@ fn false_alarms(plan: &Plan) -> Result<Findings> {
         ("auxiliary", DpMove::Auxiliary { components: 2 }),
         ("blocked", DpMove::Blocked),
     ];
-    let mut models = Vec::new();
-    for (name, assignment) in moves {
-        let model = Infinite::new(assignment)?;
-        models.push((
-            name.to_owned(),
-            alarms::consecutive(plan, &model, chains, length),
-        ));
-    }
-    alarms::findings(models, "npb:hbrec")
+    let models = moves.map(|(name, assignment)| Ok((name, Infinite::new(assignment)?)));
+    alarms::findings(plan, models, (chains, length), "npb:hbrec")
 }
 
 fn ranks(plan: &Plan) -> Result<Findings> {
@@ -211,23 +188,13 @@ fn calibration(plan: &Plan) -> Result<Findings> {
             short(bin.share_positive),
         ]
     };
-    let table = TextTable::new(
+    let table = text_table(
         format!("Predicted and found, {surveys} surveys"),
-        &["ratings", "mean probability", "share liked"],
+        "ratings | mean probability | share liked",
         curve.iter().map(line),
     );
-    let row = ResultRow {
-        trials: surveys as usize,
-        ..ResultRow::single(
-            [
-                "simulated",
-                "given=20;choice=random",
-                "npb:hbrec",
-                "calibration_error",
-            ],
-            error,
-        )
-    };
+    let what = ["npb:hbrec", "calibration_error"];
+    let row = ResultRow::simulated(("given=20;choice", "random"), what, error, surveys as usize);
     Ok(Findings {
         passed: error <= LIMIT || plan.scale == Scale::Smoke,
         report: Report {

@@ -11,31 +11,13 @@ mod truth;
 use npb_iqgme::IqgmeConfig;
 
 use fitted::{Fitted, OURS, ROWS, SHOWN};
-use npb_kit::{Context, Experiment, Outcome, Record, Report, Result, Trial};
+use npb_kit::{Context, Outcome, Record, Report, Result, Run, Trial};
 
-pub(crate) const FIG_3_2: Experiment = Experiment {
-    id: "iqgme/fig-3.2",
-    what: "three Gaussians with a linear classifier each: weights, components and classifiers that are found",
-    paper: "a figure without printed numbers: three dominant components",
-    data: &[],
-    run: |context| reproduce(context, components::run, components::report),
-};
+pub(crate) const FIG_3_2: Run = |context| reproduce(context, components::run, components::report);
 
-pub(crate) const FIG_3_3: Experiment = Experiment {
-    id: "iqgme/fig-3.3",
-    what: "three Gaussians: prior and posterior of the number of dominant components and of alpha",
-    paper: "a figure without printed numbers: broad priors, posteriors around three components",
-    data: &[],
-    run: |context| reproduce(context, beliefs::run, beliefs::report),
-};
+pub(crate) const FIG_3_3: Run = |context| reproduce(context, beliefs::run, beliefs::report);
 
-pub(crate) const FIG_3_4: Experiment = Experiment {
-    id: "iqgme/fig-3.4",
-    what: "three Gaussians: predictions over the plane by the full posterior and by posterior means; prior and posteriors of the experts",
-    paper: "a figure without printed numbers: the two predictions are fairly similar, the full posterior is less certain where data are scarce",
-    data: &[],
-    run: |context| reproduce(context, maps::run, maps::report),
-};
+pub(crate) const FIG_3_4: Run = |context| reproduce(context, maps::run, maps::report);
 
 fn reproduce(
     context: &Context<'_>,

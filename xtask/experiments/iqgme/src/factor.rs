@@ -11,16 +11,8 @@ use super::data::FRACTIONS;
 use data::{Data, SOURCES, Sides, Source};
 use npb_kit::tables;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Record, Report, Result, ResultRow, TextTable,
-    Trial, against, lines, summarise,
-};
-
-pub(crate) const FIG_3_13: Experiment = Experiment {
-    id: "iqgme/fig-3.13",
-    what: "secom and arrhythmia in place of the sepsis data: AUC against training fraction, factor-analytic iQGME and fourteen comparators",
-    paper: "a figure without printed numbers, on data that are not public: iQGME best overall",
-    data: &["secom", "arrhythmia"],
-    run: reproduce,
+    Context, Figure, Outcome, Panel, Record, Report, Result, ResultRow, TextTable, Trial, against,
+    lines, summarise,
 };
 
 /// The method that the others are compared with.
@@ -66,7 +58,7 @@ const MOST_CHAINED_COLUMNS: usize = 20;
 /// With holes in more columns than this a split of all methods takes minutes.
 const SLOW_COLUMNS: usize = 100;
 
-fn reproduce(context: &Context<'_>) -> Result<Report> {
+pub(super) fn reproduce(context: &Context<'_>) -> Result<Report> {
     let sets: Vec<Data> = SOURCES
         .iter()
         .map(|source| Data::load(context, source))
@@ -178,7 +170,7 @@ fn boosted(sides: &Sides, seed: u64) -> Result<Vec<f64>> {
 fn differences(records: &[Record]) -> TextTable {
     let others: Vec<&str> = methods().into_iter().map(|(name, _)| name).collect();
     let others: Vec<&str> = others.into_iter().filter(|name| *name != OURS).collect();
-    tables::differences(records, OURS, &others, &["auc"])
+    tables::differences(records, OURS, &others, "auc")
 }
 
 /// One panel for each data set.
@@ -187,10 +179,9 @@ fn figure(results: &[ResultRow]) -> Result<Figure> {
         let of_part = |r: &ResultRow| source.part.is_none_or(|part| r.setting.starts_with(part));
         let here = |r: &&ResultRow| r.dataset == source.folder && of_part(r);
         let curves = against(results.iter().filter(here), "auc", "train");
-        Panel::new(
+        Panel::of_lines(
             source.title,
-            "fraction of rows in training",
-            "mean AUC",
+            ["fraction of rows in training", "mean AUC"],
             curves,
         )
     };

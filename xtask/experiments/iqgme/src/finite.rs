@@ -6,24 +6,14 @@ use npb_iqgme::{IqgmeConfig, QgmeConfig, fit_qgme};
 use super::data::{Data, IONOSPHERE, Sides};
 use super::data::{OURS, setting};
 use npb_kit::tables::{by_setting, find};
-use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, Series, Trial, lines, summarise,
-};
-
-pub(crate) const FIG_3_7: Experiment = Experiment {
-    id: "iqgme/fig-3.7",
-    what: "ionosphere: AUC of the finite mixture of experts by EM against its number of components K, and of the infinite one without K",
-    paper: "a figure without printed numbers: EM gets worse as K grows, the infinite mixture is as good as the best K or better",
-    data: &["ionosphere"],
-    run: reproduce,
-};
+use npb_kit::{Context, Layer, Outcome, Panel, Report, Result, Trial, lines, summarise};
 
 const EM: &str = "npb:qgme-em";
 const COMPONENTS: [usize; 5] = [1, 3, 5, 10, 20];
 const RATES: [f64; 2] = [0.25, 0.5];
 const FRACTIONS: [f64; 3] = [0.1, 0.5, 0.9];
 
-fn reproduce(context: &Context<'_>) -> Result<Report> {
+pub(super) fn reproduce(context: &Context<'_>) -> Result<Report> {
     let data = Data::load(context, &IONOSPHERE)?;
     let (rates, fractions, components, n): (&[f64], &[f64], &[usize], u64) = context.scale.pick(
         (&[0.25], &[0.5], &[1, 3], 1),
@@ -56,19 +46,18 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
                 let method = if k.is_some() { EM } else { OURS };
                 find(results, &place(missing, train, k), method, "auc")
             };
-            let em = |&k: &usize| Some(Point::of(k as f64, auc(Some(k))?));
-            let ours = |k: usize| Some(Point::of(k as f64, auc(None)?));
-            Panel::new(
+            let em = |&k: &usize| Some(auc(Some(k))?.at(k as f64));
+            let ours = |k: usize| Some(auc(None)?.at(k as f64));
+            Panel::of_lines(
                 format!(
                     "{:.0}% missing, {:.0}% training",
                     100.0 * missing,
                     100.0 * train
                 ),
-                "components K",
-                "mean AUC",
+                ["components K", "mean AUC"],
                 [
-                    Series::new(EM, COMPONENTS.iter().filter_map(em)),
-                    Series::new(OURS, [1, 20].into_iter().filter_map(ours)),
+                    Layer::line(EM, COMPONENTS.iter().filter_map(em)),
+                    Layer::line(OURS, [1, 20].into_iter().filter_map(ours)),
                 ],
             )
         })

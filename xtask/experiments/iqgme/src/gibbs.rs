@@ -9,31 +9,14 @@ use super::data::{Data, IONOSPHERE, Side, Sides};
 use super::data::{FRACTIONS, OURS};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Report, Result, ResultRow, Trial, against, lines,
-    summarise,
-};
-
-pub(crate) const FIG_3_10: Experiment = Experiment {
-    id: "iqgme/fig-3.10",
-    what: "ionosphere, 25% missing: variational Bayes against Gibbs sampling, AUC, time per iteration, iterations, missing cells",
-    paper: "a figure without printed numbers: equal AUC, variational Bayes in about 50 iterations, sampling in 1500",
-    data: &["ionosphere"],
-    run: reproduce,
+    Context, Outcome, Panel, Report, Result, ResultRow, Trial, against, lines, summarise,
 };
 
 const GIBBS: &str = "npb:iqgme/gibbs";
 const MISSING: f64 = 0.25;
-const METRICS: [&str; 7] = [
-    "auc",
-    "iterations",
-    "seconds_per_iteration",
-    "cells_apart",
-    "cells_within",
-    "rhat_ln_likelihood",
-    "rhat_concentration",
-];
+const METRICS: &str = "auc iterations seconds_per_iteration cells_apart cells_within rhat_ln_likelihood rhat_concentration";
 
-fn reproduce(context: &Context<'_>) -> Result<Report> {
+pub(super) fn reproduce(context: &Context<'_>) -> Result<Report> {
     let data = Data::load(context, &IONOSPHERE)?;
     let (fractions, n): (&[f64], u64) =
         context
@@ -72,7 +55,7 @@ fn reproduce(context: &Context<'_>) -> Result<Report> {
     let caption = "Mean over trials; bars are one standard deviation over trials.";
     let title = "Variational Bayes and Gibbs sampling on ionosphere, 25% missing";
     Ok(Report {
-        tables: vec![overview("Fits", &results, &METRICS)],
+        tables: vec![overview("Fits", &results, METRICS)],
         figures: vec![lines(
             "vb-and-gibbs",
             title,
@@ -98,10 +81,9 @@ fn setting(train: f64) -> String {
 
 fn panel(results: &[ResultRow], metric: &str) -> Panel {
     let label = metric.replace('_', " ");
-    Panel::new(
+    Panel::of_lines(
         &*label,
-        "fraction of rows in training",
-        &label,
+        ["fraction of rows in training", &label],
         against(results, metric, "train"),
     )
 }

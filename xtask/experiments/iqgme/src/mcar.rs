@@ -7,25 +7,13 @@ use super::comparators::{COMPARATORS, Comparator, NAMES};
 use super::data::{self, Data, FRACTIONS, OURS, Sides, setting};
 use npb_kit::tables::{by_setting, differences};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, against,
-    lines, summarise,
+    Context, Figure, Outcome, Panel, Report, Result, ResultRow, Run, Scale, Trial, against, lines,
+    summarise,
 };
 
-pub(crate) const FIG_3_5: Experiment = Experiment {
-    id: "iqgme/fig-3.5",
-    what: "ionosphere: AUC against training fraction at 25% and 50% missing, iQGME, two-step comparators and others that take holes",
-    paper: "a figure without printed numbers: iQGME best overall, kernel methods close on this set",
-    data: &["ionosphere"],
-    run: |context| reproduce(context, &data::IONOSPHERE),
-};
+pub(crate) const FIG_3_5: Run = |context| reproduce(context, &data::IONOSPHERE);
 
-pub(crate) const FIG_3_6: Experiment = Experiment {
-    id: "iqgme/fig-3.6",
-    what: "wdbc: AUC against training fraction at 25% and 50% missing, iQGME, two-step comparators and others that take holes",
-    paper: "a figure without printed numbers: iQGME best overall, most clearly when training rows are scarce",
-    data: &["wdbc"],
-    run: |context| reproduce(context, &data::WDBC),
-};
+pub(crate) const FIG_3_6: Run = |context| reproduce(context, &data::WDBC);
 
 /// Components of the finite mixtures of quick scale: those with more take most of the time, and figure 3.7 has them all.
 const QUICK_COMPONENTS: [usize; 2] = [1, 5];
@@ -74,7 +62,7 @@ fn reproduce(context: &Context<'_>, source: &data::Source) -> Result<Report> {
     Ok(Report {
         tables: vec![
             by_setting(title, &results, "auc", |_| String::new()),
-            differences(&records, OURS, &others, &["auc"]),
+            differences(&records, OURS, &others, "auc"),
         ],
         figures: figures(data.name, &results)?,
         notes,
@@ -108,16 +96,16 @@ fn picture(
     let panels = [0.25, 0.5].map(|missing| {
         let place = format!("missing={missing};");
         let here = |r: &&ResultRow| r.setting.starts_with(&place) && shown(&r.method);
-        let mut curves = against(results.iter().filter(here), "auc", "train");
-        // As in the thesis, so that bars can be read.
-        for curve in curves.iter_mut().filter(|curve| curve.name != OURS) {
-            curve.points.iter_mut().for_each(|point| point.sd = None);
-        }
-        Panel::new(
+        // Of ours alone, as in the thesis, so that bars can be read.
+        let with_bar = |row: &ResultRow| ResultRow {
+            sd: row.sd.filter(|_| row.method == OURS),
+            ..row.clone()
+        };
+        let shown: Vec<ResultRow> = results.iter().filter(here).map(with_bar).collect();
+        Panel::of_lines(
             format!("{:.0}% missing", 100.0 * missing),
-            "fraction of rows in training",
-            "mean AUC",
-            curves,
+            ["fraction of rows in training", "mean AUC"],
+            against(&shown, "auc", "train"),
         )
     });
     let caption = "Mean over trials; bars are one standard deviation over trials, of our method.";

@@ -6,47 +6,15 @@ mod tables;
 
 use data::{Cell, Landmine, Letters, Problem, setting};
 use methods::{METHODS, Method, OURS};
-use npb_kit::{Context, Experiment, Outcome, Report, Result, Scale, Trial, summarise};
+use npb_kit::{Context, Outcome, Report, Result, Run, Scale, Trial, summarise};
 
-pub(crate) const FIG_4_3: Experiment = Experiment {
-    id: "iqgme/fig-4.3",
-    what: "landmine, complete: mean AUC over 19 tasks at 20, 100 and 300 training rows per task; together, apart, ten comparators, and one that is told the ground",
-    paper: "a figure without printed numbers: together best when rows are scarce, about as good as LR-MTL elsewhere",
-    data: &["landmine"],
-    run: |context| landmine(context, &[0.0]),
-};
+pub(crate) const FIG_4_3: Run = |context| landmine(context, &[0.0]);
 
-pub(crate) const FIG_4_4: Experiment = Experiment {
-    id: "iqgme/fig-4.4",
-    what: "landmine, complete: how alike the tasks are, exp(-KL)",
-    paper: "a figure without printed numbers: two blocks, tasks 1-10 and 16-24, clearer with more rows",
-    data: &["landmine"],
-    run: |context| similarity(context, &[0.0]),
-};
+pub(crate) const FIG_4_4: Run = |context| similarity(context, &[0.0]);
 
-pub(crate) const FIG_4_5: Experiment = Experiment {
-    id: "iqgme/fig-4.5",
-    what: "landmine, 25%, 50% and 75% missing: mean AUC over 19 tasks; together, apart, and comparators after imputation",
-    paper: "a figure without printed numbers: together best, by more when more is missing",
-    data: &["landmine"],
-    run: |context| landmine(context, &[0.25, 0.5, 0.75]),
-};
+pub(crate) const FIG_4_5: Run = |context| landmine(context, &[0.25, 0.5, 0.75]);
 
-pub(crate) const FIG_4_6: Experiment = Experiment {
-    id: "iqgme/fig-4.6",
-    what: "landmine, 25%, 50% and 75% missing: how alike the tasks are, exp(-KL)",
-    paper: "a figure without printed numbers: the blocks of figure 4.4 at 25%, tasks more different beyond",
-    data: &["landmine"],
-    run: |context| similarity(context, &[0.25, 0.5, 0.75]),
-};
-
-pub(crate) const FIG_4_8: Experiment = Experiment {
-    id: "iqgme/fig-4.8",
-    what: "letters, 8 pairs, 128 pixels, none to 75% missing: mean AUC over tasks",
-    paper: "a figure without printed numbers: together clearly best in every panel",
-    data: &["letters"],
-    run: letters,
-};
+pub(crate) const FIG_4_6: Run = |context| similarity(context, &[0.25, 0.5, 0.75]);
 
 const TWO_OF_OURS: &str =
     "npb:iqgme-mtl has all tasks together (MTL), npb:iqgme each task by itself (STL).";
@@ -159,7 +127,7 @@ fn similarity(context: &Context<'_>, rates: &[f64]) -> Result<Report> {
     })
 }
 
-fn letters(context: &Context<'_>) -> Result<Report> {
+pub(super) fn letters(context: &Context<'_>) -> Result<Report> {
     let data = Letters::load(context)?;
     let (rates, sizes, trials): (&[f64], &[usize], u64) = match context.scale {
         Scale::Smoke => (&[0.5], &[20], 1),

@@ -4,7 +4,7 @@ mod coverage;
 
 use std::cell::RefCell;
 
-use npb_infer::testing::{Calibration, JointModel};
+use npb_infer::testing::JointModel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_iqgme::npb_data::{Labels, Table};
 use npb_iqgme::{
@@ -20,37 +20,13 @@ use rand::{Rng, RngExt};
 use npb_kit::Result;
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "iqgme/calibration",
-        what: "ranks of concentration, a weight, missing cells and a predicted probability among posterior draws of the Gibbs sampler",
-        run: |plan| calibrate(plan, 2),
-    },
-    Check {
-        id: "iqgme/calibration-three-classes",
-        what: "the same, three classes",
-        run: |plan| calibrate(plan, 3),
-    },
-    Check {
-        id: "iqgme/false-alarms",
-        what: "joint-distribution test of whole sweeps at 20 consecutive seeds: two classes, three classes",
-        run: false_alarms,
-    },
-    Check {
-        id: "iqgme/imputation",
-        what: "Rubin's rule on completed tables of a fit without labels: coverage of a mean, variance between draws",
-        run: coverage::imputation,
-    },
-    Check {
-        id: "iqgme/few-rows",
-        what: "coverage of intervals of missing cells, 15 rows",
-        run: coverage::few_rows,
-    },
-    Check {
-        id: "iqgme/intervals",
-        what: "coverage of intervals of class probabilities, two clusters with a probit line each",
-        run: coverage::class_intervals,
-    },
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("iqgme/calibration", |plan| calibrate(plan, 2)),
+    ("iqgme/calibration-three-classes", |plan| calibrate(plan, 3)),
+    ("iqgme/false-alarms", false_alarms),
+    ("iqgme/imputation", coverage::imputation),
+    ("iqgme/few-rows", coverage::few_rows),
+    ("iqgme/intervals", coverage::class_intervals),
 ];
 
 const METHOD: &str = "npb:iqgme/gibbs";
@@ -367,26 +343,12 @@ impl JointModel for Model {
     }
 }
 
-/// Rows, and how ranks are counted.
-fn design(plan: &Plan) -> (usize, Calibration) {
-    let (n_rows, replications, draws, burn_in, thin) = plan.scale.pick(
-        (10, 20, 9, 5, 1),
-        (40, 1_000, 49, 100, 10),
-        (100, 2_000, 99, 500, 20),
-    );
-    let test = Calibration {
-        seed: plan.seed,
-        replications,
-        draws,
-        burn_in,
-        thin,
-        false_alarm: 0.001,
-    };
-    (n_rows, test)
-}
-
 fn calibrate(plan: &Plan, n_classes: usize) -> Result<Findings> {
-    let (n_rows, test) = design(plan);
+    let n_rows = plan.scale.pick(10, 40, 100);
+    let test = calibration::design(
+        plan,
+        [(20, 9, 5, 1), (1_000, 49, 100, 10), (2_000, 99, 500, 20)],
+    );
     let model = Model::new(n_rows, n_classes);
     let setting = format!("rows={n_rows};features={P};classes={n_classes}");
     calibration::calibrate(&model, &test, &setting, METHOD)
@@ -394,13 +356,9 @@ fn calibrate(plan: &Plan, n_classes: usize) -> Result<Findings> {
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
     let length = plan.scale.pick(5, 30, 200);
-    let mut found = Vec::new();
-    for (name, n_classes) in [("two classes", 2), ("three classes", 3)] {
-        let model = Model::new(8, n_classes);
-        let outcomes = alarms::consecutive(plan, &model, 64, length);
-        found.push((name.to_owned(), outcomes));
-    }
-    alarms::findings(found, METHOD)
+    let models = [("two classes", 2), ("three classes", 3)];
+    let models = models.map(|(name, n_classes)| Ok((name, Model::new(8, n_classes))));
+    alarms::findings(plan, models, (64, length), METHOD)
 }
 
 #[cfg(test)]

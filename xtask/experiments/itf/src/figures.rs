@@ -6,41 +6,20 @@ use std::fs;
 use npb_data::{metrics, splits};
 use npb_infer::{SweepPlan, stream};
 use npb_itf::{ClusteringLoss, Grouping, ItfConfig, fit_data};
-use plotters::style::RGBColor;
 
 use super::blogs::{Blogs, LEANING, LINKS, SHOWN_NOTE};
 use super::names::ITF;
 use npb_kit::data::sha256_of_bytes;
-use npb_kit::draw::{At, Cells, Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{At, Cells, Colour, Layer, Panel, Shape, colours, picture};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Record, Report, Result, Scale, TextTable, Trial, short,
-    summarise,
+    Context, Figure, Outcome, Record, Report, Result, Run, Scale, TextTable, Trial, short,
+    summarise, text_table,
 };
 
-pub(super) const FIGURE_1: Experiment = Experiment {
-    id: "itf/fig-1",
-    what: "political blogs: the network, coloured by leaning and by the clusters of its links",
-    paper: "clusters driven largely by leaning, but not by it alone: cores and peripheries",
-    data: &["polblogs"],
-    run: |context| whole(context, network),
-};
+pub(super) const FIGURE_1: Run = |context| whole(context, network);
 
-pub(super) const FIGURE_2: Experiment = Experiment {
-    id: "itf/fig-2",
-    what: "political blogs: probability that two are in one cluster of links",
-    paper: "clusters are quite stable, but for a few blogs between core and periphery",
-    data: &["polblogs"],
-    run: |context| whole(context, co_assignment),
-};
-
-pub(super) const FIGURE_3: Experiment = Experiment {
-    id: "itf/fig-3",
-    what: "political blogs: probability of being labelled conservative; held-out labels from links alone",
-    paper: "most near 0 or 1; five blogs with labels that do not fit their links stand out",
-    data: &["polblogs"],
-    run: leanings,
-};
+pub(super) const FIGURE_2: Run = |context| whole(context, co_assignment);
 
 /// Share of the labels that are hidden at a time.
 const FOLDS: usize = 5;
@@ -123,13 +102,13 @@ fn series<'a>(outcome: &'a Outcome, name: &str) -> Result<&'a [f64]> {
 }
 
 /// Colours of the clusters, the largest first; smaller ones share the last. None of them is a leaning's.
-const CLUSTERS: [(&str, RGBColor); 7] = [
+const CLUSTERS: [(&str, Colour); 7] = [
     ("cluster 1", colours::PURPLE),
     ("cluster 2", colours::GREEN),
     ("cluster 3", colours::ORANGE),
     ("cluster 4", colours::BLACK),
-    ("cluster 5", RGBColor(86, 180, 233)),
-    ("cluster 6", RGBColor(140, 90, 40)),
+    ("cluster 5", colours::SKY),
+    ("cluster 6", Colour(140, 90, 40)),
     ("smaller clusters", colours::GREY),
 ];
 
@@ -143,24 +122,17 @@ fn network(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
             .map(|i| places[i])
             .collect()
     };
-    let panel = |title: &str, nodes: Vec<Layer>| Panel {
-        title: title.to_owned(),
-        x_label: String::new(),
-        y_label: String::new(),
-        x: (-1.05, 1.05),
-        y: (-1.05, 1.05),
-        layers: links_layer(&lines).into_iter().chain(nodes).collect(),
+    let panel = |title: &str, nodes: Vec<Layer>| {
+        let window = (-1.05, 1.05);
+        let layers = links_layer(&lines).into_iter().chain(nodes).collect();
+        Panel::new(title, ["", ""], window, window, layers)
     };
     let labels = series(outcome, "labels")?;
     let last = CLUSTERS.len() - 1;
-    let by_cluster = CLUSTERS
-        .iter()
-        .enumerate()
-        .map(|(k, (name, colour))| Layer {
-            name: (*name).to_owned(),
-            colour: *colour,
-            shape: Shape::Dots(of(&|i| (labels[i] as usize).min(last) == k)),
-        });
+    let by_cluster = CLUSTERS.iter().enumerate().map(|(k, &(name, colour))| {
+        let nodes = of(&|i| (labels[i] as usize).min(last) == k);
+        Layer::new(name, colour, Shape::Dots(nodes))
+    });
     let by_cluster = by_cluster.filter(|layer| !is_empty(layer)).collect();
     let figure = picture(
         "network",
@@ -176,11 +148,8 @@ fn network(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
 }
 
 fn links_layer(lines: &[Vec<At>]) -> Option<Layer> {
-    (!lines.is_empty()).then(|| Layer {
-        name: "link".to_owned(),
-        colour: RGBColor(215, 215, 215),
-        shape: Shape::Curves(lines.to_vec(), 1),
-    })
+    let links = Shape::Curves(lines.to_vec(), 1);
+    (!lines.is_empty()).then(|| Layer::new("link", Colour(215, 215, 215), links))
 }
 
 fn is_empty(layer: &Layer) -> bool {
@@ -231,10 +200,7 @@ fn co_assignment(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
         Layer::new(
             "together with probability 0 to 1",
             colours::VERMILLION,
-            Shape::Cells(Cells {
-                columns: n,
-                probabilities,
-            }),
+            Shape::Cells(Cells::probabilities(n, probabilities)),
         ),
         Layer::new(
             "border of a cluster",
@@ -259,7 +225,7 @@ fn co_assignment(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
     Ok(figure)
 }
 
-fn leanings(context: &Context<'_>) -> Result<Report> {
+pub(super) fn leanings(context: &Context<'_>) -> Result<Report> {
     let (all, checksum) = read(context)?;
     let scale = context.scale;
     let mut sets = vec![all.shown()];
@@ -293,7 +259,7 @@ fn leanings(context: &Context<'_>) -> Result<Report> {
     let figure = conservative(blogs, &whole[0].outcome)?;
     let results = summarise(&[recovered, whole.clone()].concat(), |_, _, _, _| None);
     let title = "Held-out leanings from links alone, and clusters";
-    let table = overview(title, &results, &["auc", "clusters"]);
+    let table = overview(title, &results, "auc clusters");
     Ok(Report {
         tables: vec![table, odd_ones(blogs, &whole[0].outcome)?],
         figures: vec![figure],
@@ -341,7 +307,7 @@ fn conservative(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
         let at = order.iter().position(|&j| j == i).unwrap_or(0);
         [at as f64 + 0.5, p[i]]
     };
-    picture(
+    Ok(picture(
         "conservative",
         "Probability of being labelled conservative",
         "Predictive probability of the label conservative, given the links of a blog and its sources, in draws that know all labels; blogs sorted \
@@ -353,7 +319,7 @@ fn conservative(blogs: &Blogs, outcome: &Outcome) -> Result<Figure> {
             (-0.02, 1.02),
             leaning_layers(blogs, &place),
         )],
-    )
+    )?)
 }
 
 /// Blogs whose label is improbable.
@@ -385,15 +351,9 @@ fn odd_ones(blogs: &Blogs, outcome: &Outcome) -> Result<TextTable> {
             other.to_string(),
         ]
     };
-    Ok(TextTable::new(
+    Ok(text_table(
         "The eight blogs whose label fits least",
-        &[
-            "blog",
-            "label",
-            "its probability",
-            "links with the same label",
-            "links with the other",
-        ],
+        "blog | label | its probability | links with the same label | links with the other",
         order.iter().take(8).map(line),
     ))
 }

@@ -15,24 +15,12 @@ use rand::{Rng, RngExt};
 
 use crate::scenarios::{Scenario, Simulated};
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Report, Result, ResultRow, Scale, TextTable, short};
+use npb_kit::{Report, Result, ResultRow, Scale, short, text_table};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "itf/calibration",
-        what: "ranks of concentrations, blocks, a cluster's mean and the expectation of an unobserved cell among posterior draws",
-        run: calibrate,
-    },
-    Check {
-        id: "itf/false-alarms",
-        what: "joint-distribution test of whole sweeps at 20 consecutive seeds, for all structures and the sweep of the paper",
-        run: false_alarms,
-    },
-    Check {
-        id: "itf/verdicts",
-        what: "verdicts on dependence: false ones on tables of independent columns, and power in scenario 2",
-        run: verdicts,
-    },
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("itf/calibration", calibrate),
+    ("itf/false-alarms", false_alarms),
+    ("itf/verdicts", verdicts),
 ];
 
 const METHOD: &str = "npb:itf";
@@ -41,43 +29,11 @@ const CHECK_RATE: f64 = 0.001;
 /// Share of the dependent pairs that should be found.
 const POWER: f64 = 0.95;
 
-/// What is looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Quantity {
-    /// Concentration of the block of the first column.
-    Top,
-    /// Lower concentration of the first column.
-    Lower,
-    Blocks,
-    /// Occupied clusters of the first column.
-    Clusters,
-    /// Mean of the first row's cluster in the first column.
-    Mean,
-    /// Probability of the first level in the cluster of a row whose level is unobserved.
-    Hidden,
-    /// Size of the first row's cluster times its cell, which ties labels and data.
-    Cell,
-}
-
-impl Quantity {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Top => "top concentration",
-            Self::Lower => "lower concentration",
-            Self::Blocks => "blocks",
-            Self::Clusters => "clusters",
-            Self::Mean => "mean of a cluster",
-            Self::Hidden => "unobserved level",
-            Self::Cell => "size times cell",
-        }
-    }
-}
-
 /// A real column, one of three levels and a binary one, some cells missing.
 struct Model {
     data: ItfData,
     config: ItfConfig,
-    quantities: Vec<Quantity>,
+    quantities: Vec<&'static str>,
 }
 
 /// The row whose level is unobserved.
@@ -88,7 +44,7 @@ impl Model {
         n_rows: usize,
         structure: Structure,
         moves: &[ItfMove],
-        quantities: &[Quantity],
+        quantities: &[&'static str],
     ) -> Result<Self> {
         let observed = |i: usize, j: usize| (i + 2 * j) % 5 != UNOBSERVED;
         let level = |i: usize| Some((i % 3) as u32).filter(|_| i != UNOBSERVED);
@@ -138,8 +94,10 @@ impl JointModel for Model {
     type Data = ItfData;
 
     fn names(&self) -> Vec<String> {
-        let names = self.quantities.iter().map(|q| q.name().to_owned());
-        names.collect()
+        self.quantities
+            .iter()
+            .map(|&name| name.to_owned())
+            .collect()
     }
 
     fn prior(&self, rng: &mut Xoshiro256PlusPlus) -> ItfState {
@@ -177,21 +135,26 @@ impl JointModel for Model {
         let labels = state.labels(0);
         let top = &state.blocks[first.block];
         let cluster = |j: usize, row: usize| state.labels(j)[row] as usize;
-        let value = |quantity: &Quantity| match (quantity, &first.law, &state.columns[1].law) {
-            (Quantity::Top, ..) => top.concentration,
-            (Quantity::Lower, ..) => first.concentrations.first().copied().unwrap_or(0.0),
-            (Quantity::Blocks, ..) => state.blocks.len() as f64,
-            (Quantity::Clusters, ..) => {
+        let value = |name: &&str| match (*name, &first.law, &state.columns[1].law) {
+            // Of the block of the first column; below that of the column itself.
+            ("top concentration", ..) => top.concentration,
+            ("lower concentration", ..) => first.concentrations.first().copied().unwrap_or(0.0),
+            ("blocks", ..) => state.blocks.len() as f64,
+            // Occupied ones of the first column.
+            ("clusters", ..) => {
                 let mut seen = labels.to_vec();
                 seen.sort_unstable();
                 seen.dedup();
                 seen.len() as f64
             }
-            (Quantity::Mean, Column::Normal(law), _) => law.params.mean(cluster(0, 0)),
-            (Quantity::Hidden, _, Column::Categorical(law)) => {
+            // Of the first row's cluster.
+            ("mean of a cluster", Column::Normal(law), _) => law.params.mean(cluster(0, 0)),
+            // The probability of the first one.
+            ("unobserved level", _, Column::Categorical(law)) => {
                 law.params.probability(0, cluster(1, UNOBSERVED))
             }
-            (Quantity::Cell, law, _) => {
+            // Of the first row, which ties labels and data.
+            ("size times cell", law, _) => {
                 let (mut cell, rng) = (Vec::new(), &mut stream(0, [0; 4]));
                 let none = npb_itf::RowLabels::NONE;
                 law.complete(
@@ -215,8 +178,14 @@ impl JointModel for Model {
 }
 
 fn calibrate(plan: &Plan) -> Result<Findings> {
-    use Quantity::{Blocks, Clusters, Hidden, Lower, Mean, Top};
-    let quantities = [Top, Lower, Blocks, Clusters, Mean, Hidden];
+    let quantities = [
+        "top concentration",
+        "lower concentration",
+        "blocks",
+        "clusters",
+        "mean of a cluster",
+        "unobserved level",
+    ];
     let model = Model::new(20, Structure::TensorBlocks, &ItfMove::ALL, &quantities)?;
     // The chain starts at another draw of the prior, which a few sweeps do not forget.
     let test = calibration::design(
@@ -227,43 +196,33 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
 }
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
-    use Quantity::{Blocks, Cell, Clusters, Hidden, Lower, Mean, Top};
-    let one_level = [Top, Clusters, Mean, Hidden, Cell];
-    let two_levels = [&one_level[..], &[Lower]].concat();
-    let with_blocks = [&two_levels[..], &[Blocks]].concat();
+    let one_level = [
+        "top concentration",
+        "clusters",
+        "mean of a cluster",
+        "unobserved level",
+        "size times cell",
+    ];
+    let two_levels = [&one_level[..], &["lower concentration"]].concat();
+    let with_blocks = [&two_levels[..], &["blocks"]].concat();
     let length = plan.scale.pick(5, 150, 600);
-    let mut found = Vec::new();
-    for (name, structure, moves, quantities) in [
-        (
-            "blocks of factorisations",
-            Structure::TensorBlocks,
-            &ItfMove::ALL[..],
-            &with_blocks[..],
-        ),
-        (
-            "one factorisation",
-            Structure::Tensor,
-            &ItfMove::ALL,
-            &two_levels,
-        ),
+    let (all, paper) = (&ItfMove::ALL[..], &ItfMove::PAPER[..]);
+    let (blocks, tensor) = (Structure::TensorBlocks, Structure::Tensor);
+    let models = [
+        ("blocks of factorisations", blocks, all, &with_blocks[..]),
+        ("one factorisation", tensor, all, &two_levels),
         (
             "one factorisation, the paper's sweep",
-            Structure::Tensor,
-            &ItfMove::PAPER,
+            tensor,
+            paper,
             &two_levels,
         ),
-        (
-            "one clustering",
-            Structure::Joint,
-            &ItfMove::ALL,
-            &one_level,
-        ),
-    ] {
-        let model = Model::new(7, structure, moves, quantities)?;
-        let outcomes = alarms::consecutive(plan, &model, 32, length);
-        found.push((name.to_owned(), outcomes));
-    }
-    alarms::findings(found, METHOD)
+        ("one clustering", Structure::Joint, all, &one_level),
+    ];
+    let models = models.map(|(name, structure, moves, quantities)| {
+        Ok((name, Model::new(7, structure, moves, quantities)?))
+    });
+    alarms::findings(plan, models, (32, length), METHOD)
 }
 
 /// Six independent columns of different sorts, a tenth of the cells missing.
@@ -352,26 +311,15 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
     let mut add =
         |what: &str, metric: &str, (hits, n): (usize, usize), expected: String, p: f64| {
             let share = hits as f64 / n as f64;
-            lines.push(vec![
-                what.to_owned(),
-                hits.to_string(),
-                n.to_string(),
-                short(share),
-                expected,
-                short(p),
-            ]);
-            results.push(ResultRow {
-                trials: n,
-                ..ResultRow::single(
-                    [
-                        "simulated",
-                        &format!("tables={}", what.replace([' ', ';', '='], "_")),
-                        METHOD,
-                        metric,
-                    ],
-                    share,
-                )
-            });
+            let counts = [hits, n].map(|count| count.to_string());
+            let others = [short(share), expected, short(p)];
+            lines.push([&[what.to_owned()], &counts[..], &others].concat());
+            results.push(ResultRow::simulated(
+                ("tables", what),
+                [METHOD, metric],
+                share,
+                n,
+            ));
         };
     for level in [0.01, 0.05] {
         let hits = p_values.iter().filter(|&&p| p <= level).count();
@@ -405,20 +353,12 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
         goal,
         1.0,
     );
-    let header = [
-        "tables",
-        "called dependent",
-        "of",
-        "share",
-        "expected",
-        "probability of so many",
-    ];
     let report = Report {
-        tables: vec![TextTable::new(
+        tables: vec![text_table(
             format!(
                 "Verdicts on pairs of columns: {n_tables} tables of independent columns ({n_rows} rows), {n_scenarios} of scenario 2"
             ),
-            &header,
+            "tables | called dependent | of | share | expected | probability of so many",
             lines,
         )],
         results,

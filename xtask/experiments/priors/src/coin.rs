@@ -3,17 +3,7 @@
 use npb_priors::dist::{Beta, Conjugate, Trials};
 use npb_priors::special::beta_regularized;
 
-use npb_kit::{
-    Context, Experiment, Panel, Point, Report, Result, ResultRow, Series, TextTable, lines, short,
-};
-
-pub(crate) const COIN: Experiment = Experiment {
-    id: "priors/coin",
-    what: "is the coin fair: Beta posteriors under a weak and a strong prior, after 10 and 100 flips",
-    paper: "posteriors Beta(10, 4), Beta(58, 52) and Beta(130, 70)",
-    data: &[],
-    run,
-};
+use npb_kit::{Context, Layer, Panel, Point, Report, Result, ResultRow, lines, short, text_table};
 
 /// Prior Beta(a, a), heads and tails, and the posterior that is printed.
 struct Case {
@@ -52,19 +42,11 @@ const CASES: [Case; 3] = [
 /// "Fair" is a success probability within this distance of one half.
 const FAIR: f64 = 0.05;
 
-fn run(_: &Context<'_>) -> Result<Report> {
+pub(super) fn run(_: &Context<'_>) -> Result<Report> {
     let mut results = Vec::new();
-    let mut table = TextTable::new(
+    let mut table = text_table(
         "What ten and a hundred flips say under two priors",
-        &[
-            "prior",
-            "heads",
-            "tails",
-            "posterior",
-            "mean",
-            "sd",
-            "P(0.45 < p < 0.55)",
-        ],
+        "prior | heads | tails | posterior | mean | sd | P(0.45 < p < 0.55)",
         Vec::new(),
     );
     let mut panels = Vec::new();
@@ -110,10 +92,9 @@ fn run(_: &Context<'_>) -> Result<Report> {
             short(sd),
             short(fair),
         ]);
-        panels.push(Panel::new(
+        panels.push(Panel::of_lines(
             format!("{heads} heads, {tails} tails"),
-            "probability of heads",
-            "density",
+            ["probability of heads", "density"],
             [&before, &after]
                 .into_iter()
                 .zip(names)
@@ -136,12 +117,12 @@ fn probability_fair(law: &Beta) -> f64 {
     cdf(0.5 + FAIR) - cdf(0.5 - FAIR)
 }
 
-fn density(law: &Beta, name: String) -> Series {
+fn density(law: &Beta, name: String) -> Layer {
     let point = |i: u32| {
         let x = f64::from(i) / 200.0;
         Point::at(x, law.ln_density(x).exp())
     };
-    Series::new(name, (0..=200).map(point))
+    Layer::line(name, (0..=200).map(point))
 }
 
 #[cfg(test)]

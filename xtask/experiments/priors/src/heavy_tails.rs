@@ -6,16 +6,8 @@ use npb_priors::special::{beta_regularized, ln_beta};
 use rand::Rng;
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
-    lines, summarise,
-};
-
-pub(crate) const HEAVY_TAILS: Experiment = Experiment {
-    id: "priors/heavy-tails",
-    what: "Gaussian, Student-t and Laplace densities, and draws of the last two as scale mixtures",
-    paper: "a figure without printed numbers: N(0, 2), t with 0.5 degrees of freedom, Laplace(0, 2)",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial, lines,
+    summarise,
 };
 
 const VARIANCE: f64 = 2.0;
@@ -80,7 +72,7 @@ impl Law {
     }
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (trials, draws) = context
         .scale
         .pick((2, 2_000), (10, 100_000), (20, 1_000_000));
@@ -162,14 +154,7 @@ fn panels(records: &[Record], draws: usize) -> [Panel; 2] {
     let width = 2.0 * REACH / BINS as f64;
     let curve = |name: &str, y: &dyn Fn(f64) -> f64| {
         let grid = (0..=200).map(|i| REACH * (f64::from(i) / 100.0 - 1.0));
-        Series::new(
-            name,
-            grid.map(|x| Point {
-                x,
-                y: y(x),
-                sd: None,
-            }),
-        )
+        Layer::line(name, grid.map(|x| Point::at(x, y(x))))
     };
     let drawn = |law: Law, y: fn(f64) -> f64| {
         let of_law: Vec<&Record> = records
@@ -186,22 +171,14 @@ fn panels(records: &[Record], draws: usize) -> [Panel; 2] {
         let centre = |bin: usize| -REACH + (bin as f64 + 0.5) * width;
         // Bins with few draws say nothing on a logarithmic scale.
         let enough = |bin: &usize| share(*bin) * (draws * of_law.len()) as f64 >= 20.0;
-        let points = (0..BINS).filter(enough).map(|bin| Point {
-            x: centre(bin),
-            y: y(share(bin) / width),
-            sd: None,
-        });
-        Series::new(format!("drawn, {}", law.name()), points)
+        let at = |bin: usize| Point::at(centre(bin), y(share(bin) / width));
+        let points = (0..BINS).filter(enough).map(at);
+        Layer::line(format!("drawn, {}", law.name()), points)
     };
-    let panel = |title: &str, y_label: &str, y: fn(f64) -> f64| Panel {
-        title: title.to_owned(),
-        x_label: "x".to_owned(),
-        y_label: y_label.to_owned(),
-        series: LAWS
-            .iter()
-            .map(|&(name, law)| curve(name, &|x| y(law.ln_density(x).exp())))
-            .chain(LAWS.iter().map(|&(_, law)| drawn(law, y)))
-            .collect(),
+    let panel = |title: &str, y_label: &str, y: fn(f64) -> f64| {
+        let curves = LAWS.map(|(name, law)| curve(name, &|x| y(law.ln_density(x).exp())));
+        let all = curves.into_iter().chain(LAWS.map(|(_, law)| drawn(law, y)));
+        Panel::of_lines(title, ["x", y_label], all)
     };
     [
         panel("densities", "P(x)", |p| p),

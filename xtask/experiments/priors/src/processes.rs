@@ -6,16 +6,8 @@ use npb_priors::ibp::{column_counts, harmonic, sample_buffet};
 use npb_priors::special::ln_gamma;
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
-    lines, summarise,
-};
-
-pub(crate) const PROCESSES: Experiment = Experiment {
-    id: "priors/processes",
-    what: "number of clusters under a Dirichlet process, number of columns under an Indian buffet process",
-    paper: "formulas without printed numbers: columns are Poisson(alpha H_N)",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Trial, lines,
+    summarise,
 };
 
 #[derive(Clone, Copy, PartialEq)]
@@ -137,7 +129,7 @@ impl Case {
     }
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (trials, draws) = context.scale.pick((2, 20), (5, 2_000), (10, 10_000));
     let cases: Vec<Case> = Case::all().collect();
     let trial = |(case, trial): (Case, u64)| Trial {
@@ -202,7 +194,7 @@ fn growth_panel(process: Process, name: &str, cases: &[Case], results: &[ResultR
                 sd: Some(sd),
             }
         };
-        series.push(Series::new(
+        series.push(Layer::line(
             format!("exact, alpha = {alpha}"),
             of_alpha.iter().map(exact),
         ));
@@ -212,12 +204,12 @@ fn growth_panel(process: Process, name: &str, cases: &[Case], results: &[ResultR
             })?;
             Some(Point::at(x(case), row.mean))
         };
-        series.push(Series::new(
+        series.push(Layer::line(
             format!("drawn, alpha = {alpha}"),
             of_alpha.iter().filter_map(drawn),
         ));
     }
-    Panel::new(name, "log10 of the rows", "count", series)
+    Panel::of_lines(name, ["log10 of the rows", "count"], series)
 }
 
 fn distribution_panel(process: Process, name: &str, cases: &[Case], records: &[Record]) -> Panel {
@@ -242,13 +234,13 @@ fn distribution_panel(process: Process, name: &str, cases: &[Case], records: &[R
         let last = exact.iter().rposition(|&p| p > 1e-4).unwrap_or(0);
         let point = |k: usize, y: f64| Point::at(k as f64, y);
         let bars = 0..=last;
-        series.push(Series::new(
+        series.push(Layer::line(
             "exact",
             bars.clone().map(|k| point(k, exact[k])),
         ));
-        series.push(Series::new("drawn", bars.map(|k| point(k, share(k)))));
+        series.push(Layer::line("drawn", bars.map(|k| point(k, share(k)))));
     }
-    Panel::new(name, "count", "probability", series)
+    Panel::of_lines(name, ["count", "probability"], series)
 }
 
 #[cfg(test)]

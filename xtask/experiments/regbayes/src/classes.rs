@@ -11,25 +11,8 @@ use super::data::{Classes, standardised};
 use super::recovery::ILSVM;
 use npb_kit::tables::{distinct, find_in, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
-    TextTable, Trial, lines, summarise,
-};
-
-pub(super) const TABLE_1: Experiment = Experiment {
-    id: "regbayes/table-1",
-    what: "usps, segment (stand-ins: TRECVID and Flickr are not public): accuracy and F1 of iLSVM (joint with test rows, and inductive), finite latent \
-           SVMs against K, IBP + SVM, PCA + SVM, linear and RBF SVM",
-    paper: "TRECVID accuracy .563 (iLSVM), .565 (EFH+SVM); Flickr: iLSVM equals the best finite model",
-    data: &["usps", "segment"],
-    run: table_1,
-};
-
-pub(super) const FIG_4: Experiment = Experiment {
-    id: "regbayes/fig-4",
-    what: "usps, segment (stand-ins): mean use of latent features, overall and by class, and the classes of the rows that use a feature most",
-    paper: "about 45 of 300 features active",
-    data: &["usps", "segment"],
-    run: figures_4_to_6,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, TextTable,
+    Trial, lines, summarise, text_table,
 };
 
 const SETS: [&str; 2] = ["segment", "usps"];
@@ -243,7 +226,7 @@ fn folds(set: &Classes, split: &Split, n: usize, seed: u64) -> Result<Vec<Split>
         .collect())
 }
 
-fn table_1(context: &Context<'_>) -> Result<Report> {
+pub(super) fn table_1(context: &Context<'_>) -> Result<Report> {
     let (ours, two_stage) = (LabelUpdate::Profiled, LabelUpdate::TwoStage);
     let named = [
         (Method::Ours(ours), ILSVM),
@@ -326,28 +309,20 @@ fn table_1(context: &Context<'_>) -> Result<Report> {
 }
 
 fn report(scale: Scale, results: Vec<ResultRow>) -> Result<Report> {
-    let columns = [
-        "accuracy",
-        "f1_macro",
-        "features",
-        "truncation",
-        "iterations",
-        "seconds",
-    ];
+    let columns = "accuracy f1_macro features truncation iterations seconds";
     let panel = |name: &str| {
         let find =
             |setting: &str, method: &str| find_in(&results, name, setting, method, "accuracy");
-        let finite = |&k: &usize| Some(Point::of(k as f64, find(&format!("k={k}"), FINITE)?));
+        let finite = |&k: &usize| Some(find(&format!("k={k}"), FINITE)?.at(k as f64));
         let level = |method: &'static str| {
             let point = |&k: &usize| Some(Point::at(k as f64, find("", method)?.mean));
-            Series::new(method, FINITE_SIZES.iter().filter_map(point))
+            Layer::line(method, FINITE_SIZES.iter().filter_map(point))
         };
-        let finite = Series::new(FINITE, FINITE_SIZES.iter().filter_map(finite));
+        let finite = Layer::line(FINITE, FINITE_SIZES.iter().filter_map(finite));
         let levels = [ILSVM, TWO_STAGE, PCA, LINEAR, RBF].map(level);
-        Panel::new(
+        Panel::of_lines(
             name,
-            "features of the finite model",
-            "accuracy",
+            ["features of the finite model", "accuracy"],
             [finite].into_iter().chain(levels),
         )
     };
@@ -366,7 +341,7 @@ fn report(scale: Scale, results: Vec<ResultRow>) -> Result<Report> {
         notes.push("usps: 1,500 training rows, evenly spread; at most 10 iterations.".to_owned());
     }
     Ok(Report {
-        tables: vec![overview("Test rows", &results, &columns)],
+        tables: vec![overview("Test rows", &results, columns)],
         results,
         figures: vec![figure],
         notes,
@@ -378,7 +353,7 @@ const TOP: usize = 10;
 /// Features of which they are listed.
 const LISTED: usize = 8;
 
-fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
+pub(super) fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
     let sets: Vec<Classes> = SETS
         .iter()
         .map(|name| Classes::load(context, name))
@@ -405,10 +380,9 @@ fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
         let name = &record.key.dataset;
         let uses = record.outcome.series.iter();
         let uses = uses.filter(|(name, _)| name.starts_with("use"));
-        panels.push(Panel::new(
+        panels.push(Panel::of_lines(
             &**name,
-            "feature, in order of use",
-            "mean use",
+            ["feature, in order of use", "mean use"],
             uses.map(|(name, values)| curve(name, values, set)),
         ));
         tables.push(top_rows(name, record, set));
@@ -422,7 +396,7 @@ fn figures_4_to_6(context: &Context<'_>) -> Result<Report> {
     let results = summarise(&records, |_, _, _, _| None);
     tables.insert(
         0,
-        overview("Features", &results, &["features", "truncation", "seconds"]),
+        overview("Features", &results, "features truncation seconds"),
     );
     Ok(Report {
         results,
@@ -470,12 +444,12 @@ fn uses(set: &Classes, split: &Split, fit: &IlsvmFit) -> Outcome {
     }
 }
 
-fn curve(name: &str, values: &[f64], set: &Classes) -> Series {
+fn curve(name: &str, values: &[f64], set: &Classes) -> Layer {
     let class = name
         .strip_prefix("use:")
         .and_then(|c| c.parse::<usize>().ok());
     let place = |(x, &y): (usize, &f64)| Point::at(x as f64, y);
-    Series::new(
+    Layer::line(
         class.map_or("all rows".to_owned(), |c| format!("class {}", set.names[c])),
         values.iter().enumerate().map(place),
     )
@@ -491,9 +465,9 @@ fn top_rows(name: &str, record: &Record, set: &Classes) -> TextTable {
         });
         Some(vec![f.to_string(), tally.collect::<Vec<_>>().join(", ")])
     };
-    TextTable::new(
+    text_table(
         format!("{name}: classes of the {TOP} training rows that use a feature most"),
-        &["feature", "classes"],
+        "feature | classes",
         (0..LISTED).filter_map(line),
     )
 }

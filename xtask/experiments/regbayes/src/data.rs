@@ -4,33 +4,7 @@ use npb_data::read::{self, DelimitedOptions, Encoding};
 use npb_data::{Labels, Ratings, Split, Standardiser, Table, Targets, Vocabulary, splits};
 use npb_regbayes::tasks::TaskData;
 
-use npb_kit::data::sha256_of;
-use npb_kit::films::open;
-use npb_kit::{Context, Result, Scale};
-
-/// A file of a data set, and what it is to be told apart by.
-struct Source<'a, 'b> {
-    context: &'a Context<'b>,
-    set: &'a str,
-    checksums: String,
-}
-
-impl<'a, 'b> Source<'a, 'b> {
-    fn new(context: &'a Context<'b>, set: &'a str) -> Self {
-        Self {
-            context,
-            set,
-            checksums: String::new(),
-        }
-    }
-
-    fn open(&mut self, file: &str) -> Result<Box<dyn std::io::Read>> {
-        let path = self.context.data_file(self.set, file);
-        let input = open(&path)?;
-        self.checksums += &sha256_of(&path)?[..16];
-        Ok(input)
-    }
-}
+use npb_kit::{Context, Result, Scale, Source};
 
 /// Several labels per row, the standard split; inputs as in the files.
 pub(super) struct MultiLabel {
@@ -42,6 +16,13 @@ pub(super) struct MultiLabel {
     pub(super) test_labels: Vec<bool>,
     pub(super) n_labels: usize,
     pub(super) checksums: String,
+}
+
+fn without_header() -> DelimitedOptions {
+    DelimitedOptions {
+        header: false,
+        ..DelimitedOptions::default()
+    }
 }
 
 /// Rows of the smallest scale.
@@ -62,13 +43,9 @@ impl MultiLabel {
                 (14, [side("train")?, side("test")?])
             }
             "scene" => {
-                let options = DelimitedOptions {
-                    header: false,
-                    ..DelimitedOptions::default()
-                };
                 let mut side = |part: &str| -> Result<Table> {
                     let file = format!("scene-{part}.csv.gz");
-                    Ok(read::table(&file, source.open(&file)?, &options)?)
+                    Ok(read::table(&file, source.open(&file)?, &without_header())?)
                 };
                 (6, [side("train")?, side("test")?])
             }
@@ -119,73 +96,6 @@ pub(super) fn standardised(train: &Table, test: &Table) -> Result<(Table, Table)
     Ok((standardiser.apply(train)?, standardiser.apply(test)?))
 }
 
-/// Examination scores of pupils in schools, with the given splits.
-pub(super) struct School {
-    pub(super) inputs: Table,
-    /// School of every pupil, from 0.
-    pub(super) schools: Vec<usize>,
-    pub(super) scores: Vec<f64>,
-    pub(super) splits: Vec<Split>,
-    pub(super) checksums: String,
-}
-
-impl School {
-    /// All schools; the first eight at the smallest scale.
-    pub(super) fn load(context: &Context<'_>) -> Result<Self> {
-        let mut source = Source::new(context, "school");
-        let options = DelimitedOptions::default();
-        let all = read::table("school.csv", source.open("school.csv")?, &options)?;
-        let file = "school_splits.csv";
-        let marks = read::table(file, source.open(file)?, &options)?;
-        let most = context.scale.smoke_or(8.0, f64::INFINITY);
-        let rows: Vec<usize> = (0..all.n_rows())
-            .filter(|&i| all.row(i)[0] <= most)
-            .collect();
-        let table = all.select_rows(&rows);
-        let inputs = table.select_columns(&(2..table.n_cols()).collect::<Vec<_>>())?;
-        let split = |s: usize| {
-            let (test, train) =
-                (0..rows.len()).partition(|&i: &usize| marks.row(rows[i])[s] == 1.0);
-            Split { train, test }
-        };
-        Ok(Self {
-            inputs,
-            schools: (0..table.n_rows())
-                .map(|i| table.row(i)[0] as usize - 1)
-                .collect(),
-            scores: (0..table.n_rows()).map(|i| table.row(i)[1]).collect(),
-            splits: (0..marks.n_cols()).map(split).collect(),
-            checksums: source.checksums,
-        })
-    }
-
-    /// Inputs, schools and scores of some pupils.
-    pub(super) fn part(&self, rows: &[usize]) -> Pupils {
-        Pupils {
-            inputs: self.inputs.select_rows(rows),
-            schools: rows.iter().map(|&i| self.schools[i]).collect(),
-            scores: rows.iter().map(|&i| self.scores[i]).collect(),
-        }
-    }
-}
-
-/// Some pupils.
-pub(super) struct Pupils {
-    pub(super) inputs: Table,
-    pub(super) schools: Vec<usize>,
-    pub(super) scores: Vec<f64>,
-}
-
-impl Pupils {
-    pub(super) fn select(&self, rows: &[usize]) -> Self {
-        Self {
-            inputs: self.inputs.select_rows(rows),
-            schools: rows.iter().map(|&i| self.schools[i]).collect(),
-            scores: rows.iter().map(|&i| self.scores[i]).collect(),
-        }
-    }
-}
-
 /// Rows of one class each.
 pub(super) struct Classes {
     pub(super) inputs: Table,
@@ -203,13 +113,9 @@ impl Classes {
         let mut source = Source::new(context, name);
         match name {
             "usps" => {
-                let options = DelimitedOptions {
-                    header: false,
-                    ..DelimitedOptions::default()
-                };
                 let mut side = |part: &str| -> Result<Table> {
                     let file = format!("usps-{part}.csv.gz");
-                    Ok(read::table(&file, source.open(&file)?, &options)?)
+                    Ok(read::table(&file, source.open(&file)?, &without_header())?)
                 };
                 let (train, test) = (side("train")?, side("test")?);
                 let (most, tested) = context.scale.pick(
@@ -291,11 +197,7 @@ impl Reviews {
             let file = format!("subj.{critic}.gz");
             let texts = read::tokens(&file, source.open(&file)?, Encoding::Utf8)?;
             let file = format!("rating.{critic}");
-            let options = DelimitedOptions {
-                header: false,
-                ..DelimitedOptions::default()
-            };
-            let values = read::table(&file, source.open(&file)?, &options)?;
+            let values = read::table(&file, source.open(&file)?, &without_header())?;
             if texts.len() != values.n_rows() {
                 let (n, m) = (texts.len(), values.n_rows());
                 return Err(format!("{critic}: {n} reviews and {m} ratings").into());
@@ -462,39 +364,6 @@ mod tests {
             assert_eq!(set.train.row(1), [0.25, 2.0]);
             assert_eq!(set.labels_of(&[0]).iter().filter(|&&y| y).count(), 3);
             assert_eq!(set.test_labels.len(), 28);
-        });
-    }
-
-    #[test]
-    fn pupils_are_split_as_the_file_says() {
-        let scratch = Scratch::new("regbayes-school");
-        write(
-            &scratch,
-            "school",
-            "school.csv",
-            "task,y,a,b\n1,17,1,0\n1,20,0,1\n2,5,1,1\n9,3,1,1\n",
-        );
-        write(
-            &scratch,
-            "school",
-            "school_splits.csv",
-            "s1,s2\n0,1\n1,0\n0,0\n1,1\n",
-        );
-        with_context(&scratch, &folder(&scratch), |context| {
-            let school = School::load(context).unwrap();
-            // The ninth school is beyond the smallest scale.
-            assert_eq!(
-                (school.schools.as_slice(), school.scores.as_slice()),
-                (&[0, 0, 1][..], &[17.0, 20.0, 5.0][..])
-            );
-            assert_eq!(
-                (
-                    school.splits[0].test.as_slice(),
-                    school.splits[1].test.as_slice()
-                ),
-                (&[1][..], &[0][..])
-            );
-            assert_eq!(school.part(&[2]).inputs.row(0), [1.0, 1.0]);
         });
     }
 

@@ -7,16 +7,8 @@ use npb_regbayes::topics::{Form, MedLdaConfig, MedLdaFit, Response, Supervision,
 use super::data::{News, RELIGION, Reviews, selected, vocabulary};
 use npb_kit::tables::{differences, find, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale,
-    Series, Trial, lines, summarise,
-};
-
-pub(super) const MEDLDA: Experiment = Experiment {
-    id: "regbayes/medlda",
-    what: "movie-review: predictive R2; 20newsgroups, two groups and all 20: accuracy; MedLDA, LDA + SVM or SVR against the number of topics, and machines on tf-idf",
-    paper: "appendix B gives the model; no printed numbers",
-    data: &["movie-review", "20newsgroups"],
-    run,
+    Context, Figure, Layer, Outcome, Panel, Record, Report, Result, ResultRow, Scale, Trial, lines,
+    summarise,
 };
 
 const OURS: &str = "npb:medlda";
@@ -290,7 +282,7 @@ fn run_one(scale: Scale, work: &Work<'_>, seed: u64) -> Result<Outcome> {
     ]))
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let parts = [
         reviews(context)?,
         news(context, "binary")?,
@@ -304,11 +296,11 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let notes = "R2: 1 - squared error / squared distances to the mean of the test ratings. Words of letters in at least 5 documents and at most a quarter of them \
                  (reviews), in at least 3 or 10 training posts and at most a quarter of them (two groups, all). C is chosen on a fifth of the training documents at \
                  10 topics; for all 20 groups it is the default.";
-    let metrics = ["r2", "accuracy", "iterations", "seconds"];
+    let metrics = "r2 accuracy iterations seconds";
     Ok(Report {
         tables: vec![
-            overview("Test documents", &results, &metrics),
-            differences(&records, OURS, &[TWO_STAGE], &metrics[..2]),
+            overview("Test documents", &results, metrics),
+            differences(&records, OURS, &[TWO_STAGE], "r2 accuracy"),
         ],
         figures: vec![figure(&parts, &results)?],
         notes: vec![notes.to_owned()],
@@ -390,13 +382,13 @@ fn figure(parts: &[Part], results: &[ResultRow]) -> Result<Figure> {
             let point = |&k: &usize| {
                 let topics = Some(k).filter(|_| method != Method::TfIdf);
                 let row = find(results, &part.setting(topics), label, part.metric())?;
-                Some(Point::of(k as f64, row))
+                Some(row.at(k as f64))
             };
-            Series::new(label, part.topics.iter().filter_map(point))
+            Layer::line(label, part.topics.iter().filter_map(point))
         };
         let title = format!("{}, {}", part.dataset, part.name);
         let curves = part.methods().into_iter().map(series);
-        Panel::new(title, "topics", part.metric(), curves)
+        Panel::of_lines(title, ["topics", part.metric()], curves)
     };
     let panels: Vec<Panel> = parts
         .iter()

@@ -5,16 +5,7 @@ use npb_regbayes::principle::{
 };
 
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, Scale, Series, Trial, lines,
-    summarise,
-};
-
-pub(super) const FIG_1: Experiment = Experiment {
-    id: "regbayes/fig-1",
-    what: "three models: how posterior mass moves with the constraint (hard) and with C (slack and squared slack); no data",
-    paper: "a diagram: the regularised posterior is the one in the feasible set that is nearest to Bayes' posterior; soft constraints are between",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Point, Report, Result, Scale, Trial, lines, summarise,
 };
 
 const METHOD: &str = "npb:regbayes";
@@ -74,7 +65,7 @@ fn cases(scale: Scale) -> Vec<Case> {
     all.step_by(scale.smoke_or(8, 1)).collect()
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let trial = |case: Case| {
         let (variant, place) = case.place();
         let setting = format!("constraint={variant};at={place:.3}");
@@ -99,10 +90,10 @@ fn run(context: &Context<'_>) -> Result<Report> {
                 let mass = record.outcome.metrics[&format!("mass_{k}")];
                 (of == variant).then(|| Point::at(x, mass))
             });
-            Series::new(format!("model {k}, margin {}", MARGINS[k - 1]), points)
+            Layer::line(format!("model {k}, margin {}", MARGINS[k - 1]), points)
         };
         let title = format!("{variant} constraint");
-        Panel::new(title, x_label, "posterior mass", (1..=3).map(curve))
+        Panel::of_lines(title, [x_label, "posterior mass"], (1..=3).map(curve))
     };
     let figure = lines(
         "mass",

@@ -14,16 +14,7 @@ use rand::RngExt;
 use super::labels::OURS;
 use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series, Trial,
-    lines, summarise,
-};
-
-pub(super) const RECOVERY: Experiment = Experiment {
-    id: "regbayes/recovery",
-    what: "rows drawn from MT-iLSVM and from iLSVM, with and without holes: test accuracy, features in use and features found again, against C and K",
-    paper: "not in the paper",
-    data: &[],
-    run,
+    Context, Layer, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, lines, summarise,
 };
 
 pub(super) const ILSVM: &str = "npb:ilsvm";
@@ -322,7 +313,7 @@ fn linear(source: Source, drawn: &Drawn) -> Result<Vec<usize>> {
     Ok(labels)
 }
 
-fn run(context: &Context<'_>) -> Result<Report> {
+pub(super) fn run(context: &Context<'_>) -> Result<Report> {
     let (n, trials, missing): (usize, u64, &[f64]) = context.scale.pick(
         (60, 1, &[0.25]),
         (300, 5, &[0.0, 0.25]),
@@ -393,7 +384,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Recovery",
             &results,
-            &["accuracy", "features", "features_found", "seconds"],
+            "accuracy features features_found seconds",
         )],
         results,
         figures,
@@ -413,10 +404,10 @@ fn figure(results: &[ResultRow], missing: &[f64]) -> Result<npb_kit::Figure> {
                 };
                 let setting = format!("model={};missing={share}{c}", source.name());
                 let row = find(results, &setting, method, "accuracy")?;
-                Some(Point::of(cost.log10(), row))
+                Some(row.at(cost.log10()))
             };
             let name = format!("{method}, {:.0}% missing", 100.0 * share);
-            Series::new(name, COSTS.iter().filter_map(point))
+            Layer::line(name, COSTS.iter().filter_map(point))
         };
         let curves = missing.iter().flat_map(|&share| {
             [
@@ -427,7 +418,7 @@ fn figure(results: &[ResultRow], missing: &[f64]) -> Result<npb_kit::Figure> {
             ]
         });
         let title = format!("drawn from the model of {}", source.name());
-        Panel::new(title, "log10 C", "test accuracy", curves)
+        Panel::of_lines(title, ["log10 C", "test accuracy"], curves)
     };
     lines(
         "accuracy-against-c",

@@ -6,21 +6,13 @@ use npb_infer::Watch;
 use npb_regbayes::tasks::{Criterion, TaskData, Validation, cross_validate, fit};
 use npb_regbayes::{LabelUpdate, MtIlsvmConfig, Slack};
 
-use super::data::{Pupils, School, standardised};
+use super::data::standardised;
 use super::labels::OURS;
+use npb_kit::school::{Pupils, School};
 use npb_kit::tables::{differences, find, overview};
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Scale, Series,
-    Trial, lines, summarise,
-};
-
-pub(super) const FIG_7: Experiment = Experiment {
-    id: "regbayes/fig-7",
-    what: "school, ten given splits: explained variance by three definitions of MT-iLSVM, with raw inputs, MT-IBP + SVM, ridge for each school, \
-           pooled ridge, shared + own ridge",
-    paper: "MT-iLSVM best of all (a bar chart; no numbers)",
-    data: &["school"],
-    run: fig_7,
+    Context, Layer, Outcome, Panel, Record, Report, Result, ResultRow, Scale, Trial, lines,
+    summarise,
 };
 
 const RAW: &str = "npb:mt-ilsvm/raw";
@@ -123,9 +115,13 @@ pub(super) fn config(scale: Scale, method: Method, cost: f64, seed: u64) -> MtIl
     config
 }
 
+/// All schools; the first eight at the smallest scale.
+pub(super) fn load(context: &Context<'_>) -> Result<School> {
+    School::load(context, context.scale.smoke_or(8, usize::MAX))
+}
+
 fn tasks(pupils: &Pupils) -> Result<TaskData> {
-    let n_schools = pupils.schools.iter().max().map_or(0, |last| last + 1);
-    let names = (1..=n_schools).map(|s| format!("school{s}"));
+    let names = (1..=pupils.n_schools()).map(|s| format!("school{s}"));
     let goals = Targets::of_tasks(TargetKind::Real, names, &pupils.schools, &pupils.scores)?;
     Ok(TaskData::from_targets(pupils.inputs.clone(), &goals)?)
 }
@@ -209,7 +205,7 @@ fn run_one(scale: Scale, work: &Work<'_>, seed: u64) -> Result<Outcome> {
 
 /// Training pupils of one split in folds.
 fn folds(school: &School, split: &Split, n: usize, seed: u64) -> Result<Vec<(Pupils, Pupils)>> {
-    let train = school.part(&split.train);
+    let train = school.pupils.select(&split.train);
     let rng = &mut npb_infer::stream(seed, [0, 0, 0, 5]);
     // A school's pupils are spread over the folds.
     let schools: Vec<Option<i64>> = train.schools.iter().map(|&s| Some(s as i64)).collect();
@@ -220,8 +216,8 @@ fn folds(school: &School, split: &Split, n: usize, seed: u64) -> Result<Vec<(Pup
     Ok(sides.collect())
 }
 
-fn fig_7(context: &Context<'_>) -> Result<Report> {
-    let school = School::load(context)?;
+pub(super) fn fig_7(context: &Context<'_>) -> Result<Report> {
+    let school = load(context)?;
     let (n_splits, n_folds) = context.scale.pick(
         (1, 2),
         (school.splits.len(), 3),
@@ -231,7 +227,12 @@ fn fig_7(context: &Context<'_>) -> Result<Report> {
     let parts = folds(&school, &school.splits[0], n_folds, context.seed)?;
     let sides: Vec<(Pupils, Pupils)> = school.splits[..n_splits]
         .iter()
-        .map(|s| (school.part(&s.train), school.part(&s.test)))
+        .map(|s| {
+            (
+                school.pupils.select(&s.train),
+                school.pupils.select(&s.test),
+            )
+        })
         .collect();
     let trial =
         |(method, label): (Method, &str), choice: Choice, setting: &str, k, (train, test)| {
@@ -326,19 +327,21 @@ fn by_definition(record: &Record) -> Vec<Record> {
 }
 
 fn report(records: &[Record], results: Vec<ResultRow>) -> Result<Report> {
-    let metrics = ["explained_variance", "features", "c", "ones", "seconds"];
+    let metrics = "explained_variance features c ones seconds";
     let series = |(_, method): (Method, &'static str)| {
         let point = |(x, definition): (f64, &str)| {
             let setting = format!("definition={definition}");
-            Some(Point::of(x, find(&results, &setting, method, metrics[0])?))
+            Some(find(&results, &setting, method, "explained_variance")?.at(x))
         };
         let places = [0.0, 1.0, 2.0].into_iter().zip(DEFINITIONS);
-        Series::new(method, places.filter_map(point))
+        Layer::line(method, places.filter_map(point))
     };
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "school",
-        "definition: 0 over all pupils, 1 within schools, 2 mean over schools",
-        "explained variance (%)",
+        [
+            "definition: 0 over all pupils, 1 within schools, 2 mean over schools",
+            "explained variance (%)",
+        ],
         METHODS.map(series),
     );
     let others = [TWO_STAGE, POOLED, OWN, SHARED];
@@ -354,9 +357,9 @@ fn report(records: &[Record], results: Vec<ResultRow>) -> Result<Report> {
             &[panel],
         )?],
         tables: vec![
-            overview("school", &results, &metrics),
-            differences(records, OURS, &others, &metrics[..1]),
-            differences(records, RAW, &others, &metrics[..1]),
+            overview("school", &results, metrics),
+            differences(records, OURS, &others, "explained_variance"),
+            differences(records, RAW, &others, "explained_variance"),
         ],
         results,
         notes: notes.map(str::to_owned).to_vec(),

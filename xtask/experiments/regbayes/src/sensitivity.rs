@@ -2,29 +2,14 @@
 
 use npb_regbayes::{IbpConcentration, LabelUpdate, MtIlsvmConfig};
 
-use super::data::{MultiLabel, School};
+use super::data::MultiLabel;
 use super::labels::{self, OURS};
 use super::school::{self, PROFILED};
+use npb_kit::school::Pupils;
 use npb_kit::tables::{find_in, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Scale, Series,
-    Trial, against, lines, summarise,
-};
-
-pub(super) const FIG_8: Experiment = Experiment {
-    id: "regbayes/fig-8",
-    what: "yeast (accuracy) and school (explained variance) against alpha and against C",
-    paper: "insensitive to both on yeast; on school insensitive to alpha, stable for C from .3 to 1",
-    data: &["yeast", "school"],
-    run: fig_8,
-};
-
-pub(super) const FIG_9: Experiment = Experiment {
-    id: "regbayes/fig-9",
-    what: "school: explained variance and seconds against the share of training pupils",
-    paper: "both rise; at its best with about 70% of the training pupils",
-    data: &["school"],
-    run: fig_9,
+    Context, Figure, Layer, Outcome, Panel, Report, Result, ResultRow, Scale, Trial, against,
+    lines, summarise,
 };
 
 const ALPHAS: [f64; 5] = [0.5, 1.0, 2.0, 5.0, 10.0];
@@ -50,17 +35,15 @@ fn with_alpha(config: MtIlsvmConfig, alpha: Option<f64>) -> MtIlsvmConfig {
     config
 }
 
-fn fig_8(context: &Context<'_>) -> Result<Report> {
+pub(super) fn fig_8(context: &Context<'_>) -> Result<Report> {
     let scale = context.scale;
     let yeast = MultiLabel::load(context, "yeast")?;
-    let pupils = School::load(context)?;
+    let all = school::load(context)?;
+    let pupils = &all.pupils;
     let ours = labels::ours(LabelUpdate::Profiled, 0.0, false);
     let mut trials = Vec::new();
     for (setting, case) in cases(scale) {
-        for (dataset, checksums) in [
-            (yeast.name, &yeast.checksums),
-            ("school", &pupils.checksums),
-        ] {
+        for (dataset, checksums) in [(yeast.name, &yeast.checksums), ("school", &all.checksums)] {
             let config = labels::config(scale, ours, labels::equal(0.0), 0);
             let config = format!("{checksums}\n{config:?}");
             let place = [dataset, &setting, OURS];
@@ -71,8 +54,8 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
         let (alpha, cost) = trial.work;
         if trial.dataset == "school" {
             let config = with_alpha(school::config(scale, PROFILED, cost, seed), alpha);
-            let split = &pupils.splits[trial.trial as usize % pupils.splits.len()];
-            return of_school(&pupils, &split.train, &split.test, &config);
+            let split = &all.splits[trial.trial as usize % all.splits.len()];
+            return of_school(pupils, &split.train, &split.test, &config);
         }
         let config = with_alpha(
             labels::config(scale, ours, labels::equal(cost), seed),
@@ -94,7 +77,7 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Sensitivity",
             &results,
-            &["accuracy", "f1_micro", "explained_variance", "seconds"],
+            "accuracy f1_micro explained_variance seconds",
         )],
         results,
         figures,
@@ -105,12 +88,12 @@ fn fig_8(context: &Context<'_>) -> Result<Report> {
 }
 
 fn of_school(
-    pupils: &School,
+    pupils: &Pupils,
     train: &[usize],
     test: &[usize],
     config: &MtIlsvmConfig,
 ) -> Result<Outcome> {
-    let (train, test) = (pupils.part(train), pupils.part(test));
+    let (train, test) = (pupils.select(train), pupils.select(test));
     let (predicted, _) = school::predict(PROFILED, config, &train, &test)?;
     let all = school::explained(&predicted, &test)?;
     Ok(Outcome::metrics([(
@@ -123,14 +106,11 @@ fn by_setting(results: &[ResultRow]) -> Result<Figure> {
     let panel = |dataset: &str, key: &str, values: &[f64], metric: &str| {
         let point = |&value: &f64| {
             let row = find_in(results, dataset, &format!("{key}={value}"), OURS, metric)?;
-            Some(Point::of(
-                if key == "c" { value.log10() } else { value },
-                row,
-            ))
+            Some(row.at(if key == "c" { value.log10() } else { value }))
         };
         let x_label = if key == "c" { "log10 C" } else { "alpha" };
-        let curve = Series::new(OURS, values.iter().filter_map(point));
-        Panel::new(dataset, x_label, &metric.replace('_', " "), [curve])
+        let curve = Layer::line(OURS, values.iter().filter_map(point));
+        Panel::of_lines(dataset, [x_label, &metric.replace('_', " ")], [curve])
     };
     lines(
         "sensitivity",
@@ -145,8 +125,9 @@ fn by_setting(results: &[ResultRow]) -> Result<Figure> {
     )
 }
 
-fn fig_9(context: &Context<'_>) -> Result<Report> {
-    let pupils = School::load(context)?;
+pub(super) fn fig_9(context: &Context<'_>) -> Result<Report> {
+    let all = school::load(context)?;
+    let pupils = &all.pupils;
     let (shares, splits): (&[f64], u64) =
         context
             .scale
@@ -154,26 +135,25 @@ fn fig_9(context: &Context<'_>) -> Result<Report> {
     let mut trials = Vec::new();
     for &share in shares {
         let config = school::config(context.scale, PROFILED, MIDDLE, 0);
-        let config = format!("{}\n{config:?}", pupils.checksums);
+        let config = format!("{}\n{config:?}", all.checksums);
         let place = ["school", &format!("train={share}"), OURS];
         trials.extend(Trial::runs(splits, place, &config, share));
     }
     let records = context.run_trials(&trials, |trial, seed| {
-        let split = &pupils.splits[trial.trial as usize];
+        let split = &all.splits[trial.trial as usize];
         let config = school::config(context.scale, PROFILED, MIDDLE, seed);
         of_school(
-            &pupils,
-            &first_of_each(&pupils, &split.train, trial.work),
+            pupils,
+            &first_of_each(pupils, &split.train, trial.work),
             &split.test,
             &config,
         )
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     let panel = |metric: &str| {
-        Panel::new(
+        Panel::of_lines(
             "school",
-            "share of the training pupils",
-            &metric.replace('_', " "),
+            ["share of the training pupils", &metric.replace('_', " ")],
             against(&results, metric, "train"),
         )
     };
@@ -187,7 +167,7 @@ fn fig_9(context: &Context<'_>) -> Result<Report> {
         tables: vec![overview(
             "Training size",
             &results,
-            &["explained_variance", "seconds"],
+            "explained_variance seconds",
         )],
         results,
         figures: vec![figure],
@@ -199,8 +179,8 @@ fn fig_9(context: &Context<'_>) -> Result<Report> {
 }
 
 /// The first `share` of each school's pupils, at least one.
-fn first_of_each(pupils: &School, train: &[usize], share: f64) -> Vec<usize> {
-    let n_schools = pupils.schools.iter().max().map_or(0, |last| last + 1);
+fn first_of_each(pupils: &Pupils, train: &[usize], share: f64) -> Vec<usize> {
+    let n_schools = pupils.n_schools();
     let mut sizes = vec![0_usize; n_schools];
     train.iter().for_each(|&i| sizes[pupils.schools[i]] += 1);
     let limit = |size: usize| (share * size as f64).ceil() as usize;

@@ -11,17 +11,9 @@ use rand::Rng;
 use npb_kit::Result;
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "regbayes/calibration",
-        what: "ranks of noise, spread of loadings, concentration, features in use and an unobserved cell among posterior draws of the factor model",
-        run: calibrate,
-    },
-    Check {
-        id: "regbayes/false-alarms",
-        what: "joint-distribution test of whole sweeps of the factor model at 20 consecutive seeds, with and without holes",
-        run: false_alarms,
-    },
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("regbayes/calibration", calibrate),
+    ("regbayes/false-alarms", false_alarms),
 ];
 
 const METHOD: &str = "npb:ibp-gibbs";
@@ -153,15 +145,9 @@ fn calibrate(plan: &Plan) -> Result<Findings> {
 
 fn false_alarms(plan: &Plan) -> Result<Findings> {
     let length = plan.scale.pick(5, 40, 200);
-    let mut found = Vec::new();
-    for (name, holes) in [("complete", false), ("with holes", true)] {
-        let model = Model::new(holes)?;
-        found.push((
-            name.to_owned(),
-            alarms::consecutive(plan, &model, 64, length),
-        ));
-    }
-    alarms::findings(found, METHOD)
+    let models = [("complete", false), ("with holes", true)];
+    let models = models.map(|(name, holes)| Ok((name, Model::new(holes)?)));
+    alarms::findings(plan, models, (64, length), METHOD)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use npb_infer::testing::{JointModel, JointTest};
 
 use super::{Findings, Plan};
-use crate::{Report, Result, ResultRow, TextTable, short};
+use crate::{Report, Result, ResultRow, short, text_table};
 
 /// Seeds that are tried.
 const SEEDS: u64 = 20;
@@ -13,21 +13,19 @@ const RATE: f64 = 0.05;
 const CHECK_RATE: f64 = 0.001;
 
 /// A joint-distribution test at one seed: p-value, and the summary that looks worst.
-pub struct Outcome {
-    /// The seed.
-    pub seed: u64,
-    /// The p-value of the whole test.
-    pub p: f64,
+struct Outcome {
+    seed: u64,
+    /// Of the whole test.
+    p: f64,
     /// The summary with the smallest p-value.
-    pub worst: String,
+    worst: String,
 }
 
 /// Tests a model at consecutive seeds.
-pub fn consecutive<M: JointModel>(
+fn consecutive<M: JointModel>(
     plan: &Plan,
     model: &M,
-    chains: usize,
-    length: usize,
+    (chains, length): (usize, usize),
 ) -> Vec<Outcome> {
     let seeds = plan.scale.smoke_or(2, SEEDS);
     let test = |seed| {
@@ -39,76 +37,51 @@ pub fn consecutive<M: JointModel>(
         };
         let report = test.run(model);
         let worst = report.checks.iter().min_by(|a, b| a.p.total_cmp(&b.p));
+        let worst = worst.map(|c| format!("{} ({:?})", c.name, c.functional));
         Outcome {
             seed,
             p: report.p_value(),
-            worst: worst.map_or(String::new(), |c| {
-                format!("{} ({:?})", c.name, c.functional)
-            }),
+            worst: worst.unwrap_or_default(),
         }
     };
     (0..seeds).map(|k| test(plan.seed + k)).collect()
 }
 
-/// The report of several models, each with its outcomes.
-pub fn findings(models: Vec<(String, Vec<Outcome>)>, method: &str) -> Result<Findings> {
+/// Tests each of several models with a name at consecutive seeds, each time with so many chains of so many sweeps.
+pub fn findings<'n, M: JointModel>(
+    plan: &Plan,
+    models: impl IntoIterator<Item = Result<(&'n str, M)>>,
+    length: (usize, usize),
+    method: &str,
+) -> Result<Findings> {
     let (mut rows, mut details, mut results) = (Vec::new(), Vec::new(), Vec::new());
     let mut passed = true;
-    for (name, outcomes) in models {
+    for model in models {
+        let (name, model) = model?;
+        let outcomes = consecutive(plan, &model, length);
         let n = outcomes.len();
         let alarms = outcomes.iter().filter(|o| o.p <= RATE).count();
         let tail = upper_tail(alarms, n);
         passed &= tail > CHECK_RATE;
         let smallest = outcomes.iter().map(|o| o.p).fold(1.0, f64::min);
-        rows.push(vec![
-            name.clone(),
-            n.to_string(),
-            alarms.to_string(),
-            short(RATE * n as f64),
-            short(tail),
-            short(smallest),
-        ]);
-        results.push(ResultRow {
-            trials: n,
-            ..ResultRow::single(
-                [
-                    "simulated",
-                    &format!("model={}", name.replace([' ', ';', '='], "_")),
-                    method,
-                    "false_alarms",
-                ],
-                alarms as f64 / n as f64,
-            )
-        });
-        let line = |o: &Outcome| {
-            vec![
-                name.clone(),
-                o.seed.to_string(),
-                short(o.p),
-                o.worst.clone(),
-            ]
-        };
-        details.extend(outcomes.iter().map(line));
+        let counts = [n, alarms].map(|count| count.to_string());
+        let numbers = [RATE * n as f64, tail, smallest].map(short);
+        rows.push([&[name.to_owned()], &counts[..], &numbers].concat());
+        let share = alarms as f64 / n as f64;
+        let what = [method, "false_alarms"];
+        results.push(ResultRow::simulated(("model", name), what, share, n));
+        for Outcome { seed, p, worst } in outcomes {
+            details.push(vec![name.to_owned(), seed.to_string(), short(p), worst]);
+        }
     }
     let report = Report {
         tables: vec![
-            TextTable::new(
+            text_table(
                 format!("Alarms of the joint-distribution test at a rate of {RATE}"),
-                &[
-                    "model",
-                    "seeds",
-                    "alarms",
-                    "expected",
-                    "probability of so many",
-                    "smallest p",
-                ],
+                "model | seeds | alarms | expected | probability of so many | smallest p",
                 rows,
             ),
-            TextTable::new(
-                "Seed by seed",
-                &["model", "seed", "p", "worst summary"],
-                details,
-            ),
+            text_table("Seed by seed", "model | seed | p | worst summary", details),
         ],
         results,
         notes: vec![format!(

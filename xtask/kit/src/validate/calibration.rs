@@ -3,8 +3,8 @@
 use npb_infer::testing::{Calibration, CalibrationCheck, CalibrationReport, JointModel};
 
 use super::{Findings, Plan};
-use crate::draw::{Bars, Layer, Panel, Shape, colours, picture};
-use crate::{Figure, Report, Result, ResultRow, TextTable, short};
+use crate::{Figure, Report, Result, ResultRow, short, text_table};
+use npb_report::{Bars, Layer, Panel, Shape, colours, picture};
 
 /// Levels of the intervals whose coverage is reported.
 const LEVELS: [f64; 2] = [0.5, 0.9];
@@ -32,51 +32,33 @@ pub fn calibrate<M: JointModel>(
     method: &str,
 ) -> Result<Findings> {
     let found = test.run(model);
+    let key = format!("{setting};quantity");
     let mut results = Vec::new();
     let mut rows = Vec::new();
     for (index, check) in found.checks.iter().enumerate() {
         let mut line = vec![check.name.clone()];
+        let row = |metric: &str, value: f64| {
+            let quantity = (&*key, &*check.name);
+            ResultRow::simulated(quantity, [method, metric], value, test.replications)
+        };
         for level in LEVELS {
             let (nominal, share) = found.coverage(index, level);
             let error = (nominal * (1.0 - nominal) / test.replications as f64).sqrt();
             let z = (share - nominal) / error;
-            line.extend([
-                short(nominal),
-                short(share),
-                short(error),
-                format!("{z:+.1}"),
-            ]);
-            results.push(row(
-                check,
-                setting,
-                method,
-                &format!("coverage_{:.0}", 100.0 * level),
-                share,
-                test,
-            ));
+            line.extend([nominal, share, error].map(short));
+            line.push(format!("{z:+.1}"));
+            results.push(row(&format!("coverage_{:.0}", 100.0 * level), share));
         }
         line.push(short(check.p));
-        results.push(row(check, setting, method, "p", check.p, test));
+        results.push(row("p", check.p));
         rows.push(line);
     }
-    let header = [
-        "quantity",
-        "nominal",
-        "found",
-        "standard error",
-        "z",
-        "nominal",
-        "found",
-        "standard error",
-        "z",
-        "p of uniform ranks",
-    ];
-    let table = TextTable::new(
+    let table = text_table(
         format!(
             "Central posterior intervals over {} simulated data sets",
             test.replications
         ),
-        &header,
+        "quantity | nominal | found | standard error | z | nominal | found | standard error | z | p of uniform ranks",
         rows,
     );
     let notes = vec![format!(
@@ -101,29 +83,6 @@ pub fn calibrate<M: JointModel>(
     })
 }
 
-fn row(
-    check: &CalibrationCheck,
-    setting: &str,
-    method: &str,
-    metric: &str,
-    value: f64,
-    test: &Calibration,
-) -> ResultRow {
-    let quantity = check.name.replace([' ', ';', '='], "_");
-    ResultRow {
-        trials: test.replications,
-        ..ResultRow::single(
-            [
-                "simulated",
-                &format!("{setting};quantity={quantity}"),
-                method,
-                metric,
-            ],
-            value,
-        )
-    }
-}
-
 /// For every quantity a histogram of ranks and the difference of their distribution from the uniform one, with the exact band.
 fn figure(found: &CalibrationReport, test: &Calibration) -> Result<Figure> {
     let panels: Vec<Panel> = found
@@ -131,13 +90,13 @@ fn figure(found: &CalibrationReport, test: &Calibration) -> Result<Figure> {
         .iter()
         .flat_map(|check| [histogram(check, test), difference(check, found)])
         .collect();
-    picture(
+    Ok(picture(
         "ranks",
         "Ranks of true values among posterior draws",
         "Left: how often the rank falls in each bin, and the number expected. Right: the distribution of ranks minus the uniform one; the dashed \
          lines hold a right sampler's curve everywhere at the stated rate.",
         &panels,
-    )
+    )?)
 }
 
 fn histogram(check: &CalibrationCheck, test: &Calibration) -> Panel {

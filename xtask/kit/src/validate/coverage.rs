@@ -1,7 +1,7 @@
 //! How often intervals hold what they should, over simulated tables.
 
 use super::{Findings, Plan};
-use crate::{Report, ResultRow, Scale, TextTable, short};
+use crate::{Report, ResultRow, Scale, short, text_table};
 
 /// The probabilities of the intervals that are looked at.
 pub const LEVELS: [f64; 2] = [0.9, 0.5];
@@ -80,14 +80,13 @@ impl Share {
 /// A few tables say nothing of coverage: the range counts from the quick scale on.
 pub fn findings(plan: &Plan, method: &str, quantities: &[Quantity], notes: &str) -> Findings {
     let result = |q: &Quantity| ResultRow {
-        dataset: "simulated".to_owned(),
-        setting: format!("quantity={}", q.name.replace([' ', ';', '='], "_")),
-        method: method.to_owned(),
-        metric: q.metric.clone(),
-        mean: q.mean(),
         sd: Some(q.sd()),
-        trials: q.by_table.len(),
-        paper: None,
+        ..ResultRow::simulated(
+            ("quantity", &q.name),
+            [method, &q.metric],
+            q.mean(),
+            q.by_table.len(),
+        )
     };
     let row = |q: &Quantity| {
         let n = q.by_table.len();
@@ -101,15 +100,14 @@ pub fn findings(plan: &Plan, method: &str, quantities: &[Quantity], notes: &str)
             n.to_string(),
         ]
     };
-    let header = ["quantity", "found", "standard error", "wanted", "tables"];
     Findings {
         passed: plan.scale == Scale::Smoke || quantities.iter().all(Quantity::passes),
         report: Report {
             figures: Vec::new(),
             results: quantities.iter().map(result).collect(),
-            tables: vec![TextTable::new(
+            tables: vec![text_table(
                 "Mean over simulated tables",
-                &header,
+                "quantity | found | standard error | wanted | tables",
                 quantities.iter().map(row),
             )],
             notes: vec![notes.to_owned()],

@@ -7,19 +7,13 @@ use rand::RngExt;
 use super::{configured, fit};
 use crate::counts::{FOLDER, Seasons, Window};
 use crate::fits::{OURS, traced};
-use npb_kit::draw::{Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{Layer, Panel, Shape, colours, picture};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Report, Result, ResultRow, TextTable, Trial, mean_and_sd,
+    Context, Figure, Outcome, Report, Result, ResultRow, Run, TextTable, Trial, mean_and_sd,
     summarise,
 };
 
-pub(crate) const FIG_5_8: Experiment = Experiment {
-    id: "bsvd/fig-5.8",
-    what: "mlb 1969-2008: posterior sd of hit probabilities against at-bats (figure 5.8), best batters against best pitchers of 1969 and 2008 (table 5.4)",
-    paper: "mean sd falls from 0.25 to 0.05 with at-bats; batters hit 1954 pitchers more often than 2008 pitchers (1954-1968 is not in our copy)",
-    data: &[FOLDER],
-    run,
-};
+pub(crate) const FIG_5_8: Run = run;
 
 /// Pitchers over which a batter's standard deviation is averaged.
 const OPPONENTS: usize = 40;
@@ -211,12 +205,12 @@ fn figure(batters: &[(f64, f64)], curve: &[(f64, f64)]) -> Result<Figure> {
             ),
         ],
     );
-    picture(
+    Ok(picture(
         "fig-5.8",
         "How certain the model is of a batter",
         "Posterior standard deviation of the probability of a hit, averaged over pitchers; every eighth batter is drawn.",
         &[panel],
-    )
+    )?)
 }
 
 /// Batters (rows) against pitchers.

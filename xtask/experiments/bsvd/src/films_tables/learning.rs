@@ -3,15 +3,9 @@
 use super::{Held, Line, METRICS, Method, SCORES, run_lines};
 use npb_kit::films::{Films, Size};
 use npb_kit::tables::overview;
-use npb_kit::{Context, Experiment, Panel, Report, Result, ResultRow, against, lines, summarise};
+use npb_kit::{Context, Panel, Report, Result, ResultRow, Run, against, lines, summarise};
 
-pub(crate) const FIG_5_6: Experiment = Experiment {
-    id: "bsvd/fig-5.6",
-    what: "movielens-1m: RMSE, NMAE (figure 5.6) and inferred rank (figure 5.7) against the share of ratings used for training",
-    paper: "figures without printed numbers: better than GP-LVM at every size; the rank grows nearly linearly with the training size",
-    data: &["movielens-1m"],
-    run,
-};
+pub(crate) const FIG_5_6: Run = run;
 
 fn run(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::Million)?;
@@ -50,7 +44,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
                 &[panel(&results, "rank", "posterior mean of the rank")],
             )?,
         ],
-        tables: vec![overview("Held-out ratings", &results, &METRICS)],
+        tables: vec![overview("Held-out ratings", &results, METRICS)],
         notes: notes.map(str::to_owned).to_vec(),
         results,
     })
@@ -59,5 +53,5 @@ fn run(context: &Context<'_>) -> Result<Report> {
 /// A curve for each method.
 fn panel(results: &[ResultRow], metric: &str, label: &str) -> Panel {
     let curves = against(results, metric, "train");
-    Panel::new(label, "share of ratings used for training", label, curves)
+    Panel::of_lines(label, ["share of ratings used for training", label], curves)
 }

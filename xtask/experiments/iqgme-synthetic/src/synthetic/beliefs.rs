@@ -5,7 +5,7 @@ use npb_priors::dist::Gamma;
 use npb_priors::dp::dominant_count_distribution;
 
 use super::fitted::{DOMINANT, DRAWS, Fitted, series, shown};
-use npb_kit::draw::{Bars, Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{Bars, Colour, Layer, Panel, Shape, colours, picture};
 use npb_kit::{Figure, Outcome, Record, Report, Result, summarise};
 
 /// Draws of all weights, from the prior and from the posterior.
@@ -93,18 +93,18 @@ fn figure(record: &Record) -> Result<Figure> {
     ];
     let caption = "Trial 0. (a) Shares of draws by the number of weights above 0.005; the truncation is the largest number. \
                    (b) Densities of the concentration; the prior's has no bound at 0.";
-    picture(
+    Ok(picture(
         "beliefs",
         "Number of components and concentration",
         caption,
         &panels,
-    )
+    )?)
 }
 
-const PRIOR: (&str, plotters::style::RGBColor) = ("prior", colours::GREY);
-const POSTERIOR: (&str, plotters::style::RGBColor) = ("posterior", colours::BLUE);
+const PRIOR: (&str, Colour) = ("prior", colours::GREY);
+const POSTERIOR: (&str, Colour) = ("posterior", colours::BLUE);
 
-fn layer((name, colour): (&str, plotters::style::RGBColor), shape: Shape) -> Layer {
+fn layer((name, colour): (&str, Colour), shape: Shape) -> Layer {
     Layer::new(name, colour, shape)
 }
 

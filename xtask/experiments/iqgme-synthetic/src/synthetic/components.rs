@@ -8,11 +8,11 @@ use super::fitted::{
     Boundary, DOMINANT, Fitted, OURS, X1, X2, ellipse, series, shown, true_components,
 };
 use super::truth::TRUTH;
-use npb_kit::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{At, Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::tables::overview;
-use npb_kit::{Figure, Outcome, Record, Report, Result, TextTable, summarise};
+use npb_kit::{Figure, Outcome, Record, Report, Result, TextTable, summarise, text_table};
 
-const METRICS: [&str; 3] = ["dominant", "mean_distance_max", "angle_error_max"];
+const METRICS: &str = "dominant mean_distance_max angle_error_max";
 
 /// A dominant component.
 struct Dominant {
@@ -158,7 +158,7 @@ pub(super) fn report(records: &[Record]) -> Result<Report> {
     Ok(Report {
         tables: vec![
             components_table(&dominant),
-            overview("All trials", &results, &METRICS),
+            overview("All trials", &results, METRICS),
         ],
 
         figures: vec![figure(first, &dominant)?],
@@ -185,17 +185,9 @@ fn components_table(dominant: &[Dominant]) -> TextTable {
             line(&Boundary::of(truth)),
         ]
     };
-    let header = [
-        "weight (sd)",
-        "mean",
-        "true mean",
-        "distance",
-        "boundary",
-        "true boundary",
-    ];
-    TextTable::new(
+    text_table(
         "Dominant components of trial 0 (true weights 1/3)",
-        &header,
+        "weight (sd) | mean | true mean | distance | boundary | true boundary",
         dominant.iter().map(row),
     )
 }
@@ -231,14 +223,7 @@ fn figure(record: &Record, dominant: &[Dominant]) -> Result<Figure> {
         ),
         Layer::new("its mean", colours::PURPLE, Shape::Crosses(means)),
     ]);
-    let plane = |title: &str, layers| Panel {
-        title: title.to_owned(),
-        x_label: "x1".to_owned(),
-        y_label: "x2".to_owned(),
-        x: X1,
-        y: X2,
-        layers,
-    };
+    let plane = |title: &str, layers| Panel::new(title, ["x1", "x2"], X1, X2, layers);
     let panels = [
         plane("(a) data and truth", truth),
         weights(series(record, "weights")?, series(record, "weight_sds")?),
@@ -248,12 +233,12 @@ fn figure(record: &Record, dominant: &[Dominant]) -> Result<Figure> {
                    of each component's weight; bars are one standard deviation. (c) The components of mean weight above 0.005, \
                    each with its own linear classifier, over the truth. The ellipses that are found are wider along x1 because \
                    the prior of a component has the spread of all rows.";
-    picture(
+    Ok(picture(
         "components",
         "Three Gaussians and what is found of them",
         caption,
         &panels,
-    )
+    )?)
 }
 
 fn weights(means: &[f64], sds: &[f64]) -> Panel {

@@ -4,7 +4,7 @@ use npb_data::Table;
 use npb_iqgme::{IqgmeConfig, IqgmeFit};
 
 use super::truth::{Gaussian, Sample, TRUTH};
-use npb_kit::draw::{At, Layer, Shape, colours};
+use npb_kit::npb_report::{At, Layer, Shape, colours};
 use npb_kit::{Record, Result};
 
 /// Rows of a trial; the thesis does not say how many it drew.
@@ -133,11 +133,7 @@ pub(super) fn ellipse(mean: At, covariance: [[f64; 2]; 2]) -> Vec<At> {
 
 /// The true components: means, ellipses and the lines between their classes.
 pub(super) fn true_components() -> Vec<Layer> {
-    let layer = |name: &str, shape| Layer {
-        name: name.to_owned(),
-        colour: colours::BLACK,
-        shape,
-    };
+    let layer = |name: &str, shape| Layer::new(name, colours::BLACK, shape);
     let ellipses = TRUTH.iter().map(|t| ellipse(t.mean, t.covariance));
     let lines = TRUTH.iter().map(|t| Boundary::of(t).segment(t.mean, 2.2));
     vec![

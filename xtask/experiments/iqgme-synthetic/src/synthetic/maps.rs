@@ -7,7 +7,7 @@ use npb_priors::dist::{Gamma, Normal};
 
 use super::fitted::{Boundary, DRAWS, FRESH, Fitted, X1, X2, series, shown, true_components};
 use super::truth::{self, Sample};
-use npb_kit::draw::{At, Cells, Layer, Panel, Shape, centres, colours, picture};
+use npb_kit::npb_report::{At, Cells, Colour, Layer, Panel, Shape, centres, colours, picture};
 use npb_kit::{Figure, Outcome, Record, Report, Result, summarise};
 
 /// Cells of a map, across and up.
@@ -18,7 +18,7 @@ const FRESH_ROWS: usize = 2_000;
 const EXPERT_DRAWS: usize = 500;
 const SHOWN_DRAWS: usize = 40;
 /// Series of one dominant expert each; experts beyond the last colour are not shown.
-const EXPERTS: [(&str, plotters::style::RGBColor); 4] = [
+const EXPERTS: [(&str, Colour); 4] = [
     ("expert 1", colours::GREEN),
     ("expert 2", colours::PURPLE),
     ("expert 3", colours::ORANGE),
@@ -174,14 +174,16 @@ fn figure(record: &Record) -> Result<Figure> {
     let caption = "Trial 0. (a), (b) Probability of class 1. (c) Class boundaries of 40 experts drawn from the prior that all \
                    experts share, as it is learned; some pass outside. (d) 40 draws from the posterior of each dominant \
                    component's expert: near its Gaussian each bundle is narrow.";
-    picture("maps", "Predictions and experts", caption, &panels)
+    Ok(picture(
+        "maps",
+        "Predictions and experts",
+        caption,
+        &panels,
+    )?)
 }
 
 fn map(title: &str, probabilities: &[f64]) -> Panel {
-    let cells = Cells {
-        columns: CELLS.0,
-        probabilities: probabilities.to_vec(),
-    };
+    let cells = Cells::probabilities(CELLS.0, probabilities.to_vec());
     let map = Layer::new(
         "probability of class 1, from 0 to 1",
         colours::BLACK,
@@ -211,7 +213,7 @@ fn expert_lines(record: &Record) -> Result<Vec<Layer>> {
         .collect()
 }
 
-fn lines(name: &str, colour: plotters::style::RGBColor, numbers: &[f64]) -> Layer {
+fn lines(name: &str, colour: Colour, numbers: &[f64]) -> Layer {
     // Long enough to cross the panel from anywhere in it.
     let centre = [0.5 * (X1.0 + X1.1), 0.5 * (X2.0 + X2.1)];
     let half = (X1.1 - X1.0) + (X2.1 - X2.0);

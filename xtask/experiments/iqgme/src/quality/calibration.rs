@@ -7,17 +7,11 @@ use crate::data::{Data, IONOSPHERE, Side, Sides, WDBC};
 use crate::data::{OURS, setting};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Experiment, Outcome, Panel, Point, Record, Report, Result, ResultRow, Series, Trial,
-    lines, summarise,
+    Context, Layer, Outcome, Panel, Point, Record, Report, Result, ResultRow, Run, Trial, lines,
+    summarise,
 };
 
-pub(crate) const CALIBRATION: Experiment = Experiment {
-    id: "iqgme/calibration",
-    what: "ionosphere and wdbc: calibration of class probabilities, coverage of the intervals of hidden cells",
-    paper: "figure 3.9 shows coverage near nominal at large training sizes, without printed numbers",
-    data: &["ionosphere", "wdbc"],
-    run,
-};
+pub(crate) const CALIBRATION: Run = run;
 
 /// Fraction of the rows in training.
 const TRAIN: f64 = 0.5;
@@ -54,14 +48,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     for of_place in &pooled {
         results.push(of_place.error()?);
     }
-    let metrics = [
-        "ece",
-        "ece_pooled",
-        "log_loss",
-        "auc",
-        "coverage_68",
-        "coverage_95",
-    ];
+    let metrics = "ece ece_pooled log_loss auc coverage_68 coverage_95";
     let mut notes = vec![
         "Features are in units of the training standard deviation; columns that are constant in training are left out. `ece`: expected calibration error \
          with 10 bins of equal width, on the test rows of each trial; `ece_pooled`: of the test rows of all trials together. `coverage_68` and `coverage_95`: share of the hidden \
@@ -73,7 +60,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
             .map(|data| format!("{}: {}", data.name, data.origin())),
     );
     Ok(Report {
-        tables: vec![overview("Test rows and hidden cells", &results, &metrics)],
+        tables: vec![overview("Test rows and hidden cells", &results, metrics)],
         figures: vec![lines(
             "reliability",
             "Class probabilities of the test rows",
@@ -181,13 +168,12 @@ impl Pooled {
             }
         };
         let diagonal = [Point::at(0.0, 0.0), Point::at(1.0, 1.0)];
-        Ok(Panel::new(
+        Ok(Panel::of_lines(
             format!("{}, {:.0}% missing", self.dataset, 100.0 * self.missing),
-            "mean predicted probability",
-            "share of the second class",
+            ["mean predicted probability", "share of the second class"],
             [
-                Series::new("calibrated", diagonal),
-                Series::new(OURS, bins.into_iter().map(point)),
+                Layer::line("calibrated", diagonal),
+                Layer::line(OURS, bins.into_iter().map(point)),
             ],
         ))
     }

@@ -6,19 +6,13 @@ use npb_priors::dp::dominant_count_distribution;
 
 use crate::data::{Data, IONOSPHERE, Sides};
 use crate::data::{FRACTIONS, OURS, setting};
-use npb_kit::draw::{At, Bars, Layer, Panel, Shape, colours, picture};
+use npb_kit::npb_report::{At, Bars, Layer, Panel, Shape, colours, picture};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Record, Report, Result, TextTable, Trial, short,
-    summarise,
+    Context, Figure, Outcome, Record, Report, Result, Run, TextTable, Trial, short, summarise,
+    text_table,
 };
 
-pub(crate) const FIG_3_8: Experiment = Experiment {
-    id: "iqgme/fig-3.8",
-    what: "ionosphere: posterior of the number of clusters, and its spread over trials against training fraction",
-    paper: "a figure without printed numbers: most probable number about 2 at 10% training; it varies between trials",
-    data: &["ionosphere"],
-    run,
-};
+pub(crate) const FIG_3_8: Run = run;
 
 const MISSING: [f64; 2] = [0.25, 0.5];
 /// A cluster counts when its weight is larger (W 3.5.1).
@@ -159,9 +153,9 @@ fn table(records: &[Record]) -> TextTable {
             }
         }
     }
-    TextTable::new(
+    text_table(
         "Number of clusters over trials",
-        &["setting", "number", "least", "25%", "median", "75%", "most"],
+        "setting | number | least | 25% | median | 75% | most",
         rows,
     )
 }
@@ -174,12 +168,12 @@ fn figure(records: &[Record]) -> Result<Figure> {
     }
     let caption = "(a) Shares of draws by the number of weights above 0.005: 25% missing, 10% of the rows in training, trial 0. (b), (c) Most \
                    probable number over trials.";
-    picture(
+    Ok(picture(
         "clusters",
         "Number of clusters, ionosphere",
         caption,
         &panels,
-    )
+    )?)
 }
 
 /// Prior and posterior of one trial.
@@ -236,14 +230,16 @@ fn boxes(records: &[Record], missing: f64, name: &str) -> Option<Panel> {
         .iter()
         .filter_map(|r| r.outcome.metrics.get("clusters"));
     let highest = all.fold(0.0_f64, |a, &b| a.max(b));
-    Some(Panel {
-        title: format!("{name} {:.0}% missing", 100.0 * missing),
-        x_label: "fraction of rows in training".to_owned(),
-        y_label: "most probable number of clusters".to_owned(),
-        x: (0.0, 1.0),
+    Some(Panel::new(
+        format!("{name} {:.0}% missing", 100.0 * missing),
+        [
+            "fraction of rows in training",
+            "most probable number of clusters",
+        ],
+        (0.0, 1.0),
         // The same in both panels.
-        y: (0.0, highest + 1.0),
-        layers: vec![
+        (0.0, highest + 1.0),
+        vec![
             Layer::new(
                 "quartiles and whiskers",
                 colours::BLUE,
@@ -256,7 +252,7 @@ fn boxes(records: &[Record], missing: f64, name: &str) -> Option<Panel> {
                 Shape::Crosses(beyond),
             ),
         ],
-    })
+    ))
 }
 
 /// Half the width of a box.

@@ -6,17 +6,11 @@ use crate::data::{Data, IONOSPHERE, Side, Sides};
 use crate::data::{FRACTIONS, OURS};
 use npb_kit::tables::{find, overview};
 use npb_kit::{
-    Context, Experiment, Figure, Outcome, Panel, Point, Report, Result, ResultRow, Series, Trial,
-    lines, summarise,
+    Context, Figure, Layer, Outcome, Panel, Point, Report, Result, ResultRow, Run, Trial, lines,
+    summarise,
 };
 
-pub(crate) const FIG_3_9: Experiment = Experiment {
-    id: "iqgme/fig-3.9",
-    what: "ionosphere, 25% missing: share of hidden values within one and two posterior standard deviations against training fraction",
-    paper: "a figure without printed numbers: near nominal at large training sizes",
-    data: &["ionosphere"],
-    run,
-};
+pub(crate) const FIG_3_9: Run = run;
 
 const MISSING: f64 = 0.25;
 /// Shares of a normal distribution within one and two standard deviations.
@@ -58,7 +52,11 @@ fn run(context: &Context<'_>) -> Result<Report> {
          so that the distributions of cells are far from normal.",
     ];
     Ok(Report {
-        tables: vec![overview("Share of hidden values", &results, &METRICS)],
+        tables: vec![overview(
+            "Share of hidden values",
+            &results,
+            &METRICS.join(" "),
+        )],
         figures: vec![figure(&results)?],
         notes: notes.map(str::to_owned).to_vec(),
         results,
@@ -89,19 +87,18 @@ fn within(side: &Side, said: &[Vec<MissingCell>]) -> Result<[f64; 2]> {
 fn figure(results: &[ResultRow]) -> Result<Figure> {
     let level = |nominal: f64| {
         let ends = [0.0, 1.0].map(|x| Point::at(x, nominal));
-        Series::new("normal distribution", ends)
+        Layer::line("normal distribution", ends)
     };
     let curve = |metric: &str| {
         let point = |&train: &f64| {
             let row = find(results, &setting(train), OURS, metric)?;
             Some(Point::at(train, row.mean))
         };
-        Series::new(metric.replace('_', " "), FRACTIONS.iter().filter_map(point))
+        Layer::line(metric.replace('_', " "), FRACTIONS.iter().filter_map(point))
     };
-    let panel = Panel::new(
+    let panel = Panel::of_lines(
         "ionosphere, 25% missing",
-        "fraction of rows in training",
-        "share of hidden values",
+        ["fraction of rows in training", "share of hidden values"],
         METRICS.map(curve).into_iter().chain(NOMINAL.map(level)),
     );
     let title = "Hidden values within one and two posterior standard deviations";

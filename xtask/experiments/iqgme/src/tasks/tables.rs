@@ -4,9 +4,9 @@ use npb_linalg::faer::Mat;
 
 use super::data::setting;
 use super::methods::OURS;
-use npb_kit::draw::{self, Cells, Layer, Shape, colours};
+use npb_kit::npb_report::{Cells, Layer, Shape, colours, picture};
 use npb_kit::tables::{self, distinct};
-use npb_kit::{Figure, Panel, Record, Result, ResultRow, TextTable, against, lines};
+use npb_kit::{Figure, Panel, Record, Result, ResultRow, TextTable, against, lines, text_table};
 
 /// Mean AUC recorded elsewhere on the given splits of landmine, complete, at 20, 100 and 300 rows.
 const RECORDED: [(&str, [f64; 3]); 5] = [
@@ -37,7 +37,7 @@ pub(super) fn overview(results: &[ResultRow]) -> TextTable {
 pub(super) fn differences(records: &[Record]) -> TextTable {
     let mut others = distinct(records.iter().map(|r| &*r.key.method));
     others.retain(|method| *method != OURS);
-    tables::differences(records, OURS, &others, &["auc"])
+    tables::differences(records, OURS, &others, "auc")
 }
 
 /// One panel for each missing fraction.
@@ -50,10 +50,9 @@ pub(super) fn curves(dataset: &str, rates: &[f64], results: &[ResultRow]) -> Res
         let place = format!("missing={missing};");
         let here = results.iter().filter(|r| r.setting.starts_with(&place));
         let curves = against(here, "auc", "train");
-        Panel::new(
+        Panel::of_lines(
             title,
-            "training rows for each task",
-            "mean AUC over tasks",
+            ["training rows for each task", "mean AUC over tasks"],
             curves,
         )
     };
@@ -102,9 +101,9 @@ pub(super) fn block_table(results: &[ResultRow]) -> TextTable {
         let numbers = [within, between, within / between].map(|x| format!("{x:.3}"));
         std::iter::once(at.to_owned()).chain(numbers).collect()
     };
-    TextTable::new(
+    text_table(
         "Mean similarity of two tasks on one ground and of two on different ground",
-        &["setting", "within", "between", "ratio"],
+        "setting | within | between | ratio",
         settings.into_iter().map(row),
     )
 }
@@ -124,26 +123,17 @@ pub(super) fn matrices(
         let trials: Vec<&Vec<f64>> = of_place.map(|r| &r.outcome.series[MATRIX]).collect();
         let mean = |k: usize| trials.iter().map(|m| m[k]).sum::<f64>() / trials.len() as f64;
         let n = names.len();
-        let cells = Cells {
-            columns: n,
-            probabilities: (0..n * n).map(mean).collect(),
-        };
+        let cells = Cells::probabilities(n, (0..n * n).map(mean).collect());
         let layer = Layer::new(
             "similarity 0 to 1",
             colours::VERMILLION,
             Shape::Cells(cells),
         );
-        let panel = draw::Panel {
-            title: at.clone(),
-            x_label: format!("tasks {}", names.join(" ")),
-            y_label: "tasks".to_owned(),
-            x: (0.0, n as f64),
-            y: (0.0, n as f64),
-            layers: vec![layer],
-        };
+        let (label, size) = (format!("tasks {}", names.join(" ")), (0.0, n as f64));
+        let panel = Panel::new(&*at, [&label, "tasks"], size, size, vec![layer]);
         let name = format!("similarity-{}", at.replace(['=', ';', '.'], "-"));
         let title = format!("Similarity of tasks, {at}");
-        draw::picture(&name, &title, "Mean over trials.", &[panel])
+        Ok(picture(&name, &title, "Mean over trials.", &[panel])?)
     };
     settings.map(matrix).collect()
 }
