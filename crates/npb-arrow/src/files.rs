@@ -117,7 +117,9 @@ impl ChunkReader for Source {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        let beyond = start.checked_add(length as u64).is_none_or(|end| end > self.len());
+        let beyond = start
+            .checked_add(length as u64)
+            .is_none_or(|end| end > self.len());
         match self {
             // Nothing is allocated by what a file claims.
             _ if beyond => Err(ParquetError::EOF("the file is cut off".to_owned())),
@@ -161,11 +163,7 @@ impl FileReader {
         guarded(file, || Self::open_unguarded(file, source, options))
     }
 
-    fn open_unguarded(
-        file: &str,
-        source: Source,
-        options: &Options,
-    ) -> Result<Self, ArrowError> {
+    fn open_unguarded(file: &str, source: Source, options: &Options) -> Result<Self, ArrowError> {
         let wrong = |e: &dyn std::fmt::Display| ArrowError::file(file, e);
         let n_bytes = Rc::new(Cell::new(0));
         let is_parquet = format_of(file, &source)? == Format::Parquet;
@@ -222,7 +220,9 @@ impl FileReader {
             }
         }
         let table = RawTable::new(names, columns);
-        table.map(Some).map_err(|source| ArrowError::Data { file, source })
+        table
+            .map(Some)
+            .map_err(|source| ArrowError::Data { file, source })
     }
 
     /// The share of the file that has been read.
@@ -236,10 +236,7 @@ impl FileReader {
 }
 
 /// The libraries of Arrow and Parquet panic at some broken files.
-fn guarded<T>(
-    file: &str,
-    read: impl FnOnce() -> Result<T, ArrowError>,
-) -> Result<T, ArrowError> {
+fn guarded<T>(file: &str, read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(ArrowError::file(file, "the file is broken")))
 }

@@ -132,11 +132,7 @@ impl<'a> RawReader<'a> {
     ///
     /// # Errors
     /// A schema that cannot be used.
-    pub fn new(
-        file: &str,
-        schema: &'a Schema,
-        rules: &'a ReadingRules,
-    ) -> Result<Self, ReadError> {
+    pub fn new(file: &str, schema: &'a Schema, rules: &'a ReadingRules) -> Result<Self, ReadError> {
         Growing::new(file, schema, rules).map(Self)
     }
 
