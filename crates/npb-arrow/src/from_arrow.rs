@@ -50,48 +50,93 @@ pub fn from_batches(
     batches: impl IntoIterator<Item = Result<RecordBatch, ArrowError>>,
     options: &Options,
 ) -> Result<RawTable, ArrowError> {
-    let fields = schema.fields().iter().enumerate();
-    let mut columns = fields
-        .filter(|(_, field)| options.wants(field.name()))
-        .map(|(j, field)| Ok((j, Growing::new(file, field)?)))
-        .collect::<Result<Vec<_>, ArrowError>>()?;
-    let mut n_rows = 0;
-    for (k, batch) in batches.into_iter().enumerate() {
-        let batch = batch?;
+    Tables::new(file, schema, batches.into_iter(), options).next(usize::MAX)
+}
+
+/// The rows of record batches, some at a time.
+pub(crate) struct Tables<I> {
+    pub(crate) file: String,
+    schema: SchemaRef,
+    wanted: Vec<usize>,
+    batches: I,
+    n_batches: usize,
+    /// Rows so far.
+    pub(crate) n_rows: usize,
+    /// What is left of the last batch.
+    rest: Option<RecordBatch>,
+}
+
+impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Tables<I> {
+    pub(crate) fn new(file: &str, schema: SchemaRef, batches: I, options: &Options) -> Self {
+        let fields = schema.fields().iter().enumerate();
+        let wanted = fields.filter(|(_, field)| options.wants(field.name()));
+        Self {
+            file: file.to_owned(),
+            wanted: wanted.map(|(j, _)| j).collect(),
+            schema,
+            batches,
+            n_batches: 0,
+            n_rows: 0,
+            rest: None,
+        }
+    }
+
+    /// The next `n_rows` rows, or those that are left.
+    pub(crate) fn next(&mut self, n_rows: usize) -> Result<RawTable, ArrowError> {
+        let schema = self.schema.clone();
+        let fields = self.wanted.iter().map(|&j| schema.field(j));
+        let columns = fields.clone().map(|field| Growing::new(&self.file, field));
+        let mut columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
+        let names = fields.map(|field| field.name().clone()).collect();
+        let end = self.n_rows.saturating_add(n_rows);
+        while self.n_rows < end {
+            let Some(batch) = self.batch()? else { break };
+            let n_taken = batch.num_rows().min(end - self.n_rows);
+            if n_taken < batch.num_rows() {
+                self.rest = Some(batch.slice(n_taken, batch.num_rows() - n_taken));
+            }
+            for (&j, column) in self.wanted.iter().zip(&mut columns) {
+                let pushed = column.push(&batch.column(j).slice(0, n_taken));
+                pushed.map_err(|wrong| ArrowError::Value {
+                    file: self.file.clone(),
+                    row: self.n_rows + wrong.row + 1,
+                    column: schema.field(j).name().clone(),
+                    value: wrong.value,
+                    rule: wrong.rule,
+                })?;
+            }
+            self.n_rows += n_taken;
+        }
+        let columns = columns.into_iter().map(Growing::done);
+        RawTable::new(names, columns.collect()).map_err(|source| ArrowError::Data {
+            file: self.file.clone(),
+            source,
+        })
+    }
+
+    /// What is left of a batch, or the next one.
+    fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(Some(rest));
+        }
+        let Some(batch) = self.batches.next().transpose()? else {
+            return Ok(None);
+        };
+        self.n_batches += 1;
         let types = |schema: &SchemaRef| -> Vec<(String, DataType)> {
             let fields = schema.fields().iter();
             fields
                 .map(|f| (f.name().clone(), f.data_type().clone()))
                 .collect()
         };
-        if types(batch.schema_ref()) != types(&schema) {
-            return Err(ArrowError::Batches {
-                file: file.to_owned(),
-                batch: k + 1,
-            });
+        match types(batch.schema_ref()) == types(&self.schema) {
+            true => Ok(Some(batch)),
+            false => Err(ArrowError::Batches {
+                file: self.file.clone(),
+                batch: self.n_batches,
+            }),
         }
-        for (j, column) in &mut columns {
-            column
-                .push(batch.column(*j))
-                .map_err(|wrong| ArrowError::Value {
-                    file: file.to_owned(),
-                    row: n_rows + wrong.row + 1,
-                    column: schema.field(*j).name().clone(),
-                    value: wrong.value,
-                    rule: wrong.rule,
-                })?;
-        }
-        n_rows += batch.num_rows();
     }
-    let names = columns
-        .iter()
-        .map(|(j, _)| schema.field(*j).name().clone())
-        .collect();
-    let columns = columns.into_iter().map(|(_, column)| column.done());
-    RawTable::new(names, columns.collect()).map_err(|source| ArrowError::Data {
-        file: file.to_owned(),
-        source,
-    })
 }
 
 /// A value that a raw column cannot hold.

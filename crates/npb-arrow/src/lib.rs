@@ -2,7 +2,7 @@
 //!
 //! A [`RawTable`] holds columns of numbers, texts and times; a schema of npb-data makes typed columns of it, the same kinds, codes and bits that the same data give as text.
 //! [`from_batches`] takes record batches that are in memory, [`read`] files (Parquet, Arrow files as Feather writes them, Arrow streams), [`to_batch`] and
-//! [`write()`] go back.
+//! [`write()`] go back; [`FileReader`] and [`Writer`] do so some rows at a time, for files that are larger than memory.
 //!
 //! | Arrow | raw column |
 //! |---|---|
@@ -44,6 +44,6 @@ pub use npb_data;
 pub use npb_data::{RawColumn, RawTable};
 
 pub use error::ArrowError;
-pub use files::{Format, StoredColumn, columns, read, write};
+pub use files::{FileReader, Format, Source, StoredColumn, Writer, columns, read, write};
 pub use from_arrow::{Options, from_batches};
 pub use to_arrow::to_batch;

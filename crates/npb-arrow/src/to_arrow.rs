@@ -7,7 +7,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, DictionaryArray, Float64Array, Int32Array, Int64Array,
     RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
 };
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use npb_data::{RawColumn, RawTable};
 
 use crate::ArrowError;
@@ -19,12 +19,35 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 /// # Errors
 /// [`ArrowError::Write`] for a column too large for a batch.
 pub fn to_batch(table: &RawTable) -> Result<RecordBatch, ArrowError> {
+    batch(table, array)
+}
+
+/// The table with types that do not depend on its cells: texts as they are, times as timestamps in microseconds.
+pub(crate) fn to_plain_batch(table: &RawTable) -> Result<RecordBatch, ArrowError> {
+    batch(table, |column| match column {
+        RawColumn::Texts {
+            distinct, codes, ..
+        } => {
+            let text = |code: u32| distinct[code as usize].as_str();
+            let texts = codes.iter().map(|code| code.map(text));
+            Ok(Arc::new(texts.collect::<StringArray>()))
+        }
+        RawColumn::Times(cells) => Ok(timestamps(cells)),
+        _ => array(column),
+    })
+}
+
+fn batch(
+    table: &RawTable,
+    array: impl Fn(&RawColumn) -> Result<ArrayRef, ArrowError>,
+) -> Result<RecordBatch, ArrowError> {
     let mut fields = Vec::with_capacity(table.names().len());
     let mut arrays = Vec::with_capacity(table.names().len());
     for (name, column) in table.names().iter().zip(table.columns()) {
         let array = array(column)?;
         let kind = array.data_type().clone();
         let ordered = matches!(column, RawColumn::Texts { ordered: true, .. });
+        let ordered = ordered && matches!(kind, DataType::Dictionary(..));
         #[allow(deprecated, reason = "the only place where the order is said")]
         let field = match ordered {
             true => Field::new_dict(name, kind, true, 0, true),
@@ -66,6 +89,10 @@ fn times(cells: &[Option<f64>]) -> ArrayRef {
         let days = cells.iter().map(|c| c.map(|v| (v / SECONDS_A_DAY) as i32));
         return Arc::new(days.collect::<Date32Array>());
     }
+    timestamps(cells)
+}
+
+fn timestamps(cells: &[Option<f64>]) -> ArrayRef {
     let micros = cells.iter().map(|c| c.map(|v| (v * 1e6).round() as i64));
     Arc::new(micros.collect::<TimestampMicrosecondArray>())
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -200,6 +201,9 @@ pub(crate) struct HowToAsk {
     pub(crate) rules: Rules,
     #[command(flatten)]
     pub(crate) out: Out,
+    /// Rows that are asked about at once, for tests.
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) chunk_rows: Option<NonZeroUsize>,
 }
 
 #[derive(Args, Debug)]

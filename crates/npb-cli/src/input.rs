@@ -5,19 +5,17 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use npb_data::read::{
     self, Arff, DelimitedOptions, Encoding, FirstLines, ReadError, ReadProblem, ReadingReport,
     ReadingRules, Separator, Unexpected,
 };
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData, SchemaError, SchemaGuess};
-use npb_data::{MixedTable, RawColumn, RawTable, Table};
+use npb_data::{RawTable, Table};
 
-use crate::args::{HowToAsk, Layout, Rule, Training};
+use crate::args::{Layout, Rule, Training};
 use crate::failure::{Failure, Result, in_file};
-use crate::model::{ModelFile, Origin};
-use crate::sheet::{Cell, Sheet};
+use crate::model::Origin;
 
 /// With more columns of numbers than this, something is said.
 const MANY_COLUMNS: usize = 200;
@@ -53,12 +51,16 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
             File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
         }
     };
-    read.map_err(|e| in_file(path)(format_args!("cannot read: {e}")))?;
+    read.map_err(cannot_read(path))?;
     Ok(bytes)
 }
 
+pub(crate) fn cannot_read(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
+    move |e| in_file(path)(format_args!("cannot read: {e}"))
+}
+
 /// Refuses a file that has more bytes than half of the memory that is free: its cells need as much again.
-fn check_size(path: &Path) -> Result<()> {
+pub(crate) fn check_size(path: &Path) -> Result<()> {
     let size = std::fs::metadata(path).map_or(0, |file| file.len());
     match free_memory() {
         Some(free) if size > free / 2 => Err(in_file(path)(format_args!(
@@ -92,7 +94,7 @@ pub(crate) struct Given {
 }
 
 enum Content {
-    Text(Arc<Vec<u8>>),
+    Text(Vec<u8>),
     Raw(RawTable),
 }
 
@@ -119,16 +121,14 @@ impl Given {
             let options = npb_arrow::Options { only: Some(only) };
             let table = npb_arrow::read(&name, bytes, &options);
             Content::Raw(table.map_err(Failure::bad_data)?)
-        } else if npb_data::is_npy(&bytes) {
-            let table = npb_data::read_npy(bytes.as_slice());
-            Content::Raw(table.map_err(in_file(path))?)
-        } else if Arff::is_beginning(&bytes) {
-            let file = read::arff(&name, bytes.as_slice()).map_err(|e| unreadable(&e))?;
-            let (table, guess) = file.into_raw(&name);
-            declared = Some(guess);
-            Content::Raw(table)
         } else {
-            Content::Text(Arc::new(bytes))
+            match untyped(path, bytes, io::empty())? {
+                Untyped::Text(bytes, _) => Content::Text(bytes),
+                Untyped::Table(table, guess) => {
+                    declared = guess;
+                    Content::Raw(table)
+                }
+            }
         };
         Ok(Self {
             path: path.to_owned(),
@@ -139,50 +139,18 @@ impl Given {
         })
     }
 
-    /// How it is laid out: as the options say; else as its first lines suggest, or as the file of the fit, or as files of its name usually are. What is not usual is said.
+    /// How it is laid out: [`laid_out`].
     pub(crate) fn options(
         &self,
         layout: &Layout,
         of_fit: Option<&DelimitedOptions>,
         quiet: bool,
     ) -> Result<DelimitedOptions> {
-        let usual = of_fit.cloned().unwrap_or_else(|| usual(&self.path));
-        let asked = layout.over(&usual)?;
-        let Content::Text(text) = &self.content else {
-            return Ok(asked);
+        let text = match &self.content {
+            Content::Text(text) => Some(text.as_slice()),
+            Content::Raw(_) => None,
         };
-        let guess = asked.sniffed(text);
-        if layout.separator.is_some() && guess.options.separator != asked.separator {
-            return Ok(asked);
-        }
-        let mut options = layout.over(&guess.options)?;
-        if !guess.differs.is_empty() && options != asked {
-            let how = "--separator, --decimal, --quote and --comment say otherwise";
-            self.note(quiet, format_args!("{} ({how})", guess.differs.join(", ")));
-        }
-        match guess.first_lines {
-            FirstLines::AsExpected => {}
-            FirstLines::NoHeader => self.note(
-                quiet,
-                "the first line is taken for names, and looks like the others; where it is data, say --no-header",
-            ),
-            FirstLines::TwoHeaders => self.note(
-                quiet,
-                "the second line has texts where the others have numbers; where it is a second line of names, delete it",
-            ),
-            // The file of the fit had none.
-            FirstLines::Header if !layout.no_header => {
-                options.header = true;
-                self.note(quiet, "the first line is taken for names");
-            }
-            FirstLines::Header => {
-                return Err(Failure::usage(format_args!(
-                    "{}: the first line has texts where the others have numbers, so that it holds the names of the columns; leave out --no-header",
-                    self.name
-                )));
-            }
-        }
-        Ok(options)
+        laid_out(&self.path, text, layout, of_fit, quiet)
     }
 
     /// How a file beside the one that the options are of is laid out: as these say, but for what its first lines show.
@@ -238,40 +206,6 @@ impl Given {
         read.map_err(|e| unreadable(&e))
     }
 
-    /// The cells of the features as they stand there: all of a text, of a typed file the columns that lose something as numbers.
-    fn originals(&self, schema: &Schema, options: &DelimitedOptions) -> Originals {
-        let features = schema.with_role(Role::Feature);
-        let names: Vec<String> = features.map(|column| column.name.clone()).collect();
-        let content = match &self.content {
-            Content::Text(text) => Content::Text(text.clone()),
-            Content::Raw(table) => {
-                let exact = 1_i64 << 53;
-                let loses = |cells: &RawColumn| match cells {
-                    RawColumn::Whole(cells) => cells
-                        .iter()
-                        .flatten()
-                        .any(|v| !(-exact..=exact).contains(v)),
-                    RawColumn::Times(_) => true,
-                    _ => false,
-                };
-                let kept = table.names().iter().zip(table.columns());
-                let kept = kept.filter(|(name, cells)| names.contains(name) && loses(cells));
-                let (names, columns) = kept.map(|(n, c)| (n.clone(), c.clone())).unzip();
-                Content::Raw(RawTable::new(names, columns).unwrap_or_default())
-            }
-        };
-        Originals {
-            name: self.name.clone(),
-            content,
-            names,
-            options: DelimitedOptions {
-                missing: schema.missing.clone(),
-                skip: Vec::new(),
-                ..options.clone()
-            },
-        }
-    }
-
     /// Its text with the layout; that of typed columns is plain.
     pub(crate) fn into_text(
         self,
@@ -281,7 +215,7 @@ impl Given {
     ) -> Result<(Vec<u8>, DelimitedOptions)> {
         let options = self.options(layout, of_fit, quiet)?;
         let table = match self.content {
-            Content::Text(text) => return Ok((Arc::unwrap_or_clone(text), options)),
+            Content::Text(text) => return Ok((text, options)),
             Content::Raw(table) => table,
         };
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -300,6 +234,89 @@ impl Given {
     }
 }
 
+/// A file of no types that Arrow knows.
+pub(crate) enum Untyped {
+    /// The beginning of a text, and the rest.
+    Text(Vec<u8>, Box<dyn Read>),
+    /// A table, and what the file says of its columns.
+    Table(RawTable, Option<SchemaGuess>),
+}
+
+/// What a file holds, by its first bytes: .npy and ARFF are read.
+pub(crate) fn untyped(
+    path: &Path,
+    mut beginning: Vec<u8>,
+    mut rest: impl Read + 'static,
+) -> Result<Untyped> {
+    if npb_data::is_npy(&beginning) {
+        let read = rest.read_to_end(&mut beginning);
+        read.map_err(cannot_read(path))?;
+        let table = npb_data::read_npy(&beginning);
+        return Ok(Untyped::Table(table.map_err(in_file(path))?, None));
+    }
+    if !Arff::is_beginning(&beginning) {
+        return Ok(Untyped::Text(beginning, Box::new(rest)));
+    }
+    let name = path.display().to_string();
+    let file =
+        read::arff(&name, io::Cursor::new(beginning).chain(rest)).map_err(|e| unreadable(&e))?;
+    let (table, guess) = file.into_raw(&name);
+    Ok(Untyped::Table(table, Some(guess)))
+}
+
+/// How a file is laid out, with the beginning of its text if it is one: as the options say; else as its first lines suggest, or as the file of the fit, or as files of its name usually are. What is not usual is said.
+pub(crate) fn laid_out(
+    path: &Path,
+    text: Option<&[u8]>,
+    layout: &Layout,
+    of_fit: Option<&DelimitedOptions>,
+    quiet: bool,
+) -> Result<DelimitedOptions> {
+    let usual = of_fit.cloned().unwrap_or_else(|| usual(path));
+    let asked = layout.over(&usual)?;
+    let Some(text) = text else {
+        return Ok(asked);
+    };
+    let guess = asked.sniffed(text);
+    if layout.separator.is_some() && guess.options.separator != asked.separator {
+        return Ok(asked);
+    }
+    let mut options = layout.over(&guess.options)?;
+    if !guess.differs.is_empty() && options != asked {
+        let how = "--separator, --decimal, --quote and --comment say otherwise";
+        note_of(
+            quiet,
+            path,
+            format_args!("{} ({how})", guess.differs.join(", ")),
+        );
+    }
+    match guess.first_lines {
+        FirstLines::AsExpected => {}
+        FirstLines::NoHeader => note_of(
+            quiet,
+            path,
+            "the first line is taken for names, and looks like the others; where it is data, say --no-header",
+        ),
+        FirstLines::TwoHeaders => note_of(
+            quiet,
+            path,
+            "the second line has texts where the others have numbers; where it is a second line of names, delete it",
+        ),
+        // The file of the fit had none.
+        FirstLines::Header if !layout.no_header => {
+            options.header = true;
+            note_of(quiet, path, "the first line is taken for names");
+        }
+        FirstLines::Header => {
+            return Err(Failure::usage(format_args!(
+                "{}: the first line has texts where the others have numbers, so that it holds the names of the columns; leave out --no-header",
+                path.display()
+            )));
+        }
+    }
+    Ok(options)
+}
+
 /// The columns of a file with types that can be read, and the others, which are said.
 fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<(HashSet<String>, Vec<String>)> {
     let columns = npb_arrow::columns(name, bytes).map_err(Failure::bad_data)?;
@@ -314,62 +331,6 @@ fn readable(name: &str, bytes: &[u8], quiet: bool) -> Result<(HashSet<String>, V
         columns.into_iter().partition(|column| column.readable);
     let names = |columns: Vec<npb_arrow::StoredColumn>| columns.into_iter().map(|c| c.name);
     Ok((names(readable).collect(), names(others).collect()))
-}
-
-/// The cells of features as they stand in a file.
-pub(crate) struct Originals {
-    name: String,
-    content: Content,
-    /// The features, in the order of the schema.
-    names: Vec<String>,
-    options: DelimitedOptions,
-}
-
-impl Originals {
-    /// Puts the known cells of the features, which begin at a column of a sheet, back as they were.
-    pub(crate) fn put_back(
-        &self,
-        known: &MixedTable,
-        sheet: &mut Sheet,
-        first: usize,
-    ) -> Result<()> {
-        let is_known = |k: usize, row: usize| known.column(k).is_observed(row);
-        match &self.content {
-            Content::Text(text) => {
-                let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-                let visit = |row: usize, k: usize, cell: &str| {
-                    let cell = self.options.with_point(cell);
-                    if is_known(k, row) && sheet.text(first + k, row) != cell {
-                        sheet.set(first + k, row, Cell::AsWritten(cell.into_owned()));
-                    }
-                };
-                let read =
-                    read::for_each_text(&self.name, text.as_slice(), &self.options, &names, visit);
-                read.map_err(|e| unreadable(&e))
-            }
-            Content::Raw(table) => {
-                for (name, cells) in table.names().iter().zip(table.columns()) {
-                    let Some(k) = self.names.iter().position(|own| own == name) else {
-                        continue;
-                    };
-                    for row in (0..cells.len()).filter(|&row| is_known(k, row)) {
-                        match cells {
-                            RawColumn::Whole(cells) => {
-                                let cell = cells[row].map_or(Cell::Missing, Cell::Stored);
-                                sheet.set(first + k, row, cell);
-                            }
-                            RawColumn::Times(cells) => {
-                                let cell = cells[row].map_or(Cell::Missing, Cell::Time);
-                                sheet.set(first + k, row, cell);
-                            }
-                            _ => {}
-                        }
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
 }
 
 /// Everything in a text file.
@@ -637,35 +598,4 @@ impl From<Rule> for Unexpected {
             Rule::Missing => Self::Missing,
         }
     }
-}
-
-/// Reads a new file by the schema of a fit, laid out as the file of the fit unless its first lines or the options say otherwise; also its cells as they stand there.
-pub(crate) fn like_training(
-    path: &Path,
-    model: &ModelFile,
-    how: &HowToAsk,
-    quiet: bool,
-) -> Result<(SchemaData, Originals)> {
-    let (layout, rules, origin) = (&how.layout, how.rules, &model.origin);
-    let mut schema = model.schema()?;
-    schema.missing.extend(layout.missing.iter().cloned());
-    let given = Given::read_only(path, Some(&schema), quiet)?;
-    // A guess refuses nothing.
-    let guessed = match origin.declared {
-        true => Unexpected::Error,
-        false => Unexpected::Missing,
-    };
-    let rules = ReadingRules {
-        layout: given.options(layout, Some(&origin.layout), quiet)?,
-        missing_columns: rules.missing_columns.into(),
-        unseen_levels: rules.unseen_levels.into(),
-        impossible_values: rules.impossible_values.map_or(guessed, Unexpected::from),
-    };
-    let originals = given.originals(&schema, &rules.layout);
-    let (data, report) = given.by_schema(&schema, &rules)?;
-    warn(quiet, path, &report.to_string());
-    if data.n_rows == 0 {
-        note_of(quiet, path, "there is no row of data");
-    }
-    Ok((data, originals))
 }

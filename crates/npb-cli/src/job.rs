@@ -1,5 +1,6 @@
 //! A fit that runs: progress on a terminal, interruption, checkpoints.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -34,9 +35,103 @@ pub(crate) struct Job<'a> {
     run: &'a Run,
     every: Every,
     quiet: bool,
+    shown: Shown,
+}
+
+/// A line of progress on standard error.
+struct Shown {
     terminal: bool,
     begun: Instant,
-    shown: Mutex<Option<Instant>>,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Shown {
+    fn new(quiet: bool) -> Self {
+        Self {
+            terminal: io::stderr().is_terminal() && !quiet,
+            begun: Instant::now(),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// A line that changes on a terminal, now and then a new one elsewhere.
+    fn show(&self, what: impl Display, share: Option<f64>) {
+        let Some(line) = self.line(what, share, Instant::now()) else {
+            return;
+        };
+        let _ = match self.terminal {
+            true => write!(io::stderr(), "\r{line}    \x1b[K"),
+            false => writeln!(io::stderr(), "npb: {}", line.trim_start()),
+        };
+    }
+
+    /// What is to be told of progress now, unless it is too soon.
+    fn line(&self, what: impl Display, share: Option<f64>, now: Instant) -> Option<String> {
+        let mut last = self.last.lock().ok()?;
+        let (before, pause) = match self.terminal {
+            true => (*last, PAUSE),
+            false => (Some(last.unwrap_or(self.begun)), LONG_PAUSE),
+        };
+        let ends = self.terminal && share.is_some_and(|share| share >= 1.0);
+        if before.is_some_and(|before| now - before < pause) && !ends {
+            return None;
+        }
+        *last = Some(now);
+        let Some(share) = share else {
+            return Some(what.to_string());
+        };
+        let spent = now.duration_since(self.begun).as_secs_f64();
+        let left = match share > 0.02 {
+            true => format!(", {} left", seconds(spent * (1.0 - share) / share)),
+            false => String::new(),
+        };
+        Some(format!("{:3.0} %  {what}{left}", 100.0 * share))
+    }
+
+    /// The line of progress is over.
+    fn end(&self) {
+        if self.terminal && self.last.lock().is_ok_and(|last| last.is_some()) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// A question about the rows of a file, some of which are asked about at a time: progress, and interruption.
+pub(crate) struct Asking {
+    quiet: bool,
+    shown: Shown,
+}
+
+impl Asking {
+    /// Ctrl-C ends it after the rows that are being asked about, and a second one at once.
+    pub(crate) fn new(quiet: bool) -> Result<Self> {
+        let handler = ctrlc::set_handler(|| {
+            if INTERRUPT.swap(true, Ordering::Relaxed) {
+                std::process::exit(i32::from(INTERRUPTED));
+            }
+        });
+        handler.map_err(Failure::failed)?;
+        Ok(Self {
+            quiet,
+            shown: Shown::new(quiet),
+        })
+    }
+
+    /// So many rows are answered, this share of the file; an error where it was interrupted.
+    pub(crate) fn hear(&self, n_rows: usize, share: Option<f64>) -> Result<()> {
+        if !self.quiet {
+            self.shown.show(format_args!("{n_rows} rows"), share);
+        }
+        if !INTERRUPT.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.end();
+        Err(Failure::new(INTERRUPTED, "interrupted, no file is written"))
+    }
+
+    pub(crate) fn end(&self) {
+        self.shown.end();
+    }
 }
 
 impl<'a> Job<'a> {
@@ -58,9 +153,7 @@ impl<'a> Job<'a> {
             run,
             every,
             quiet,
-            terminal: io::stderr().is_terminal() && !quiet,
-            begun: Instant::now(),
-            shown: Mutex::new(None),
+            shown: Shown::new(quiet),
         })
     }
 
@@ -70,7 +163,7 @@ impl<'a> Job<'a> {
 
     /// Ctrl-C stops the fit after its present step, and a second one the program, from now on. A long step is said.
     pub(crate) fn listen(&self) -> Result<()> {
-        let (begun, quiet) = (self.begun, self.quiet);
+        let (begun, quiet) = (self.shown.begun, self.quiet);
         STEP_BEGAN.store(milliseconds(begun) + 1, Ordering::Relaxed);
         ctrlc::set_handler(move || {
             if INTERRUPT.swap(true, Ordering::Relaxed) {
@@ -97,13 +190,16 @@ impl<'a> Job<'a> {
 
     /// Tells how far the fit is, and says whether it is to go on.
     fn hear(&self, progress: &Progress<'_>) -> ControlFlow<()> {
-        let now = milliseconds(self.begun) + 1;
+        let now = milliseconds(self.shown.begun) + 1;
         let began = STEP_BEGAN.swap(now, Ordering::Relaxed);
         LAST_STEP.store(now.saturating_sub(began), Ordering::Relaxed);
         match self.run.progress {
             Tell::Json => self.tell(progress),
             Tell::Auto if self.quiet => {}
-            Tell::Auto => self.show(progress.part, progress.step, progress.share),
+            Tell::Auto => {
+                let what = format_args!("{}, step {}", progress.part, progress.step);
+                self.shown.show(what, Some(progress.share));
+            }
         }
         match INTERRUPT.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
@@ -129,56 +225,16 @@ impl<'a> Job<'a> {
 
     /// Seconds since the command began.
     pub(crate) fn spent(&self) -> f64 {
-        self.begun.elapsed().as_secs_f64()
+        self.shown.begun.elapsed().as_secs_f64()
     }
 
     pub(crate) fn record(&self) -> Option<&Path> {
         self.run.record.as_deref()
     }
 
-    /// A line that changes on a terminal, now and then a new one elsewhere.
-    fn show(&self, part: &str, step: u64, share: f64) {
-        let Some(line) = self.line(part, step, share, Instant::now()) else {
-            return;
-        };
-        let _ = match self.terminal {
-            true => write!(io::stderr(), "\r{line}    \x1b[K"),
-            false => writeln!(io::stderr(), "npb: {}", line.trim_start()),
-        };
-    }
-
-    /// What is to be told of progress now, unless it is too soon.
-    fn line(&self, part: &str, step: u64, share: f64, now: Instant) -> Option<String> {
-        let mut shown = self.shown.lock().ok()?;
-        let (last, pause) = match self.terminal {
-            true => (*shown, PAUSE),
-            false => (Some(shown.unwrap_or(self.begun)), LONG_PAUSE),
-        };
-        if last.is_some_and(|last| now - last < pause) && !(self.terminal && share >= 1.0) {
-            return None;
-        }
-        *shown = Some(now);
-        let spent = now.duration_since(self.begun).as_secs_f64();
-        let left = match share > 0.02 {
-            true => format!(", {} left", seconds(spent * (1.0 - share) / share)),
-            false => String::new(),
-        };
-        Some(format!(
-            "{:3.0} %  {part}, step {step}{left}",
-            100.0 * share
-        ))
-    }
-
-    /// The line of progress is over.
-    fn end_line(&self) {
-        if self.terminal && self.shown.lock().is_ok_and(|shown| shown.is_some()) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
-
     /// Whether the fit was interrupted: then there is nothing to write.
     pub(crate) fn finished(&self) -> Result<()> {
-        self.end_line();
+        self.shown.end();
         if !INTERRUPT.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -278,32 +334,17 @@ fn duration(text: &str) -> Result<Duration> {
 mod tests {
     use super::*;
 
-    fn job(run: &Run, terminal: bool) -> Job<'_> {
-        Job {
-            run,
-            every: Every::time(Duration::ZERO),
-            quiet: false,
-            terminal,
-            begun: Instant::now(),
-            shown: Mutex::new(None),
-        }
-    }
-
     /// The lines at these milliseconds after the start, each at half of the work and the last at its end.
     fn lines(terminal: bool, moments: &[u64]) -> Vec<Option<String>> {
-        let run = Run {
-            out: "m.npb".into(),
-            checkpoint: None,
-            every: "1m".to_owned(),
-            require_converged: false,
-            record: None,
-            progress: Tell::Auto,
+        let shown = Shown {
+            terminal,
+            begun: Instant::now(),
+            last: Mutex::new(None),
         };
-        let job = job(&run, terminal);
         let line = |(k, moment): (usize, &u64)| {
             let share = if k + 1 == moments.len() { 1.0 } else { 0.5 };
-            let now = job.begun + Duration::from_millis(*moment);
-            job.line("chain 2", k as u64, share, now)
+            let now = shown.begun + Duration::from_millis(*moment);
+            shown.line(format_args!("chain 2, step {k}"), Some(share), now)
         };
         moments.iter().enumerate().map(line).collect()
     }

@@ -6,7 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use npb_infer::{Stop, SweepPlan};
 use serde_json::{Value, json};
 
-use crate::args::Format;
 use crate::diagnostics::diagnostics;
 use crate::failure::{Failure, Result};
 use crate::job::Job;
@@ -61,8 +60,8 @@ fn record(job: &Job<'_>, model: &ModelFile, what: &str, unmet: &[String]) -> Res
         .get("seed")
         .or_else(|| settings.get("single")?.get("seed"))
         .or_else(|| settings.get("latent")?.get("seed"));
-    let diagnostics = diagnostics(model)?.written(Format::Json)?;
-    let diagnostics: Value = serde_json::from_slice(&diagnostics).map_err(Failure::failed)?;
+    let diagnostics = format!("[{}]", diagnostics(model)?.json());
+    let diagnostics: Value = serde_json::from_str(&diagnostics).map_err(Failure::failed)?;
     let ended = SystemTime::now().duration_since(UNIX_EPOCH);
     let ended = ended.map_or(0.0, |time| time.as_secs_f64());
     Ok(json!({

@@ -1,9 +1,10 @@
 //! Tables to write.
 
+use std::ops::RangeInclusive;
+
 use npb_data::schema::{Kind, Role, Schema, SchemaData};
 use npb_data::{MixedColumn, MixedTable, RawColumn, RawTable, number_text};
 
-use crate::args::Format;
 use crate::failure::{Failure, Result};
 
 /// One cell.
@@ -17,14 +18,28 @@ pub(crate) enum Cell {
     Time(f64),
     /// A known cell as its file of text has it, with a decimal point.
     AsWritten(String),
+    /// A known time as its file of text has it, and what it is.
+    WrittenTime(Box<(String, f64)>),
     /// A known whole number as its typed file has it.
     Stored(i64),
+}
+
+/// The type of a column in files that have types.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Type {
+    Text,
+    Number,
+    Whole,
+    Time,
+    /// That of its cells: of tables that are not written some rows at a time.
+    OfCells,
 }
 
 /// A table with named columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sheet {
     names: Vec<String>,
+    types: Vec<Type>,
     columns: Vec<Vec<Cell>>,
 }
 
@@ -48,6 +63,7 @@ impl Cell {
             Cell::Number(value) => number_text(*value),
             Cell::Whole(value) => value.to_string(),
             Cell::AsWritten(text) => text.clone(),
+            Cell::WrittenTime(time) => time.0.clone(),
             Cell::Stored(value) => value.to_string(),
             Cell::Time(seconds) => RawColumn::Times(vec![Some(*seconds)])
                 .text(0)
@@ -58,7 +74,7 @@ impl Cell {
     fn json(&self) -> String {
         match self {
             Cell::Text(text) => json_text(text),
-            Cell::Time(_) => json_text(&self.text()),
+            Cell::Time(_) | Cell::WrittenTime(_) => json_text(&self.text()),
             Cell::AsWritten(text) => match serde_json::from_str::<serde_json::Number>(text) {
                 Ok(_) => text.clone(),
                 Err(_) => json_text(text),
@@ -78,6 +94,17 @@ impl Cell {
             _ => None,
         }
     }
+
+    fn whole(&self) -> Option<i64> {
+        match self {
+            Cell::Whole(value) => i64::try_from(*value).ok(),
+            Cell::Stored(value) => Some(*value),
+            cell => {
+                let value = cell.number()?;
+                (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
+            }
+        }
+    }
 }
 
 fn json_text(text: &str) -> String {
@@ -88,34 +115,39 @@ impl Sheet {
     pub(crate) fn new(names: &[&str]) -> Self {
         Self {
             names: names.iter().map(|&name| name.to_owned()).collect(),
+            types: vec![Type::OfCells; names.len()],
             columns: vec![Vec::new(); names.len()],
         }
     }
 
-    /// Begins with the names of the rows, or their numbers from 1.
-    pub(crate) fn of_rows(data: &SchemaData) -> Self {
+    /// Begins with the names of the rows, or their numbers, which go on after `before` rows.
+    pub(crate) fn of_rows(data: &SchemaData, before: usize) -> Self {
         let named = data.schema.with_role(Role::RowId).next();
         let (Some(column), Some(ids)) = (named, &data.row_ids) else {
-            return Self::of_numbers(data.n_rows);
+            return Self::of_numbers(before + 1..=before + data.n_rows);
         };
         let mut sheet = Self::default();
-        sheet.push_column(&column.name, ids.iter().map(|id| Cell::from(id.as_deref())));
+        let ids = ids.iter().map(|id| Cell::from(id.as_deref()));
+        sheet.push_column(&column.name, Type::Text, ids);
         sheet
     }
 
     /// Begins with the numbers of the rows.
-    pub(crate) fn of_numbers(n_rows: usize) -> Self {
+    pub(crate) fn of_numbers(rows: RangeInclusive<usize>) -> Self {
         let mut sheet = Self::default();
-        sheet.push_column("row", (1..=n_rows as u64).map(Cell::Whole));
+        let numbers = rows.map(|row| Cell::Whole(row as u64));
+        sheet.push_column("row", Type::Whole, numbers);
         sheet
     }
 
     pub(crate) fn push_column(
         &mut self,
         name: impl Into<String>,
+        kind: Type,
         cells: impl IntoIterator<Item = Cell>,
     ) {
         self.names.push(name.into());
+        self.types.push(kind);
         self.columns.push(cells.into_iter().collect());
     }
 
@@ -138,7 +170,20 @@ impl Sheet {
         }
     }
 
-    fn n_rows(&self) -> usize {
+    /// Takes the first rows out.
+    pub(crate) fn split_to(&mut self, n_rows: usize) -> Sheet {
+        let first = |column: &mut Vec<Cell>| {
+            let rest = column.split_off(n_rows);
+            std::mem::replace(column, rest)
+        };
+        Self {
+            names: self.names.clone(),
+            types: self.types.clone(),
+            columns: self.columns.iter_mut().map(first).collect(),
+        }
+    }
+
+    pub(crate) fn n_rows(&self) -> usize {
         self.columns.first().map_or(0, Vec::len)
     }
 
@@ -156,9 +201,15 @@ impl Sheet {
         self.columns[column][row] = cell;
     }
 
-    /// The text of a cell.
-    pub(crate) fn text(&self, column: usize, row: usize) -> String {
-        self.columns[column][row].text()
+    /// Puts a cell as a file of text has it in the place of another, where that is not written so.
+    pub(crate) fn set_written(&mut self, column: usize, row: usize, text: &str) {
+        let cell = &mut self.columns[column][row];
+        if cell.text() != text {
+            *cell = match cell {
+                Cell::Time(seconds) => Cell::WrittenTime(Box::new((text.to_owned(), *seconds))),
+                _ => Cell::AsWritten(text.to_owned()),
+            };
+        }
     }
 
     /// Adds the features of a schema, as a file would have them.
@@ -181,32 +232,30 @@ impl Sheet {
                 }
                 (cells, None) => Cell::from(cells.number(i)),
             };
-            self.push_column(&column.name, (0..features.n_rows()).map(cell));
+            let kind = match (cells, date) {
+                (MixedColumn::Categorical { .. } | MixedColumn::Binary { .. }, _) => Type::Text,
+                (MixedColumn::Count(_), _) => Type::Whole,
+                (_, Some(_)) => Type::Time,
+                (_, None) => Type::Number,
+            };
+            self.push_column(&column.name, kind, (0..features.n_rows()).map(cell));
         }
     }
 
-    /// The bytes of the table.
-    pub(crate) fn written(&self, format: Format) -> Result<Vec<u8>> {
-        match format {
-            Format::Csv => self.csv(),
-            Format::Json => Ok(self.json().into_bytes()),
-            Format::Table => Ok(self.aligned().into_bytes()),
-            Format::Parquet => self.typed(npb_arrow::Format::Parquet),
-            Format::Arrow => self.typed(npb_arrow::Format::Arrow),
-        }
+    /// The columns with their types.
+    pub(crate) fn typed(&self) -> Result<RawTable> {
+        let columns = self.types.iter().zip(&self.columns);
+        let columns = columns.map(|(&kind, cells)| raw(kind, cells)).collect();
+        RawTable::new(self.names.clone(), columns).map_err(Failure::failed)
     }
 
-    /// A file of columns that have types.
-    fn typed(&self, format: npb_arrow::Format) -> Result<Vec<u8>> {
-        let columns = self.columns.iter().map(|cells| raw(cells)).collect();
-        let table = RawTable::new(self.names.clone(), columns).map_err(Failure::failed)?;
-        npb_arrow::write(&table, format).map_err(Failure::failed)
-    }
-
-    fn csv(&self) -> Result<Vec<u8>> {
+    /// Comma-separated text, with the names of the columns or as what follows.
+    pub(crate) fn csv(&self, names: bool) -> Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let mut write = || {
-            writer.write_record(&self.names)?;
+            if names {
+                writer.write_record(&self.names)?;
+            }
             for row in 0..self.n_rows() {
                 writer.write_record(self.row(row).map(Cell::text))?;
             }
@@ -217,7 +266,8 @@ impl Sheet {
         writer.into_inner().map_err(|e| Failure::failed(e.error()))
     }
 
-    fn json(&self) -> String {
+    /// The objects of an array, one a line.
+    pub(crate) fn json(&self) -> String {
         let keys: Vec<String> = self.names.iter().map(|name| json_text(name)).collect();
         let object = |row: usize| {
             let entries = keys.iter().zip(self.row(row));
@@ -225,13 +275,11 @@ impl Sheet {
             format!("  {{{}}}", entries.collect::<Vec<_>>().join(", "))
         };
         let objects: Vec<String> = (0..self.n_rows()).map(object).collect();
-        match objects.is_empty() {
-            true => "[]\n".to_owned(),
-            false => format!("[\n{}\n]\n", objects.join(",\n")),
-        }
+        objects.join(",\n")
     }
 
-    fn aligned(&self) -> String {
+    /// Columns below each other.
+    pub(crate) fn aligned(&self) -> String {
         let shown = |cell: &Cell| match cell {
             Cell::Number(value) if value.fract() == 0.0 && value.abs() < 1e15 => cell.text(),
             Cell::Number(value) if (1e-3..1e6).contains(&value.abs()) => format!("{value:.4}"),
@@ -258,33 +306,31 @@ impl Sheet {
     }
 }
 
-/// The type of a column is that of its cells.
-fn raw(cells: &[Cell]) -> RawColumn {
-    let all = |is: fn(&Cell) -> bool| cells.iter().all(|cell| *cell == Cell::Missing || is(cell));
-    let whole = |cell: &Cell| match cell {
-        Cell::Whole(value) => i64::try_from(*value).ok(),
-        Cell::Stored(value) => Some(*value),
-        Cell::Number(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
+fn raw(kind: Type, cells: &[Cell]) -> RawColumn {
+    let time = |cell: &Cell| match cell {
+        Cell::Time(seconds) => Some(*seconds),
+        Cell::WrittenTime(time) => Some(time.1),
         _ => None,
     };
-    let stored = |cell: &Cell| matches!(cell, Cell::Whole(_) | Cell::Stored(_));
-    // A column of whole numbers in which some were filled stays one where these are whole, too.
-    let all_whole = cells
-        .iter()
-        .all(|cell| *cell == Cell::Missing || whole(cell).is_some());
-    if all_whole && cells.iter().any(stored) {
-        return RawColumn::Whole(cells.iter().map(whole).collect());
-    }
-    if all(|cell| cell.number().is_some()) {
-        return RawColumn::Numbers(cells.iter().map(Cell::number).collect());
-    }
-    if all(|cell| matches!(cell, Cell::Time(_))) {
-        let time = |cell: &Cell| match cell {
-            Cell::Time(seconds) => Some(*seconds),
-            _ => None,
-        };
-        return RawColumn::Times(cells.iter().map(time).collect());
-    }
     let text = |cell: &Cell| (*cell != Cell::Missing).then(|| cell.text());
-    RawColumn::texts(cells.iter().map(text))
+    match kind {
+        Type::Text => RawColumn::texts(cells.iter().map(text)),
+        Type::Number => RawColumn::Numbers(cells.iter().map(Cell::number).collect()),
+        Type::Whole => RawColumn::Whole(cells.iter().map(Cell::whole).collect()),
+        Type::Time => RawColumn::Times(cells.iter().map(time).collect()),
+        Type::OfCells => raw(type_of(cells), cells),
+    }
+}
+
+fn type_of(cells: &[Cell]) -> Type {
+    let all = |is: fn(&Cell) -> bool| cells.iter().all(|cell| *cell == Cell::Missing || is(cell));
+    let is_stored = |cell: &Cell| matches!(cell, Cell::Whole(_) | Cell::Stored(_));
+    // Whole numbers among which some are told as numbers.
+    if all(|cell| cell.whole().is_some()) && cells.iter().any(is_stored) {
+        return Type::Whole;
+    }
+    match all(|cell| cell.number().is_some()) {
+        true => Type::Number,
+        false => Type::Text,
+    }
 }

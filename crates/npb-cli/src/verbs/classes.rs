@@ -10,7 +10,7 @@ use crate::args::Training;
 use crate::failure::{Failure, Result, in_file};
 use crate::input::{self, Roles, numbers};
 use crate::model::Origin;
-use crate::sheet::{Cell, Sheet};
+use crate::sheet::{Cell, Sheet, Type};
 
 /// With more classes than this that are numbers, a label is no class.
 const MANY_NUMBERS: usize = 50;
@@ -56,22 +56,22 @@ pub(crate) fn push_classes(
         let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a)));
         Cell::from(best.map(|k| classes[k].as_str()))
     };
-    sheet.push_column("class", probabilities.iter().map(best));
+    sheet.push_column("class", Type::Text, probabilities.iter().map(best));
     for (k, class) in classes.iter().enumerate() {
         // A row without an answer has none of these.
         let column = probabilities
             .iter()
             .map(|row| Cell::from(row.get(k).copied()));
-        sheet.push_column(format!("P({class})"), column);
+        sheet.push_column(format!("P({class})"), Type::Number, column);
         if !intervals.is_empty() {
             let lower = intervals
                 .iter()
                 .map(|row| Cell::from(row.get(k).map(|end| end.lower)));
-            sheet.push_column(format!("lower({class})"), lower);
+            sheet.push_column(format!("lower({class})"), Type::Number, lower);
             let upper = intervals
                 .iter()
                 .map(|row| Cell::from(row.get(k).map(|end| end.upper)));
-            sheet.push_column(format!("upper({class})"), upper);
+            sheet.push_column(format!("upper({class})"), Type::Number, upper);
         }
     }
 }

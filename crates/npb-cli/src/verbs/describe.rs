@@ -63,7 +63,7 @@ pub(crate) fn summary(args: &ModelArgs) -> Result<()> {
     let (kind, n_rows, file) = (&model.kind, model.n_rows, &model.file);
     let text = format_args!("{kind} of {n_rows} rows of {file}");
     input::note_of(false, &args.model, text);
-    output::sheet(&sheet, &args.out)
+    output::sheet(sheet, &args.out)
 }
 
 /// The items of a fit of likes that most users have rated.
@@ -159,5 +159,5 @@ fn columns(model: &ModelFile) -> Result<Sheet> {
 pub(crate) fn diagnose(args: &ModelArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     let sheet = diagnostics(&model)?;
-    output::sheet(&sheet, &args.out)
+    output::sheet(sheet, &args.out)
 }

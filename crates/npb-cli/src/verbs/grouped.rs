@@ -14,7 +14,6 @@ use crate::fitting::Fitting;
 use crate::input::{Roles, note_of};
 use crate::keep::of_bound;
 use crate::model::ModelFile;
-use crate::rows::NewRows;
 use crate::sheet::{Cell, Sheet};
 
 /// Values of a label that an error shows.
@@ -32,7 +31,7 @@ pub(crate) fn fit(args: &GroupedArgs, quiet: bool) -> Result<()> {
     let read = Labelled::read(&args.training, roles, quiet)?;
     check(&read, file)?;
     // Every row has a group: that is checked here.
-    rows_by_part(&read.data, file, GroupedFit::PART)?;
+    rows_by_part(&read.data, (file, 0), GroupedFit::PART)?;
     let groups = read.data.groups.as_deref().unwrap_or_default();
     let (labelled, n_without) = labelled(&read.labels);
     if n_without > 0 {
@@ -160,8 +159,7 @@ pub(crate) fn predict(
     quiet: bool,
 ) -> Result<()> {
     let fit: GroupedFit = model.fit()?;
-    let rows = NewRows::read(model, &args.file, &args.how, quiet)?;
-    parts::predict(&fit, &rows, (args, level, quiet))
+    parts::predict(&fit, model, (args, level, quiet))
 }
 
 /// The groups, and how much each is its own: for `npb summary`.

@@ -97,7 +97,7 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
             Cell::Number(best.chance.probability),
         ]);
     }
-    output::sheet(&sheet, &args.out)
+    output::sheet(sheet, &args.out)
 }
 
 /// The items of the fit that a file says this user has rated, and which of them are likes.

@@ -14,9 +14,8 @@ use crate::input::{self, Given, Roles, numbers};
 use crate::join;
 use crate::keep::of_bound;
 use crate::model::ModelFile;
-use crate::output;
-use crate::rows::NewRows;
-use crate::sheet::{Cell, Sheet};
+use crate::rows::{self, Needs};
+use crate::sheet::{Cell, Sheet, Type};
 
 pub(crate) fn fit(args: &LabelsArgs, quiet: bool) -> Result<()> {
     let file = &args.training.file;
@@ -163,28 +162,28 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
         ));
     }
     let fit: LabelsFit = model.fit()?;
-    let rows = NewRows::read(model, &args.file, &args.how, quiet)?;
-    let scores = fit.predict(&rows.numbers()?).map_err(rows.wrong())?;
-    let mut sheet = rows.sheet();
-    for (m, label) in rows.data.schema.with_role(Role::Label).enumerate() {
-        let margins = scores.of_task(m);
-        match (scores.labels(m), label.levels.as_deref()) {
-            (Some(found), Some([no, yes])) => {
-                let cells = found
-                    .iter()
-                    .map(|&is| Cell::Text(if is { yes } else { no }.clone()));
-                sheet.push_column(&label.name, cells);
-                let (what, numbers) = match scores.probabilities(m) {
-                    Some(probabilities) => ("P", probabilities),
-                    None => ("margin", margins),
-                };
-                let cells = numbers.into_iter().map(Cell::Number);
-                sheet.push_column(format!("{what}({})", label.name), cells);
-            }
-            _ => sheet.push_column(&label.name, margins.into_iter().map(Cell::Number)),
+    let asked = (args.file.as_path(), &args.how);
+    rows::answer(model, asked, Needs::default(), quiet, |rows| {
+        let scores = fit.predict(&rows.numbers()?).map_err(rows.wrong())?;
+        let mut sheet = rows.sheet();
+        for (m, label) in rows.data.schema.with_role(Role::Label).enumerate() {
+            let margins = scores.of_task(m);
+            let (Some(found), Some([no, yes])) = (scores.labels(m), label.levels.as_deref()) else {
+                let margins = margins.into_iter().map(Cell::Number);
+                sheet.push_column(&label.name, Type::Number, margins);
+                continue;
+            };
+            let name = |&is: &bool| Cell::Text(if is { yes } else { no }.clone());
+            sheet.push_column(&label.name, Type::Text, found.iter().map(name));
+            let (what, numbers) = match scores.probabilities(m) {
+                Some(probabilities) => ("P", probabilities),
+                None => ("margin", margins),
+            };
+            let cells = numbers.into_iter().map(Cell::Number);
+            sheet.push_column(format!("{what}({})", label.name), Type::Number, cells);
         }
-    }
-    output::sheet(&sheet, &args.how.out)
+        Ok(sheet)
+    })
 }
 
 /// The latent features: how much each is used, what it reads, which labels it drives.

@@ -12,8 +12,9 @@ use super::classes::push_classes;
 use crate::args::{PredictArgs, Rule};
 use crate::failure::{Result, in_file};
 use crate::input::note;
-use crate::output;
-use crate::rows::NewRows;
+use crate::model::ModelFile;
+use crate::output::Answers;
+use crate::rows::{self, Needs, NewRows};
 
 /// The rows of each task, or group.
 pub(super) type ByPart = BTreeMap<String, Vec<usize>>;
@@ -51,7 +52,12 @@ pub(super) trait Parts {
     ) -> std::result::Result<Found, Self::Error>;
 }
 
-pub(super) fn rows_by_part(data: &SchemaData, file: &Path, part: &str) -> Result<ByPart> {
+/// Of rows after `before` others of a file.
+pub(super) fn rows_by_part(
+    data: &SchemaData,
+    (file, before): (&Path, usize),
+    part: &str,
+) -> Result<ByPart> {
     let groups = data.groups.as_ref().ok_or_else(|| {
         in_file(file)(format_args!(
             "has no column that says to which {part} a row belongs"
@@ -59,21 +65,48 @@ pub(super) fn rows_by_part(data: &SchemaData, file: &Path, part: &str) -> Result
     })?;
     let mut rows = ByPart::new();
     for (row, task) in groups.iter().enumerate() {
-        let missing = || in_file(file)(format_args!("row {}: the {part} is missing", row + 1));
+        let number = before + row + 1;
+        let missing = || in_file(file)(format_args!("row {number}: the {part} is missing"));
         let task = task.clone().ok_or_else(missing)?;
         rows.entry(task).or_default().push(row);
     }
     Ok(rows)
 }
 
-/// Classes of new rows, each by its task or group.
+/// Classes of new rows, each by its task or group. Those of new ones are found by all their rows.
 pub(super) fn predict<F: Parts>(
     fit: &F,
-    rows: &NewRows<'_>,
+    model: &ModelFile,
     (args, level, quiet): (&PredictArgs, Option<f64>, bool),
 ) -> Result<()> {
+    let needs = Needs {
+        all_rows: args.new_tasks,
+        ..Needs::default()
+    };
+    let mut without_answer = BTreeMap::new();
+    let mut answers = Answers::open(&args.how.out)?;
+    rows::each(model, (&args.file, &args.how), needs, quiet, |rows| {
+        let (found, unknown) = found(fit, rows, (args.new_tasks, level))?;
+        for (part, n_rows) in unknown {
+            *without_answer.entry(part).or_insert(0) += n_rows;
+        }
+        let mut sheet = rows.sheet();
+        push_classes(&mut sheet, fit.classes(), &found.0, &found.1);
+        answers.push(sheet)?;
+        Ok(!answers.is_unread())
+    })?;
+    no_answers(&without_answer, args, quiet)?;
+    answers.finish()
+}
+
+/// What is found of some rows, and how many of which parts have no answer.
+fn found<F: Parts>(
+    fit: &F,
+    rows: &NewRows<'_>,
+    (new_parts, level): (bool, Option<f64>),
+) -> Result<(Found, BTreeMap<String, usize>)> {
     let (table, n_rows) = (rows.numbers()?, rows.data.n_rows);
-    let parts = rows_by_part(&rows.data, rows.file, F::PART)?;
+    let parts = rows_by_part(&rows.data, (rows.file, rows.before), F::PART)?;
     let (known, unknown): (ByPart, ByPart) = parts
         .into_iter()
         .partition(|(part, _)| fit.parts().contains(part));
@@ -91,27 +124,26 @@ pub(super) fn predict<F: Parts>(
         let found = fit.known(part, &table.select_rows(places), level);
         put(places, found.map_err(rows.wrong())?);
     }
-    if args.new_tasks {
-        let labels = labels_of(&rows.data, fit.classes());
-        for (part, places) in &unknown {
-            let (own, of_own) = (table.select_rows(places), labels.select_rows(places));
-            let found = fit.new_part(part, &own, &of_own, level);
-            put(places, found.map_err(rows.wrong())?);
-        }
-    } else {
-        no_answers(&unknown, args, quiet)?;
+    if !new_parts {
+        let unknown = unknown.into_iter();
+        let unknown = unknown.map(|(part, places)| (part, places.len()));
+        return Ok(((probabilities, intervals), unknown.collect()));
     }
-    let mut sheet = rows.sheet();
-    push_classes(&mut sheet, fit.classes(), &probabilities, &intervals);
-    output::sheet(&sheet, &args.how.out)
+    let labels = labels_of(&rows.data, fit.classes());
+    for (part, places) in &unknown {
+        let (own, of_own) = (table.select_rows(places), labels.select_rows(places));
+        let found = fit.new_part(part, &own, &of_own, level);
+        put(places, found.map_err(rows.wrong())?);
+    }
+    Ok(((probabilities, intervals), BTreeMap::new()))
 }
 
-/// Rows of parts that were not in training stay empty, with a word.
-fn no_answers(unknown: &ByPart, args: &PredictArgs, quiet: bool) -> Result<()> {
+/// Rows of parts that were not in training stay empty, with a word: so many of each.
+fn no_answers(unknown: &BTreeMap<String, usize>, args: &PredictArgs, quiet: bool) -> Result<()> {
     let Some(first) = unknown.keys().next() else {
         return Ok(());
     };
-    let n: usize = unknown.values().map(Vec::len).sum();
+    let n: usize = unknown.values().sum();
     let others = match unknown.len() - 1 {
         0 => "was".to_owned(),
         others => format!("and {others} others were"),

@@ -3,15 +3,15 @@
 use npb_data::schema::{Kind, Role, SchemaData};
 use npb_data::{Labels, Table};
 use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
+use npb_itf::ItfFit;
 
 use super::classes::push_classes;
 use super::{grouped, groups, labels, ratings, table, tasks, topics};
 use crate::args::{ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs};
 use crate::failure::{Failure, Result};
 use crate::model::ModelFile;
-use crate::output;
-use crate::rows::{Completed, Named, NewRows};
-use crate::sheet::{Cell, Sheet};
+use crate::rows::{self, Completed, Named, Needs, NewRows};
+use crate::sheet::{Cell, Sheet, Type};
 
 fn level(interval: Option<f64>) -> Result<Option<f64>> {
     match interval {
@@ -44,18 +44,20 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
 
 fn classes(args: &PredictArgs, model: &ModelFile, level: Option<f64>, quiet: bool) -> Result<()> {
     let fit: IqgmeFit = model.fit()?;
-    let rows = NewRows::read(model, &args.file, &args.how, quiet)?;
-    let table = rows.numbers()?;
-    let probabilities = fit.predict_classes(&table).map_err(rows.wrong())?;
-    let intervals = match level {
-        Some(level) => fit
-            .predict_class_intervals(&table, level)
-            .map_err(rows.wrong())?,
-        None => Vec::new(),
-    };
-    let mut sheet = rows.sheet();
-    push_classes(&mut sheet, fit.classes(), &probabilities, &intervals);
-    output::sheet(&sheet, &args.how.out)
+    let asked = (args.file.as_path(), &args.how);
+    rows::answer(model, asked, Needs::default(), quiet, |rows| {
+        let table = rows.numbers()?;
+        let probabilities = fit.predict_classes(&table).map_err(rows.wrong())?;
+        let intervals = match level {
+            Some(level) => fit
+                .predict_class_intervals(&table, level)
+                .map_err(rows.wrong())?,
+            None => Vec::new(),
+        };
+        let mut sheet = rows.sheet();
+        push_classes(&mut sheet, fit.classes(), &probabilities, &intervals);
+        Ok(sheet)
+    })
 }
 
 pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
@@ -64,17 +66,18 @@ pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
         return Err(model.cannot("score", "mixture or classifier"));
     }
     let fit: IqgmeFit = model.fit()?;
-    let rows = NewRows::read(&model, &args.file, &args.how, quiet)?;
-    let table = rows.numbers()?;
-    let densities = fit.ln_density(&table).map_err(rows.wrong())?;
-    let clusters = fit.clusters(&table).map_err(rows.wrong())?;
-    let mut sheet = rows.sheet();
-    sheet.push_column("ln_density", densities.into_iter().map(Cell::Number));
-    sheet.push_column(
-        "cluster",
-        clusters.into_iter().map(|k| Cell::Number((k + 1) as f64)),
-    );
-    output::sheet(&sheet, &args.how.out)
+    let asked = (args.file.as_path(), &args.how);
+    rows::answer(&model, asked, Needs::default(), quiet, |rows| {
+        let table = rows.numbers()?;
+        let densities = fit.ln_density(&table).map_err(rows.wrong())?;
+        let clusters = fit.clusters(&table).map_err(rows.wrong())?;
+        let mut sheet = rows.sheet();
+        let densities = densities.into_iter().map(Cell::Number);
+        sheet.push_column("ln_density", Type::Number, densities);
+        let clusters = clusters.into_iter().map(|k| Cell::Number((k + 1) as f64));
+        sheet.push_column("cluster", Type::Number, clusters);
+        Ok(sheet)
+    })
 }
 
 pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
@@ -83,44 +86,69 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
     }
     level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
-    let completed = match model.kind.as_str() {
-        "table" => table::completed,
-        "classifier" | "mixture" => completed,
+    let completed: Box<dyn Fn(&NewRows<'_>) -> Result<Completed>> = match model.kind.as_str() {
+        "table" => {
+            let mut fit: ItfFit = model.fit()?;
+            if let Some(seed) = args.seed {
+                fit = fit.with_seed(seed);
+            }
+            Box::new(move |rows| table::completed(&fit, rows, args))
+        }
+        "classifier" | "mixture" => {
+            let mut fit: IqgmeFit = model.fit()?;
+            if let Some(seed) = args.seed {
+                fit = fit.with_seed(seed);
+            }
+            Box::new(move |rows| completed(&fit, rows, args))
+        }
         _ => return Err(model.cannot("impute", "classifier, mixture or table")),
     };
-    let rows = NewRows::read(&model, &args.file, &args.how, quiet)?;
-    let (tables, mut spreads) = completed(&model, &rows, args)?;
-    let mut all = Sheet::default();
-    for (draw, table) in tables.iter().enumerate() {
-        let mut sheet = rows.sheet();
-        if args.draws.is_some() {
-            let number = Cell::Number((draw + 1) as f64);
-            sheet.push_column("draw", vec![number; rows.data.n_rows]);
+    let needs = Needs {
+        // Drawn tables stand one below the other.
+        all_rows: args.training || args.draws.is_some(),
+        written: true,
+    };
+    let asked = (args.file.as_path(), &args.how);
+    rows::answer(&model, asked, needs, quiet, |rows| {
+        let (tables, mut spreads) = completed(rows)?;
+        let mut all = Sheet::default();
+        for (draw, table) in tables.iter().enumerate() {
+            let mut sheet = rows.sheet();
+            if args.draws.is_some() {
+                let number = Cell::Number((draw + 1) as f64);
+                sheet.push_column("draw", Type::Number, vec![number; rows.data.n_rows]);
+            }
+            rows.push_completed(table, &mut sheet);
+            for (name, kind, cells) in spreads.drain(..) {
+                sheet.push_column(name, kind, cells);
+            }
+            all.append(sheet);
         }
-        rows.push_completed(table, &mut sheet)?;
-        for (name, cells) in spreads.drain(..) {
-            sheet.push_column(name, cells);
-        }
-        all.append(sheet);
-    }
-    output::sheet(&all, &args.how.out)
+        Ok(all)
+    })
 }
 
 /// By a mixture of rows of numbers.
-fn completed(model: &ModelFile, rows: &NewRows<'_>, args: &ImputeArgs) -> Result<Completed> {
-    let mut fit: IqgmeFit = model.fit()?;
-    if let Some(seed) = args.seed {
-        fit = fit.with_seed(seed);
-    }
+fn completed(fit: &IqgmeFit, rows: &NewRows<'_>, args: &ImputeArgs) -> Result<Completed> {
     let table = rows.numbers()?;
     let labels = args.training.then(|| training_labels(&rows.data));
     let (numbers, spreads) = match (args.draws, &labels) {
         (Some(n), Some(labels)) => (fit.impute_training_draws(&table, labels, n), Vec::new()),
         (Some(n), None) => (fit.impute_draws(&table, n), Vec::new()),
         (None, labels) => {
-            let filled = filled(&fit, &table, labels.as_ref()).map_err(rows.wrong())?;
-            let spreads = spreads(rows, &filled, args).map_err(rows.wrong())?;
-            (Ok(vec![filled.0.completed]), spreads)
+            let filled = match labels {
+                Some(labels) => fit.impute_training(&table, labels),
+                None => fit.impute(&table),
+            };
+            let filled = filled.map_err(rows.wrong())?;
+            let cells = match (args.interval, labels) {
+                (None, _) => Ok(Vec::new()),
+                (Some(_), Some(labels)) => fit.training_cells(&table, labels),
+                (Some(_), None) => fit.cells_by_row(&table),
+            };
+            let cells = cells.map_err(rows.wrong())?;
+            let spreads = spreads(rows, &filled, &cells, args).map_err(rows.wrong())?;
+            (Ok(vec![filled.completed]), spreads)
         }
     };
     let design = rows.design();
@@ -142,28 +170,11 @@ fn training_labels(data: &SchemaData) -> Labels {
     }
 }
 
-/// The completed numbers, and what is known of each missing cell.
-type Filled = (Imputation, Vec<Vec<MissingCell>>);
-
-/// Of new rows, or with labels of those of the fit.
-fn filled(
-    fit: &IqgmeFit,
-    table: &Table,
-    labels: Option<&Labels>,
-) -> std::result::Result<Filled, IqgmeError> {
-    Ok(match labels {
-        Some(labels) => {
-            let cells = fit.training_cells(table, labels)?;
-            (fit.impute_training(table, labels)?, cells)
-        }
-        None => (fit.impute(table)?, fit.cells_by_row(table)?),
-    })
-}
-
 /// Columns of standard deviations and of the ends of intervals, of features that are numbers.
 fn spreads(
     rows: &NewRows<'_>,
-    (imputed, by_row): &Filled,
+    imputed: &Imputation,
+    by_row: &[Vec<MissingCell>],
     args: &ImputeArgs,
 ) -> std::result::Result<Vec<Named>, IqgmeError> {
     let features = rows.data.schema.with_role(Role::Feature);
@@ -184,7 +195,11 @@ fn spreads(
                 Some(0.5 * (number(mean + sd) - number(mean - sd)))
             };
             let cells = (0..rows.data.n_rows).map(|i| Cell::from(spread(i)));
-            columns.push((format!("sd({})", feature.name), cells.collect()));
+            columns.push((
+                format!("sd({})", feature.name),
+                Type::Number,
+                cells.collect(),
+            ));
         }
         for (side, sign) in [("lower", -0.5), ("upper", 0.5)] {
             let Some(level) = args.interval else { continue };
@@ -197,7 +212,7 @@ fn spreads(
             };
             let cells = by_row.iter().enumerate().map(end);
             let cells = cells.collect::<std::result::Result<Vec<Cell>, IqgmeError>>()?;
-            columns.push((format!("{side}({})", feature.name), cells));
+            columns.push((format!("{side}({})", feature.name), Type::Number, cells));
         }
     }
     Ok(columns)

@@ -278,7 +278,7 @@ pub(crate) fn predict(
                 .chain(numbers.into_iter().flatten()),
         );
     }
-    output::sheet(&sheet, &args.how.out)
+    output::sheet(sheet, &args.how.out)
 }
 
 /// The names of row and column in each line of a file.
@@ -493,7 +493,7 @@ pub(crate) fn recommend(args: &RecommendArgs, model: &ModelFile, quiet: bool) ->
             )));
         }
     };
-    output::sheet(&sheet, &args.out)
+    output::sheet(sheet, &args.out)
 }
 
 /// A row of the fit, and the columns that are not recommended.
@@ -592,7 +592,7 @@ pub(crate) fn next(args: &NextArgs, quiet: bool) -> Result<()> {
             Cell::Number(cell.remaining_sd),
         ]);
     }
-    output::sheet(&sheet, &args.out)
+    output::sheet(sheet, &args.out)
 }
 
 /// Cells that neither the fit nor the file of ratings knows: of a row all, of the matrix some thousand at random.

@@ -17,8 +17,8 @@ use crate::input::{self, Roles};
 use crate::keep::of_chains;
 use crate::model::ModelFile;
 use crate::output;
-use crate::rows::{Completed, Named, NewRows};
-use crate::sheet::{Cell, Sheet};
+use crate::rows::{self, Completed, Named, Needs, NewRows};
+use crate::sheet::{Cell, Sheet, Type};
 
 pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let file = &args.training.file;
@@ -41,15 +41,7 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
 }
 
 /// Drawn tables, or the most likely one with what is known of its filled cells.
-pub(super) fn completed(
-    model: &ModelFile,
-    rows: &NewRows<'_>,
-    args: &ImputeArgs,
-) -> Result<Completed> {
-    let mut fit: ItfFit = model.fit()?;
-    if let Some(seed) = args.seed {
-        fit = fit.with_seed(seed);
-    }
+pub(super) fn completed(fit: &ItfFit, rows: &NewRows<'_>, args: &ImputeArgs) -> Result<Completed> {
     let data = &rows.data;
     let (table, fields) = (&data.features, &data.fields);
     if let (Some(n), 1..) = (args.draws, data.n_rows) {
@@ -97,13 +89,14 @@ fn spreads(rows: &NewRows<'_>, filled: &[ImputedCell], args: &ImputeArgs) -> Vec
         let name = &feature.name;
         if args.sd && is_number {
             let sd = spread.column(|_| 0.0, |cell, part| cell.sd[part]);
-            columns.push((format!("sd({name})"), sd));
+            columns.push((format!("sd({name})"), Type::Number, sd));
         }
         if args.interval.is_some() {
             let lower = spread.column(|x| x, |cell, part| cell.lower[part]);
             let upper = spread.column(|x| x, |cell, part| cell.upper[part]);
-            columns.push((format!("lower({name})"), lower));
-            columns.push((format!("upper({name})"), upper));
+            let kind = if is_number { Type::Number } else { Type::Text };
+            columns.push((format!("lower({name})"), kind, lower));
+            columns.push((format!("upper({name})"), kind, upper));
         }
     }
     columns
@@ -170,22 +163,28 @@ pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
         output::check_folder(plot)?;
     }
     let fit: ItfFit = model.fit()?;
-    let rows = NewRows::read(&model, &args.file, &args.how, quiet)?;
-    let (data, training) = (&rows.data, rows.data.n_rows as u64 == model.n_rows);
-    let tested = fit
-        .field_rows(&data.features, &data.fields, training)
-        .map_err(rows.wrong())?;
     let config = DependenceConfig {
         level: args.level,
         permutations: args.permutations,
         ..DependenceConfig::default()
     };
-    config.validate().map_err(Failure::usage)?;
-    let found = fit.dependence(&tested, &config).map_err(rows.wrong())?;
-    if let Some(plot) = &args.plot {
-        output::bytes(heat_map(&found).as_bytes(), Some(plot))?;
-    }
-    output::sheet(&sheet(&found), &args.how.out)
+    let needs = Needs {
+        all_rows: true,
+        ..Needs::default()
+    };
+    let asked = (args.file.as_path(), &args.how);
+    rows::answer(&model, asked, needs, quiet, |rows| {
+        let (data, training) = (&rows.data, rows.data.n_rows as u64 == model.n_rows);
+        let tested = fit
+            .field_rows(&data.features, &data.fields, training)
+            .map_err(rows.wrong())?;
+        config.validate().map_err(Failure::usage)?;
+        let found = fit.dependence(&tested, &config).map_err(rows.wrong())?;
+        if let Some(plot) = &args.plot {
+            output::bytes(heat_map(&found).as_bytes(), Some(plot))?;
+        }
+        Ok(sheet(&found))
+    })
 }
 
 /// Pairs, the most dependent first.

@@ -11,7 +11,6 @@ use crate::fitting::Fitting;
 use crate::input::Roles;
 use crate::keep::of_bound;
 use crate::model::ModelFile;
-use crate::rows::NewRows;
 use crate::sheet::{Cell, Sheet};
 
 pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
@@ -24,7 +23,7 @@ pub(crate) fn fit(args: &TasksArgs, quiet: bool) -> Result<()> {
     };
     let read = Labelled::read(&args.training, roles, quiet)?;
     let (table, labels, n_rows) = (&read.table, &read.labels, read.data.n_rows);
-    let parts: Vec<_> = rows_by_part(&read.data, file, MultiTaskFit::PART)?
+    let parts: Vec<_> = rows_by_part(&read.data, (file, 0), MultiTaskFit::PART)?
         .into_iter()
         .map(|(name, rows)| (name, table.select_rows(&rows), labels.select_rows(&rows)))
         .collect();
@@ -99,8 +98,7 @@ pub(crate) fn predict(
     quiet: bool,
 ) -> Result<()> {
     let fit: MultiTaskFit = model.fit()?;
-    let rows = NewRows::read(model, &args.file, &args.how, quiet)?;
-    parts::predict(&fit, &rows, (args, level, quiet))
+    parts::predict(&fit, model, (args, level, quiet))
 }
 
 /// How alike the tasks are.

@@ -17,7 +17,7 @@ use crate::input::note_of;
 use crate::keep::of_bound;
 use crate::model::{ModelFile, Origin};
 use crate::output;
-use crate::sheet::{Cell, Sheet};
+use crate::sheet::{Cell, Sheet, Type};
 
 /// Words of a topic in `npb summary`.
 const WORDS: usize = 8;
@@ -174,24 +174,25 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
     let fit: MedLdaFit = model.fit()?;
     let how = (fit.n_words(), &args.how.layout, quiet);
     let counts = like_training(&args.file, model, how)?;
-    let mut sheet = Sheet::of_numbers(counts.n_rows());
+    let mut sheet = Sheet::of_numbers(1..=counts.n_rows());
     if fit.n_scores() > 1 {
         let classes = fit.predict_classes(&counts).map_err(in_file(&args.file))?;
         let name = |k: u32| Cell::from(model.places.get(k as usize).map(String::as_str));
-        sheet.push_column("class", classes.into_iter().map(name));
+        sheet.push_column("class", Type::Text, classes.into_iter().map(name));
     } else if fit.n_scores() == 1 {
         let values = fit.predict(&counts).map_err(in_file(&args.file))?;
-        sheet.push_column("value", values.into_iter().map(Cell::Number));
+        sheet.push_column("value", Type::Number, values.into_iter().map(Cell::Number));
     }
     let shares = fit.shares(&counts).map_err(in_file(&args.file))?;
     for k in 0..fit.n_topics() {
         let share = shares.iter().skip(k).step_by(fit.n_topics());
         sheet.push_column(
             format!("topic{}", k + 1),
+            Type::Number,
             share.map(|&share| Cell::Number(share)),
         );
     }
-    output::sheet(&sheet, &args.how.out)
+    output::sheet(sheet, &args.how.out)
 }
 
 /// The most probable words of every topic.

@@ -1,9 +1,9 @@
 //! Delimited text read by a schema.
 
-use super::cells::{Cells, Filled, fill, fill_raw};
-use super::delimited::{DelimitedOptions, Layout};
-use super::rules::{ReadingReport, ReadingRules, Unexpected};
-use super::text::Text;
+use super::cells::{Cells, Fillers, Misfit};
+use super::delimited::{DelimitedOptions, Rows};
+use super::rules::{Place, ReadingReport, ReadingRules, Unexpected};
+use super::text::TextStream;
 use super::{ReadError, ReadProblem};
 use crate::schema::{ColumnSchema, Role, Schema, SchemaData};
 use crate::{Field, MixedTable, RawTable};
@@ -38,19 +38,9 @@ pub fn with_schema(
     schema: &Schema,
     rules: &ReadingRules,
 ) -> Result<(SchemaData, ReadingReport), ReadError> {
-    let text = Text::read(file, input, rules.layout.encoding)?;
-    schema.validate().map_err(|e| text.error(e.into()))?;
-    let options = DelimitedOptions {
-        missing: schema.missing.clone(),
-        skip: Vec::new(),
-        ..rules.layout.clone()
-    };
-    let mut report = ReadingReport::default();
-    let place = |layout: &Layout| {
-        places(schema, rules, &layout.names, &mut report).map_err(|p| text.error(p))
-    };
-    let filled = fill(&text, &options, rules, &schema.columns, place)?;
-    finished(schema, filled, report).map_err(|problem| text.error(problem))
+    let mut reader = TextReader::new(file, input, schema, rules)?;
+    reader.read(usize::MAX)?;
+    Ok((reader.taken()?, reader.report()))
 }
 
 /// Reads a table of numbers, texts and times by a schema, as [`with_schema`] reads text: the same kinds, codes and bits.
@@ -66,23 +56,264 @@ pub fn raw_with_schema(
     schema: &Schema,
     rules: &ReadingRules,
 ) -> Result<(SchemaData, ReadingReport), ReadError> {
-    let error = |problem| ReadError::new(file, problem);
-    schema.validate().map_err(|e| error(e.into()))?;
-    let mut report = ReadingReport::default();
-    let places = places(schema, rules, table.names(), &mut report).map_err(error)?;
-    let filled = fill_raw(file, table, rules, schema, &places)?;
-    finished(schema, filled, report).map_err(error)
+    let mut reader = RawReader::new(file, schema, rules)?;
+    let data = reader.next(table)?;
+    Ok((data, reader.report()))
 }
 
-/// The data and the report on them.
-fn finished(
-    schema: &Schema,
-    filled: Filled,
-    mut report: ReadingReport,
-) -> Result<(SchemaData, ReadingReport), ReadProblem> {
-    (report.unseen, report.impossible) = (filled.unseen, filled.impossible);
-    let data = sorted_by_role(schema, filled.cells, filled.n_rows)?;
-    Ok((data, report))
+/// What two readers share: columns that grow, and what is said of them.
+struct Growing<'a> {
+    file: String,
+    schema: &'a Schema,
+    rules: &'a ReadingRules,
+    report: ReadingReport,
+    /// There when the names of the columns are known.
+    fillers: Option<Fillers<'a>>,
+}
+
+impl<'a> Growing<'a> {
+    fn new(file: &str, schema: &'a Schema, rules: &'a ReadingRules) -> Result<Self, ReadError> {
+        let valid = schema.validate();
+        valid.map_err(|e| ReadError::new(file, e.into()))?;
+        Ok(Self {
+            file: file.to_owned(),
+            schema,
+            rules,
+            report: ReadingReport::default(),
+            fillers: None,
+        })
+    }
+
+    /// The columns, which begin when there is the first row of a file with these names.
+    fn fillers(&mut self, names: &[String]) -> Result<&mut Fillers<'a>, ReadError> {
+        let fillers = match self.fillers.take() {
+            Some(fillers) => fillers,
+            None => {
+                let places = places(self.schema, self.rules, names, &mut self.report);
+                let places = places.map_err(|problem| ReadError::new(&self.file, problem))?;
+                Fillers::new(self.schema, self.rules, places)
+            }
+        };
+        Ok(self.fillers.insert(fillers))
+    }
+
+    /// The rows since the last ones were taken.
+    fn taken(&mut self) -> Result<SchemaData, Misfit<'a>> {
+        let taken = self.fillers.as_mut().map(Fillers::take);
+        let (cells, n_rows) = taken.unwrap_or(Ok((Vec::new(), 0)))?;
+        sorted_by_role(self.schema, cells, n_rows).map_err(Misfit::anywhere)
+    }
+
+    fn error(&self, misfit: Misfit<'_>, named: bool) -> ReadError {
+        let error = ReadError::new(&self.file, misfit.problem);
+        let error = error.named(misfit.column.filter(|_| named));
+        match misfit.at {
+            Some(at) => error.at_column(at),
+            None => error,
+        }
+    }
+
+    fn report(&self, place: fn(u64) -> Place) -> ReadingReport {
+        let mut report = self.report.clone();
+        if let Some(fillers) = &self.fillers {
+            fillers.report(place, &mut report);
+        }
+        report
+    }
+}
+
+/// Reads raw columns by a schema as [`raw_with_schema`] does, some rows at a time: tables of the same columns, one after the other.
+///
+/// Levels that the schema does not list are those of each table and the ones before it: list them where there are several.
+pub struct RawReader<'a>(Growing<'a>);
+
+impl<'a> RawReader<'a> {
+    /// Before the first table.
+    ///
+    /// # Errors
+    /// A schema that cannot be used.
+    pub fn new(file: &str, schema: &'a Schema, rules: &'a ReadingRules) -> Result<Self, ReadError> {
+        Growing::new(file, schema, rules).map(Self)
+    }
+
+    /// The next rows.
+    ///
+    /// # Errors
+    /// As [`raw_with_schema`]; rows are counted from the first table.
+    pub fn next(&mut self, table: RawTable) -> Result<SchemaData, ReadError> {
+        let pushed = self.0.fillers(table.names())?.push_raw(table);
+        let taken = pushed.and_then(|()| self.0.taken());
+        taken.map_err(|misfit| {
+            let row = misfit.place;
+            let error = self.0.error(misfit, true);
+            ReadError { row, ..error }
+        })
+    }
+
+    /// What was not as the schema expects in all rows so far.
+    pub fn report(&self) -> ReadingReport {
+        self.0.report(Place::Row)
+    }
+}
+
+/// Reads delimited text by a schema as [`with_schema`] does, some rows at a time, with memory for these.
+///
+/// Levels that the schema does not list are those of the rows so far: list them where rows are not read at once.
+///
+/// ```
+/// use npb_data::read::{ReadingRules, TextReader};
+/// use npb_data::schema::Schema;
+/// let schema = Schema::from_toml(r#"columns = [{ name = "size", kind = "real" }]"#)?;
+/// let rules = ReadingRules::default();
+/// let mut reader = TextReader::new("new.csv", "size\n1\n2.5\n?\n".as_bytes(), &schema, &rules)?;
+/// let mut n_rows = Vec::new();
+/// while let Some(data) = reader.next(2)? {
+///     n_rows.push(data.n_rows);
+/// }
+/// assert_eq!(n_rows, [2, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TextReader<'a> {
+    growing: Growing<'a>,
+    stream: TextStream<'a>,
+    rows: Rows<'a>,
+    written: Option<WrittenCells>,
+}
+
+impl<'a> TextReader<'a> {
+    /// Before the first row.
+    ///
+    /// # Errors
+    /// A schema that cannot be used, an input that cannot be read.
+    pub fn new(
+        file: &str,
+        input: impl Read + 'a,
+        schema: &'a Schema,
+        rules: &'a ReadingRules,
+    ) -> Result<Self, ReadError> {
+        let options = DelimitedOptions {
+            missing: schema.missing.clone(),
+            skip: Vec::new(),
+            ..rules.layout.clone()
+        };
+        Ok(Self {
+            stream: TextStream::open(file, input, rules.layout.encoding)?,
+            growing: Growing::new(file, schema, rules)?,
+            rows: Rows::new(options, &[]),
+            written: None,
+        })
+    }
+
+    /// Keeps the features as they are written, for [`written`](Self::written).
+    #[must_use]
+    pub fn keeping_texts(mut self) -> Self {
+        self.written = Some(WrittenCells::default());
+        self
+    }
+
+    /// The next `n_rows` rows, or those that are left; `None` after the last. Of a file without rows an empty table comes first.
+    ///
+    /// # Errors
+    /// As [`with_schema`].
+    pub fn next(&mut self, n_rows: usize) -> Result<Option<SchemaData>, ReadError> {
+        let is_first = self.growing.fillers.is_none();
+        match self.read(n_rows.max(1))? {
+            0 if !is_first => Ok(None),
+            _ => self.taken().map(Some),
+        }
+    }
+
+    /// Reads the next rows: how many there were.
+    fn read(&mut self, n_rows: usize) -> Result<usize, ReadError> {
+        if let Some(written) = &mut self.written {
+            written.clear();
+        }
+        let mut n_read = 0;
+        loop {
+            n_read += self.read_piece(n_rows - n_read)?;
+            if n_read == n_rows || self.stream.piece().last {
+                break;
+            }
+            self.stream.more()?;
+        }
+        // A file without rows may lack columns, too.
+        self.growing.fillers(self.rows.names())?;
+        Ok(n_read)
+    }
+
+    fn taken(&mut self) -> Result<SchemaData, ReadError> {
+        let taken = self.growing.taken();
+        taken.map_err(|misfit| {
+            let line = misfit.place;
+            let error = self.growing.error(misfit, self.rows.has_header());
+            ReadError { line, ..error }
+        })
+    }
+
+    /// Reads at most `n_rows` rows of the text that is there: how many there were.
+    fn read_piece(&mut self, n_rows: usize) -> Result<usize, ReadError> {
+        let Self {
+            growing,
+            stream,
+            rows,
+            written,
+        } = self;
+        let mut n_read = 0;
+        let used = rows.visit(&stream.piece(), |row| {
+            let fillers = growing.fillers(&row.layout.names)?;
+            fillers.push(row)?;
+            if let Some(written) = written {
+                written.push(fillers.feature_cells(row));
+            }
+            n_read += 1;
+            Ok(n_read < n_rows)
+        })?;
+        stream.used(used.n_bytes, used.line);
+        Ok(n_read)
+    }
+
+    /// The cells of the features of the last rows as they are written, where these are kept.
+    pub fn written(&self) -> Option<&WrittenCells> {
+        self.written.as_ref()
+    }
+
+    /// What was not as the schema expects in all rows so far.
+    pub fn report(&self) -> ReadingReport {
+        self.growing.report(Place::Line)
+    }
+}
+
+/// Cells of the features of some rows as a text has them, blanks around them and quotes left out.
+#[derive(Clone, Debug, Default)]
+pub struct WrittenCells {
+    text: String,
+    /// Where in the text the cells end, row by row.
+    ends: Vec<usize>,
+    n_columns: usize,
+}
+
+impl WrittenCells {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
+    /// A row more. A feature that the file lacks has an empty cell.
+    fn push<'t>(&mut self, cells: impl Iterator<Item = &'t str>) {
+        let before = self.ends.len();
+        for cell in cells {
+            self.text.push_str(cell);
+            self.ends.push(self.text.len());
+        }
+        self.n_columns = self.ends.len() - before;
+    }
+
+    /// The cell of a row in the column of a feature.
+    pub fn cell(&self, row: usize, feature: usize) -> &str {
+        let at = row * self.n_columns + feature;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.text[start..self.ends[at]]
+    }
 }
 
 /// Where the columns of the schema stand in the file.

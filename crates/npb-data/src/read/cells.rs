@@ -1,24 +1,16 @@
 //! Cells of columns as they grow, by the kinds of a schema, from lines of text or from raw columns.
 
-use super::delimited::{DelimitedOptions, Layout, Row, for_each_row};
+use super::delimited::{DelimitedOptions, Row};
 use super::numbers::Numbers;
-use super::rules::{Place, ReadingRules, Unexpected, UnseenLevel};
+use super::rules::{Place, ReadingReport, ReadingRules, Unexpected, UnseenLevel};
 use super::survey::sorted_levels;
-use super::text::Text;
 use super::{ReadError, ReadProblem};
 use crate::mixed::MAX_COUNT;
 use crate::raw::time_text;
 use crate::schema::{ColumnSchema, DateScale, Kind, Role, Schema};
 use crate::{MixedColumn, RawColumn, RawTable, number_text};
 use std::collections::{BTreeMap, HashMap};
-
-/// The cells of a file, column by column.
-pub(super) struct Filled {
-    pub(super) cells: Vec<Cells>,
-    pub(super) n_rows: usize,
-    pub(super) unseen: Vec<UnseenLevel>,
-    pub(super) impossible: Vec<UnseenLevel>,
-}
+use std::mem::take;
 
 /// The cells of one column.
 pub(super) enum Cells {
@@ -29,95 +21,129 @@ pub(super) enum Cells {
     None,
 }
 
-/// The one reader of typed columns: reads each column of the schema where `place` says it stands in the file; `None`: not there.
-pub(super) fn fill(
-    text: &Text,
-    options: &DelimitedOptions,
-    rules: &ReadingRules,
-    columns: &[ColumnSchema],
-    place: impl FnOnce(&Layout) -> Result<Vec<Option<usize>>, ReadError>,
-) -> Result<Filled, ReadError> {
-    let mut place = Some(place);
-    let mut begin = |layout: &Layout| {
-        let places = place.take().map_or(Ok(Vec::new()), |place| place(layout))?;
-        let fillers = columns.iter().zip(places);
-        Ok(fillers
-            .map(|(column, at)| Filler::new(column, at, rules))
-            .collect())
-    };
-    let mut fillers: Option<Vec<Filler<'_>>> = None;
-    let mut n_rows = 0;
-    let layout = for_each_row(text, options, &[], |row| {
-        n_rows += 1;
-        let fillers = match &mut fillers {
-            Some(fillers) => fillers,
-            None => fillers.insert(begin(row.layout)?),
-        };
-        fillers.iter_mut().try_for_each(|filler| filler.push(row))
-    })?;
-    let fillers = fillers.map_or_else(|| begin(&layout), Ok)?;
-    let mut filled = Filled {
-        cells: Vec::with_capacity(columns.len()),
-        n_rows,
-        unseen: Vec::new(),
-        impossible: Vec::new(),
-    };
-    for filler in fillers {
-        let (at, name) = (filler.at, filler.column.name.as_str());
-        let (cells, third) = filler.finish(Place::Line, &mut filled);
-        filled.cells.push(cells.map_err(|problem| {
-            let mut error = text.error(problem).named(layout.header.then_some(name));
-            error.line = third;
-            match at {
-                Some(at) => error.at_column(at),
-                None => error,
-            }
-        })?);
-    }
-    Ok(filled)
+/// The one reader of typed columns: rows are added, and what has been added is taken, as often as one likes.
+pub(super) struct Fillers<'a> {
+    schema: &'a Schema,
+    rules: &'a ReadingRules,
+    columns: Vec<Filler<'a>>,
+    /// Rows so far, those included that have been taken.
+    n_rows: usize,
+    n_taken: usize,
 }
 
-/// The same from raw columns.
-pub(super) fn fill_raw(
-    file: &str,
-    table: RawTable,
-    rules: &ReadingRules,
-    schema: &Schema,
-    places: &[Option<usize>],
-) -> Result<Filled, ReadError> {
-    let n_rows = table.n_rows();
-    let mut filled = Filled {
-        cells: Vec::with_capacity(places.len()),
-        n_rows,
-        unseen: Vec::new(),
-        impossible: Vec::new(),
-    };
-    let (_, raw) = table.into_parts();
-    let mut raw: Vec<Option<RawColumn>> = raw.into_iter().map(Some).collect();
-    for (column, &at) in schema.columns.iter().zip(places) {
-        let mut filler = Filler::new(column, at, rules);
-        let error = |row: Option<usize>, problem| {
-            let mut error = ReadError::new(file, problem).named(Some(column.name.as_str()));
-            error.row = row.map(|row| row as u64 + 1);
-            match at {
-                Some(at) => error.at_column(at),
-                None => error,
-            }
-        };
-        // Each column of the table is that of one column of the schema.
-        match at.and_then(|at| raw[at].take()) {
-            Some(cells) => filler
-                .push_raw(&cells, &Marks::new(column, schema, rules))
-                .map_err(|(row, problem)| error(Some(row), problem))?,
-            None => (0..n_rows).for_each(|_| filler.push_missing()),
+/// A problem, with its line or row, the place of its column in the file, and its name.
+pub(super) struct Misfit<'a> {
+    pub(super) place: Option<u64>,
+    pub(super) at: Option<usize>,
+    pub(super) column: Option<&'a str>,
+    pub(super) problem: ReadProblem,
+}
+
+impl Misfit<'_> {
+    pub(super) fn anywhere(problem: ReadProblem) -> Self {
+        Self {
+            place: None,
+            at: None,
+            column: None,
+            problem,
         }
-        let (cells, third) = filler.finish(Place::Row, &mut filled);
-        let row = third.map(|row| row as usize - 1);
-        filled
-            .cells
-            .push(cells.map_err(|problem| error(row, problem))?);
     }
-    Ok(filled)
+}
+
+impl<'a> Fillers<'a> {
+    /// `places`: where each column of the schema stands in the file; `None`: not there.
+    pub(super) fn new(
+        schema: &'a Schema,
+        rules: &'a ReadingRules,
+        places: Vec<Option<usize>>,
+    ) -> Self {
+        let columns = schema.columns.iter().zip(places);
+        Self {
+            schema,
+            rules,
+            columns: columns
+                .map(|(column, at)| Filler::new(column, at, rules))
+                .collect(),
+            n_rows: 0,
+            n_taken: 0,
+        }
+    }
+
+    /// Adds a line of text.
+    pub(super) fn push(&mut self, row: &Row<'_>) -> Result<(), ReadError> {
+        self.n_rows += 1;
+        let mut columns = self.columns.iter_mut();
+        columns.try_for_each(|filler| filler.push(row))
+    }
+
+    /// The cells of the features of a line as it has them.
+    pub(super) fn feature_cells<'r>(&self, row: &'r Row<'_>) -> impl Iterator<Item = &'r str> {
+        let features = self.columns.iter();
+        let features = features.filter(|filler| filler.column.role == Role::Feature);
+        features.map(|filler| filler.at.and_then(|at| row.cell(at)).unwrap_or_default())
+    }
+
+    /// Adds the rows of a table of raw columns.
+    pub(super) fn push_raw(&mut self, table: RawTable) -> Result<(), Misfit<'a>> {
+        let (before, n_rows) = (self.n_rows as u64, table.n_rows());
+        self.n_rows += n_rows;
+        let (_, raw) = table.into_parts();
+        let mut raw: Vec<Option<RawColumn>> = raw.into_iter().map(Some).collect();
+        for filler in &mut self.columns {
+            let (column, at) = (filler.column, filler.at);
+            // Each column of the table is that of one column of the schema.
+            let Some(cells) = at.and_then(|at| raw[at].take()) else {
+                (0..n_rows).for_each(|_| filler.push_missing());
+                continue;
+            };
+            let marks = Marks::new(column, self.schema, self.rules);
+            let pushed = filler.push_raw(&cells, &marks, before);
+            pushed.map_err(|(row, problem)| Misfit {
+                place: Some(before + row as u64 + 1),
+                at,
+                column: Some(&column.name),
+                problem,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The cells that were added since cells were taken last, column by column, and of how many rows.
+    pub(super) fn take(&mut self) -> Result<(Vec<Cells>, usize), Misfit<'a>> {
+        let n_rows = self.n_rows - self.n_taken;
+        self.n_taken = self.n_rows;
+        let cells = self.columns.iter_mut().map(|filler| {
+            let (column, at) = (filler.column, filler.at);
+            filler.take().map_err(|(place, problem)| Misfit {
+                place,
+                at,
+                column: Some(&column.name),
+                problem,
+            })
+        });
+        Ok((cells.collect::<Result<_, _>>()?, n_rows))
+    }
+
+    /// Says what was unexpected.
+    pub(super) fn report(&self, place: fn(u64) -> Place, report: &mut ReadingReport) {
+        for filler in &self.columns {
+            let unexpected = |level: &str, n_rows, first| UnseenLevel {
+                column: filler.column.name.clone(),
+                level: level.to_owned(),
+                n_rows,
+                place: place(first),
+            };
+            if let Some((level, first, n_rows)) = &filler.impossible {
+                let impossible = unexpected(level, *n_rows, *first);
+                report.impossible.push(impossible);
+            }
+            if let Values::Levels(levels) = &filler.values {
+                let unseen = levels.unseen.iter();
+                let unseen = unseen.map(|(level, &(n, first))| unexpected(level, n, first));
+                report.unseen.extend(unseen);
+            }
+        }
+    }
 }
 
 /// What means "missing" in one column.
@@ -252,16 +278,17 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Cells of a raw column; an error with its row, from 0.
+    /// Cells of a raw column after so many rows; an error with its row among these cells, from 0.
     fn push_raw(
         &mut self,
         cells: &RawColumn,
         marks: &Marks<'_>,
+        before: u64,
     ) -> Result<(), (usize, ReadProblem)> {
         if matches!(self.values, Values::Ignored) {
             return Ok(());
         }
-        let place = |row: usize| row as u64 + 1;
+        let place = |row: usize| before + row as u64 + 1;
         match cells {
             RawColumn::Numbers(cells) => each(cells, |row, cell| {
                 let number = cell.and_then(|value| marks.number(value));
@@ -430,39 +457,21 @@ impl<'a> Filler<'a> {
         Ok(())
     }
 
-    /// The cells, what was unexpected among them, and where a third of two levels is.
-    fn finish(
-        self,
-        place: fn(u64) -> Place,
-        filled: &mut Filled,
-    ) -> (Result<Cells, ReadProblem>, Option<u64>) {
-        let name = &self.column.name;
-        let unexpected = |level: &str, n_rows, first| UnseenLevel {
-            column: name.clone(),
-            level: level.to_owned(),
-            n_rows,
-            place: place(first),
-        };
-        if let Some((level, first, n_rows)) = &self.impossible {
-            filled.impossible.push(unexpected(level, *n_rows, *first));
-        }
-        let cells = match self.values {
+    /// The cells since the last ones were taken; an error with the place of a third of two levels.
+    fn take(&mut self) -> Result<Cells, (Option<u64>, ReadProblem)> {
+        Ok(match &mut self.values {
             Values::Reals(values)
             | Values::Positives(values)
             | Values::Weights(values)
-            | Values::Dates(_, values) => Cells::Column(MixedColumn::Real(values)),
-            Values::Counts(values) => Cells::Column(MixedColumn::Count(values)),
-            Values::Texts(texts) => Cells::Texts(texts),
+            | Values::Dates(_, values) => Cells::Column(MixedColumn::Real(take(values))),
+            Values::Counts(values) => Cells::Column(MixedColumn::Count(take(values))),
+            Values::Texts(texts) => Cells::Texts(take(texts)),
             Values::Ignored => Cells::None,
             Values::Levels(levels) => {
-                let unseen = levels.unseen.iter();
-                let unseen = unseen.map(|(level, &(n, first))| unexpected(level, n, first));
-                filled.unseen.extend(unseen);
-                let third = levels.third;
-                return (levels.column(self.column.kind).map(Cells::Column), third);
+                let column = levels.take(self.column.kind);
+                Cells::Column(column.map_err(|problem| (levels.third, problem))?)
             }
-        };
-        (Ok(cells), None)
+        })
     }
 }
 
@@ -523,18 +532,17 @@ impl Levels {
     }
 
     /// The column, its levels sorted if they are those that occur.
-    fn column(mut self, kind: Kind) -> Result<MixedColumn, ReadProblem> {
+    fn take(&mut self, kind: Kind) -> Result<MixedColumn, ReadProblem> {
+        let (mut levels, mut codes) = (self.names.clone(), take(&mut self.codes));
         if self.open {
-            let sorted = sorted_levels(self.names.clone());
-            let code_of: HashMap<&String, u32> = sorted.iter().zip(0..).collect();
+            levels = sorted_levels(levels);
+            let code_of: HashMap<&String, u32> = levels.iter().zip(0..).collect();
             let new_code: Vec<u32> = self.names.iter().map(|name| code_of[name]).collect();
-            self.codes
+            codes
                 .iter_mut()
                 .flatten()
                 .for_each(|code| *code = new_code[*code as usize]);
-            self.names = sorted;
         }
-        let (levels, codes) = (self.names, self.codes);
         if kind != Kind::Binary {
             return Ok(MixedColumn::Categorical { levels, codes });
         }

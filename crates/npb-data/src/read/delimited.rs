@@ -1,7 +1,7 @@
 //! Delimited text: comma, tab, blanks or any other separator.
 
 use super::numbers::Numbers;
-use super::text::{Encoding, Text, line_ends};
+use super::text::{Encoding, Piece, Text, line_ends};
 use super::{ReadError, ReadProblem};
 use crate::names::{check_distinct, default_names, missing_marks};
 use crate::{DataError, Labels, Table};
@@ -165,16 +165,17 @@ impl DelimitedOptions {
 
 impl Column {
     /// Position among the columns of the file.
-    fn find(&self, text: &Text, names: &[String]) -> Result<usize, ReadError> {
+    fn find(&self, file: &str, names: &[String]) -> Result<usize, ReadError> {
         let position = match self {
             Column::Index(index) => Some(*index).filter(|&index| index < names.len()),
             Column::Name(name) => names.iter().position(|n| n == name),
         };
         position.ok_or_else(|| {
-            text.error(ReadProblem::NoSuchColumn {
+            let problem = ReadProblem::NoSuchColumn {
                 column: self.to_string(),
                 known: listed(names),
-            })
+            };
+            ReadError::new(file, problem)
         })
     }
 }
@@ -264,37 +265,6 @@ pub fn delimited_strings(
     })
 }
 
-/// Calls `visit` with the row (from 0), the place in `columns` and the text of every cell of these columns that is no missing mark, as the file has it. Columns that the
-/// file lacks are passed over.
-///
-/// # Errors
-/// As [`table()`], except that any text is a valid field.
-pub fn for_each_text(
-    file: &str,
-    input: impl Read,
-    options: &DelimitedOptions,
-    columns: &[&str],
-    mut visit: impl FnMut(usize, usize, &str),
-) -> Result<(), ReadError> {
-    let text = Text::read(file, input, options.encoding)?;
-    let (mut row, mut places) = (0, None);
-    for_each_row(&text, options, &[], |cells| {
-        let names = &cells.layout.names;
-        let places = places.get_or_insert_with(|| {
-            let find = |wanted: &&str| names.iter().position(|name| name == wanted);
-            columns.iter().map(find).collect::<Vec<_>>()
-        });
-        for (k, at) in places.iter().enumerate() {
-            if let Some(cell) = at.and_then(|at| cells.cell(at)) {
-                visit(row, k, cell);
-            }
-        }
-        row += 1;
-        Ok(())
-    })?;
-    Ok(())
-}
-
 /// Delimited text before any interpretation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StringTable {
@@ -353,13 +323,13 @@ pub(crate) struct Layout {
 
 impl Layout {
     fn new(
-        text: &Text,
+        file: &str,
         names: Vec<String>,
         options: &DelimitedOptions,
         take: &[&Column],
     ) -> Result<Self, ReadError> {
-        check_distinct(&names).map_err(|e| duplicate_name(text, e))?;
-        let find = |column: &Column| column.find(text, &names);
+        check_distinct(&names).map_err(|e| duplicate_name(file, e))?;
+        let find = |column: &Column| column.find(file, &names);
         let taken = take
             .iter()
             .map(|&c| find(c))
@@ -389,16 +359,21 @@ impl Layout {
     }
 }
 
-fn duplicate_name(text: &Text, error: DataError) -> ReadError {
-    match error {
-        DataError::DuplicateColumn { second, .. } => text.error(error.into()).at_column(second),
-        other => text.error(other.into()),
+fn duplicate_name(file: &str, error: DataError) -> ReadError {
+    let column = match &error {
+        DataError::DuplicateColumn { second, .. } => Some(*second),
+        _ => None,
+    };
+    let error = ReadError::new(file, error.into());
+    match column {
+        Some(column) => error.at_column(column),
+        None => error,
     }
 }
 
 /// One line of data.
 pub(crate) struct Row<'a> {
-    text: &'a Text,
+    file: &'a str,
     options: &'a DelimitedOptions,
     pub(crate) layout: &'a Layout,
     pub(crate) line: u64,
@@ -430,8 +405,7 @@ impl<'a> Row<'a> {
             .map(|f| line_ends(f.as_bytes()))
             .sum();
         let name = self.layout.header.then(|| self.layout.names[j].as_str());
-        self.text
-            .error(problem)
+        ReadError::new(self.file, problem)
             .at_line(self.line + skipped)
             .at_column(j)
             .named(name)
@@ -445,61 +419,120 @@ pub(crate) fn for_each_row(
     take: &[&Column],
     mut visit: impl FnMut(&Row<'_>) -> Result<(), ReadError>,
 ) -> Result<Layout, ReadError> {
-    let mut layout: Option<Layout> = None;
-    for_each_record(text, options, |line, fields| {
-        let Some(layout) = &layout else {
-            let names = if options.header {
-                fields.iter().map(|&f| f.to_owned()).collect()
-            } else {
-                default_names(fields.len())
-            };
-            let made = layout
-                .insert(Layout::new(text, names, options, take).map_err(|e| e.at_line(line))?);
-            return if options.header {
-                Ok(())
-            } else {
-                visit(&Row {
-                    text,
-                    options,
-                    layout: made,
-                    line,
-                    fields,
-                })
-            };
-        };
-        let (found, expected) = (fields.len(), layout.names.len());
-        if found != expected {
-            return Err(text
-                .error(ReadProblem::Fields { found, expected })
-                .at_line(line)
-                .at_column(found.min(expected)));
-        }
-        visit(&Row {
-            text,
-            options,
-            layout,
-            line,
-            fields,
-        })
-    })?;
-    layout.map_or_else(|| Layout::new(text, Vec::new(), options, take), Ok)
+    let mut rows = Rows::new(options.clone(), take);
+    rows.visit(&text.piece(), |row| visit(row).map(|()| true))?;
+    rows.into_layout(&text.file)
 }
 
-/// Calls `visit` with line number and fields of every record; blank lines and comments are skipped.
+/// The lines of data of a text that comes in pieces.
+pub(crate) struct Rows<'a> {
+    options: DelimitedOptions,
+    take: &'a [&'a Column],
+    /// There when the first line is.
+    layout: Option<Layout>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(options: DelimitedOptions, take: &'a [&'a Column]) -> Self {
+        Self {
+            options,
+            take,
+            layout: None,
+        }
+    }
+
+    /// Calls `visit` for the lines of data that are whole, until it returns false; what was used of the piece.
+    pub(crate) fn visit(
+        &mut self,
+        piece: &Piece<'_>,
+        mut visit: impl FnMut(&Row<'_>) -> Result<bool, ReadError>,
+    ) -> Result<Used, ReadError> {
+        let (options, file) = (&self.options, piece.file);
+        for_each_record(piece, options, |line, fields| {
+            let layout = match &self.layout {
+                Some(layout) => layout,
+                None => {
+                    let names = match options.header {
+                        true => fields.iter().map(|&f| f.to_owned()).collect(),
+                        false => default_names(fields.len()),
+                    };
+                    let layout = Layout::new(file, names, options, self.take);
+                    let layout = self.layout.insert(layout.map_err(|e| e.at_line(line))?);
+                    if options.header {
+                        return Ok(true);
+                    }
+                    layout
+                }
+            };
+            let (found, expected) = (fields.len(), layout.names.len());
+            if found != expected {
+                let error = ReadError::new(file, ReadProblem::Fields { found, expected });
+                return Err(error.at_line(line).at_column(found.min(expected)));
+            }
+            visit(&Row {
+                file,
+                options,
+                layout,
+                line,
+                fields,
+            })
+        })
+    }
+
+    /// What the first line says; a text without any has no columns.
+    pub(crate) fn into_layout(self, file: &str) -> Result<Layout, ReadError> {
+        match self.layout {
+            Some(layout) => Ok(layout),
+            None => Layout::new(file, Vec::new(), &self.options, self.take),
+        }
+    }
+
+    /// Names of the columns, none before the first line.
+    pub(crate) fn names(&self) -> &[String] {
+        self.layout.as_ref().map_or(&[], |layout| &layout.names)
+    }
+
+    pub(crate) fn has_header(&self) -> bool {
+        self.options.header
+    }
+}
+
+/// What was used of a piece of text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    pub(crate) n_bytes: usize,
+    /// The line in which the rest begins.
+    pub(crate) line: u64,
+}
+
+/// Calls `visit` with line number and fields of every record that is whole, until it returns false; blank lines and comments are skipped.
 fn for_each_record(
-    text: &Text,
+    piece: &Piece<'_>,
     options: &DelimitedOptions,
-    mut visit: impl FnMut(u64, &[&str]) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
-    options.check().map_err(|problem| text.error(problem))?;
+    mut visit: impl FnMut(u64, &[&str]) -> Result<bool, ReadError>,
+) -> Result<Used, ReadError> {
+    let checked = options.check();
+    checked.map_err(|problem| ReadError::new(piece.file, problem))?;
     let separator = match (&options.separator, options.quote) {
-        (Separator::Char(separator), Some(quote)) if text.text.contains(quote) => {
-            return for_each_quoted_record(text, *separator, quote, options, visit);
+        (Separator::Char(separator), Some(quote)) if piece.text.contains(quote) => {
+            return for_each_quoted_record(piece, *separator, quote, options, visit);
         }
         (separator, _) => separator,
     };
     let mut fields: Vec<&str> = Vec::new();
-    for (number, line) in text.lines() {
+    let mut lines = piece.lines();
+    loop {
+        let used = Used {
+            n_bytes: piece.text.len() - lines.rest.len(),
+            line: lines.number + 1,
+        };
+        let Some((number, line)) = lines.next() else {
+            return Ok(used);
+        };
+        // The line may go on, or its end be the first half of one.
+        if !piece.last && lines.rest.is_empty() && !piece.text.ends_with('\n') {
+            return Ok(used);
+        }
         if options.comment.is_some_and(|mark| line.starts_with(mark)) {
             continue;
         }
@@ -514,19 +547,23 @@ fn for_each_record(
         if fields.is_empty() || (fields.len() == 1 && fields[0].trim().is_empty()) {
             continue;
         }
-        visit(number, &fields)?;
+        if !visit(number, &fields)? {
+            return Ok(Used {
+                n_bytes: piece.text.len() - lines.rest.len(),
+                line: number + 1,
+            });
+        }
     }
-    Ok(())
 }
 
 /// As [`for_each_record`] for text with quotes.
 fn for_each_quoted_record(
-    text: &Text,
+    piece: &Piece<'_>,
     separator: char,
     quote: char,
     options: &DelimitedOptions,
-    mut visit: impl FnMut(u64, &[&str]) -> Result<(), ReadError>,
-) -> Result<(), ReadError> {
+    mut visit: impl FnMut(u64, &[&str]) -> Result<bool, ReadError>,
+) -> Result<Used, ReadError> {
     // All three are ASCII by `DelimitedOptions::check`.
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -534,26 +571,41 @@ fn for_each_quoted_record(
         .delimiter(separator as u8)
         .quote(quote as u8)
         .comment(options.comment.map(|mark| mark as u8))
-        .from_reader(text.text.as_bytes());
-    let mut lines = LineCounter::new(text.text.as_bytes(), options.comment);
+        .from_reader(piece.text.as_bytes());
+    let mut lines = LineCounter::new(piece, options.comment);
     let mut record = csv::StringRecord::new();
     loop {
         let start = reader.position().byte() as usize;
+        let used = Used {
+            n_bytes: start,
+            line: lines.line_at(start),
+        };
         let line = lines.line_of_record(start);
-        match reader.read_record(&mut record) {
-            Ok(true) => {}
-            Ok(false) => return Ok(()),
-            Err(error) => return Err(text.error(ReadProblem::Io(error.into())).at_line(line)),
+        let in_file = |problem| ReadError::new(piece.file, problem).at_line(line);
+        let found = reader.read_record(&mut record);
+        let is_end = reader.is_done() || reader.position().byte() as usize >= piece.text.len();
+        // The record may go on.
+        if is_end && !piece.last {
+            return Ok(used);
         }
-        if reader.is_done() || reader.position().byte() as usize >= text.text.len() {
-            check_quotes(text, start, &record, quote).map_err(|e| e.at_line(line))?;
+        match found {
+            Ok(true) => {}
+            Ok(false) => return Ok(used),
+            Err(error) => return Err(in_file(ReadProblem::Io(error.into()))),
+        }
+        if is_end && is_unclosed(piece.text.get(start..), &record, quote) {
+            return Err(in_file(ReadProblem::UnclosedQuote));
         }
         // A line of blanks only is as good as an empty one; a quoted empty field is a field.
         if record.len() == 1 && !record[0].is_empty() && record[0].trim().is_empty() {
             continue;
         }
         let fields: Vec<&str> = record.iter().map(|f| options.trimmed(f)).collect();
-        visit(line, &fields)?;
+        if !visit(line, &fields)? {
+            let n_bytes = reader.position().byte() as usize;
+            let line = lines.line_at(n_bytes);
+            return Ok(Used { n_bytes, line });
+        }
     }
 }
 
@@ -566,18 +618,24 @@ struct LineCounter<'a> {
 }
 
 impl<'a> LineCounter<'a> {
-    fn new(bytes: &'a [u8], comment: Option<char>) -> Self {
+    fn new(piece: &Piece<'a>, comment: Option<char>) -> Self {
         Self {
-            bytes,
+            bytes: piece.text.as_bytes(),
             comment,
             at: 0,
-            line: 1,
+            line: piece.line,
         }
+    }
+
+    /// The line of the byte at `to`, which is not before those that were asked for.
+    fn line_at(&mut self, to: usize) -> u64 {
+        self.advance(to.min(self.bytes.len()));
+        self.line
     }
 
     /// The line of the first record at or after byte `start`: blank lines and comments before it are skipped, as csv does.
     fn line_of_record(&mut self, start: usize) -> u64 {
-        self.advance(start.min(self.bytes.len()));
+        self.line_at(start);
         loop {
             let rest = &self.bytes[self.at..];
             let is_end = |b: &u8| *b == b'\n' || *b == b'\r';
@@ -605,24 +663,11 @@ impl<'a> LineCounter<'a> {
     }
 }
 
-/// The last record must not end inside a quoted field: csv would take the rest of the file for one field.
-fn check_quotes(
-    text: &Text,
-    start: usize,
-    record: &csv::StringRecord,
-    quote: char,
-) -> Result<(), ReadError> {
-    let quotes = text
-        .text
-        .get(start..)
-        .map_or(0, |raw| raw.matches(quote).count());
+/// The last record ends inside a quoted field: csv takes the rest of the file for one field.
+fn is_unclosed(raw: Option<&str>, record: &csv::StringRecord, quote: char) -> bool {
     let spans_lines = record
         .iter()
         .next_back()
         .is_some_and(|field| line_ends(field.as_bytes()) > 0);
-    if quotes % 2 == 1 && spans_lines {
-        Err(text.error(ReadProblem::UnclosedQuote))
-    } else {
-        Ok(())
-    }
+    raw.map_or(0, |raw| raw.matches(quote).count()) % 2 == 1 && spans_lines
 }
