@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
 use crate::cells::Cells;
-use crate::fit::{BsvdFit, QUESTION};
+use crate::fitted::{BsvdFit, QUESTION};
 
 /// Third words of the keys of random streams.
 const CANDIDATES: u64 = 4;

@@ -1,4 +1,4 @@
-//! Chains that follow cells, as the runner drives them.
+//! Chains that follow cells, as the runner drives them: the loop over sweeps is `npb_infer::sample`, which asks for one by `Following::step`.
 
 use npb_infer::watch::Checkpoint;
 use npb_infer::{Chain, Chains, Sampler, Sweep, Watch, sample};

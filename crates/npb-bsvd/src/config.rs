@@ -83,14 +83,14 @@ pub struct Scheduled {
     pub every: u64,
 }
 
-/// Configuration of a fit. Numbers of the model are in its units (see [`BsvdUnits`]); the default holds the values of W section 5.5.1 unless a field says
+/// Configuration of a fit. Numbers of the model are in its units (see [`BsvdUnits`]); the default holds the values of the thesis (W, section 5.5.1) unless a field says
 /// otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BsvdConfig {
     /// How entries come from latent values.
     pub likelihood: Likelihood,
-    /// BsvdUnits of the model.
+    /// Units of the model.
     pub units: BsvdUnits,
     /// Components at the start, all of them active. Their number is found from the entries by [`fit`](crate::fit), whatever is said here (the configuration of a
     /// fit says what was found), unless `max_candidates` is the same: then there are so many, as in W.

@@ -128,6 +128,38 @@ pub(crate) struct Shape {
     pub(crate) column_links: usize,
 }
 
+impl Shape {
+    /// Sizes for a matrix of so many rows and columns.
+    pub(crate) fn of(
+        (n_rows, n_cols): (usize, usize),
+        side: &SideInformation,
+        config: &BsvdConfig,
+    ) -> Self {
+        let q = |features: &Option<Features>| features.as_ref().map_or(0, Features::n_features);
+        let (row_features, column_features) = (q(&side.rows), q(&side.columns));
+        let (row_noise, column_noise) = config.own_noise();
+        let linked = |features| match config.feature_links {
+            true => features,
+            false => 0,
+        };
+        Self {
+            n_rows,
+            n_cols,
+            row_features,
+            column_features,
+            row_intercepts: config.row_intercepts,
+            column_intercepts: config.column_intercepts,
+            thresholds: config.likelihood.n_thresholds(),
+            row_noise,
+            column_noise,
+            row_factor_precision: config.row_factor_precision,
+            column_factor_precision: config.column_factor_precision,
+            row_links: linked(row_features),
+            column_links: linked(column_features),
+        }
+    }
+}
+
 impl BsvdData {
     /// Prepares `ratings` (I x J) and the features of its rows and columns for a fit with `config`.
     ///
@@ -293,31 +325,9 @@ impl BsvdData {
         self.trials.iter().map(|&n| f64::from(n)).sum()
     }
 
+    /// Sizes of a state of a fit with `config` to these data.
     pub(crate) fn shape(&self, config: &BsvdConfig) -> Shape {
-        let q = |features: &Option<Features>| features.as_ref().map_or(0, Features::n_features);
-        Shape {
-            n_rows: self.n_rows(),
-            n_cols: self.n_cols(),
-            row_features: q(&self.side.rows),
-            column_features: q(&self.side.columns),
-            row_intercepts: config.row_intercepts,
-            column_intercepts: config.column_intercepts,
-            thresholds: config.likelihood.n_thresholds(),
-            row_noise: config.own_noise().0,
-            column_noise: config.own_noise().1,
-            row_factor_precision: config.row_factor_precision,
-            column_factor_precision: config.column_factor_precision,
-            row_links: if config.feature_links {
-                q(&self.side.rows)
-            } else {
-                0
-            },
-            column_links: if config.feature_links {
-                q(&self.side.columns)
-            } else {
-                0
-            },
-        }
+        Shape::of((self.n_rows(), self.n_cols()), &self.side, config)
     }
 }
 

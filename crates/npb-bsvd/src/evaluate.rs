@@ -7,7 +7,7 @@ use crate::BsvdError;
 use crate::cells::{CellMoments, Cells};
 use crate::data::counts;
 use crate::entries::Successes;
-use crate::fit::BsvdFit;
+use crate::fitted::BsvdFit;
 use crate::summary::check_level;
 
 /// Predictions of held-out entries against what they turned out to be.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
 use crate::cells::Cells;
-use crate::fit::BsvdFit;
+use crate::fitted::BsvdFit;
 use crate::side::Side;
 use crate::state::BsvdState;
 

@@ -1,452 +1,100 @@
-//! The result of a run.
+//! Fits in one call, watched or not.
 
-use npb_infer::watch::Checkpoint;
-use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
-use rand::RngExt;
-use serde::{Deserialize, Serialize};
+use npb_infer::Watch;
+use npb_infer::storage::fingerprint;
 
-use crate::cells::{CellMoments, Cells};
-use crate::chains::{BsvdChain, run};
+use crate::chains::run;
 use crate::config::BsvdUnits;
-use crate::data::Shape;
-use crate::data::{self, BsvdData};
-use crate::entries::Entries;
-use crate::features::SideInformation;
-use crate::gibbs::BsvdSampler;
-use crate::names::{Key, Names};
-use crate::side::Side;
-use crate::start::switch_on;
-use crate::state::BsvdState;
-use crate::view::View;
-use crate::{BsvdConfig, BsvdError};
-use npb_data::{Exposure, Features};
+use crate::fitted::BsvdFit;
+use crate::pilot::{Start, start_rank};
+use crate::{BsvdConfig, BsvdError, Cells, Entries, SideInformation};
 
-/// Second word of the keys of random streams that belong to no sweep: questions to a fit.
-pub(crate) const QUESTION: u64 = u64::MAX;
+/// Name in checkpoint files.
+const MODEL: &str = "npb-bsvd/chains";
 
-/// Third words of their keys.
-const CONTINUED: u64 = 1;
-
-/// A fitted matrix: what was asked for beforehand, some whole draws, and the trace of the run.
+/// Fits the model: runs its chains and follows `cells`.
 ///
-/// Cells that were followed have moments over *all* kept draws ([`moments`](Self::moments)); everything else is answered from the stored draws
-/// ([`BsvdConfig::stored_draws`]): [`predict`](Self::predict), [`top`](Self::top), [`fold_in_row`](Self::fold_in_row),
-/// [`similar_rows`](Self::similar_rows), [`components`](Self::components), [`evaluate`](Self::evaluate), [`next_cells`](Self::next_cells).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BsvdFit {
-    /// Configuration of the run.
-    pub config: BsvdConfig,
-    pub(crate) stop: Stop,
-    /// Scalars of every sweep; see [`BsvdSampler::scalars`]. Of several chains: those of the first.
-    pub trace: Trace,
-    /// Those of the other chains.
-    pub(crate) more_traces: Vec<Trace>,
-    /// Cells that were followed.
-    pub cells: Cells,
-    /// What is known of them.
-    pub moments: CellMoments,
-    pub(crate) draws: Vec<BsvdState>,
-    pub(crate) last: BsvdState,
-    pub(crate) side: SideInformation,
-    pub(crate) centre: f64,
-    pub(crate) scale: f64,
-    /// Training entries of each row and of each column.
-    pub(crate) row_counts: Vec<u32>,
-    pub(crate) column_counts: Vec<u32>,
-    /// Columns of the training entries, row by row, ascending in each.
-    pub(crate) entry_columns: Vec<u32>,
-    /// Which rows come to have entries where.
-    pub(crate) exposure: Exposure,
-    /// Mean of the training entries, per trial.
-    pub(crate) mean_entry: f64,
-    pub(crate) row_names: Names,
-    pub(crate) column_names: Names,
-}
-
-fn counts(cells: &data::Cells) -> Vec<u32> {
-    (0..cells.len())
-        .map(|group| cells.range(group).len() as u32)
-        .collect()
-}
-
-/// Makes the sweeps that remain of a chain.
-fn go_on(
-    data: &BsvdData,
-    cells: Cells,
-    config: BsvdConfig,
-    reached: BsvdChain,
+/// Chains run in parallel on the caller's rayon pool; the result does not depend on the number of threads. Cost: that of each chain; the data are held once,
+/// states and stored draws by every chain.
+///
+/// # Errors
+/// See [`BsvdData::new`](crate::BsvdData::new); a configuration out of range; cells that do not exist; numerical trouble.
+///
+/// ```
+/// use npb_bsvd::npb_data::{Rating, Ratings};
+/// use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit};
+///
+/// // A table of products and a little more, a third of it missing.
+/// let cells = (0..12u32).flat_map(|i| (0..9u32).map(move |j| (i, j)));
+/// let value = |i: u32, j: u32| (f64::from(i) - 5.0) * (f64::from(j) - 3.0) + f64::from((i * 7 + j * 11) % 5);
+/// let entries: Vec<Rating> = cells.filter(|(i, j)| (i + j) % 3 != 0)
+///     .map(|(row, column)| Rating { row, column, value: value(row, column) }).collect();
+/// let ratings = Ratings::new(12, 9, &entries)?;
+/// let wanted = Cells { rows: vec![0], columns: vec![0], values: vec![15.0] };
+/// let config = BsvdConfig { candidates: 6, chains: 4, ..BsvdConfig::default() };
+/// let model = fit(&ratings, SideInformation::default(), &wanted, &config)?;
+/// assert!((model.moments.mean[0] - 17.0).abs() < 3.0);
+/// let (name, noise) = &model.diagnostics()[2];
+/// assert_eq!(name, "noise_sd");
+/// assert!(noise.rhat.ok_or("draws")? < 1.2 && noise.ess_bulk.ok_or("draws")? > 20.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit(
+    entries: &impl Entries,
+    side: SideInformation,
+    cells: &Cells,
+    config: &BsvdConfig,
 ) -> Result<BsvdFit, BsvdError> {
-    let memory = Checkpoint::in_memory([Some(reached)]);
-    let chains = run(
-        data,
-        &cells,
-        &config,
-        (&Watch::none(), "chain", 1.0),
-        &memory,
-    )?;
-    Ok(BsvdFit::of_chains(data, cells, config, chains))
+    fit_watched(entries, side, cells, config, &Watch::none())
 }
 
-impl BsvdFit {
-    /// Why the run ended.
-    pub fn stop(&self) -> Stop {
-        self.stop
-    }
-
-    /// What chains on these data come to; there is one at least.
-    pub(crate) fn of_chains(
-        data: &BsvdData,
-        cells: Cells,
-        config: BsvdConfig,
-        chains: Vec<BsvdChain>,
-    ) -> Self {
-        let stop = Stop::of_all(chains.iter().map(|chain| chain.stop));
-        let mut moments = CellMoments::new(&cells);
-        let (mut states, mut draws, mut traces) = (Vec::new(), Vec::new(), Vec::new());
-        for chain in chains {
-            moments.merge(&chain.state.1);
-            states.push(chain.state.0);
-            draws.extend(chain.draws);
-            traces.push(chain.trace);
-        }
-        Self {
-            config,
-            stop,
-            trace: traces.remove(0),
-            more_traces: traces,
-            cells,
-            moments,
-            draws,
-            last: states.swap_remove(0),
-            side: data.side.clone(),
-            centre: data.centre,
-            scale: data.scale,
-            row_counts: counts(&data.rows),
-            column_counts: counts(&data.columns),
-            entry_columns: data.rows.others.clone(),
-            exposure: data.exposure,
-            mean_entry: data.mean_entry(),
-            row_names: Names::default(),
-            column_names: Names::default(),
-        }
-    }
-
-    /// One fit of several that differ in chain and seed only, run apart (on several machines, say): moments, stored draws and traces of all. Names and last state are those of the first.
-    ///
-    /// # Errors
-    /// No fit; other sizes, features, units, followed cells or configurations.
-    pub fn pooled(fits: Vec<Self>) -> Result<Self, BsvdError> {
-        let mut fits = fits.into_iter();
-        let Some(mut all) = fits.next() else {
-            return Err(BsvdError::Argument {
-                argument: "chains",
-                value: "0".to_owned(),
-                rule: "at least 1",
-            });
-        };
-        for (number, fit) in (2..).zip(fits) {
-            let chains = fit.config.chains;
-            let alike = BsvdConfig {
-                chains: all.config.chains,
-                chain: all.config.chain,
-                seed: all.config.seed,
-                ..fit.config
-            };
-            let same = alike == all.config
-                && fit.cells == all.cells
-                && fit.side == all.side
-                && (fit.centre, fit.scale) == (all.centre, all.scale)
-                && fit.row_counts == all.row_counts
-                && fit.column_counts == all.column_counts
-                && fit.entry_columns == all.entry_columns;
-            if !same {
-                return Err(BsvdError::State {
-                    what: format!(
-                        "fit {number} is of other entries, features, cells or another configuration than the first"
-                    ),
-                });
-            }
-            all.config.chains += chains;
-            all.moments.merge(&fit.moments);
-            all.draws.extend(fit.draws);
-            all.more_traces.push(fit.trace);
-            all.more_traces.extend(fit.more_traces);
-            all.stop = Stop::of_all([all.stop, fit.stop]);
-        }
-        Ok(all)
-    }
-
-    /// Traces of all chains: monitored scalars of every sweep.
-    pub fn traces(&self) -> impl Iterator<Item = &Trace> {
-        std::iter::once(&self.trace).chain(&self.more_traces)
-    }
-
-    /// Number of rows, I.
-    pub fn n_rows(&self) -> usize {
-        self.row_counts.len()
-    }
-
-    /// Number of columns, J.
-    pub fn n_cols(&self) -> usize {
-        self.column_counts.len()
-    }
-
-    /// Number of training entries of each row.
-    pub fn row_counts(&self) -> &[u32] {
-        &self.row_counts
-    }
-
-    /// Number of training entries of each column.
-    pub fn column_counts(&self) -> &[u32] {
-        &self.column_counts
-    }
-
-    /// The columns in which each row has training entries, ascending.
-    pub fn observed(&self) -> impl Iterator<Item = &[u32]> {
-        let mut rest = &self.entry_columns[..];
-        self.row_counts.iter().map(move |&n| {
-            let (own, later) = rest.split_at(n as usize);
-            rest = later;
-            own
-        })
-    }
-
-    /// The stored draws, in order, evenly spread over the kept ones ([`BsvdConfig::stored_draws`] of them); factors in single precision.
-    pub fn draws(&self) -> &[BsvdState] {
-        &self.draws
-    }
-
-    /// The state after the last sweep.
-    pub fn last(&self) -> &BsvdState {
-        &self.last
-    }
-
-    /// Features of rows and columns.
-    pub fn side(&self) -> &SideInformation {
-        &self.side
-    }
-
-    /// Centre and scale of the units of the model: `(y - centre) / scale`.
-    pub fn units(&self) -> (f64, f64) {
-        (self.centre, self.scale)
-    }
-
-    /// Gives names to rows and columns, by which they can be asked for from now on; strings, or numbers for [`Key::Id`]. An empty list takes names away.
-    ///
-    /// # Errors
-    /// Another number of names than rows or columns; a name that occurs twice.
-    pub fn with_names<R: ToString, C: ToString>(
-        mut self,
-        rows: &[R],
-        columns: &[C],
-    ) -> Result<Self, BsvdError> {
-        self.row_names = named(rows, Side::Rows, self.n_rows())?;
-        self.column_names = named(columns, Side::Columns, self.n_cols())?;
-        Ok(self)
-    }
-
-    /// Names of the rows; empty without names.
-    pub fn row_names(&self) -> &[String] {
-        self.row_names.list()
-    }
-
-    /// Names of the columns; empty without names.
-    pub fn column_names(&self) -> &[String] {
-        self.column_names.list()
-    }
-
-    /// The place of a row.
-    ///
-    /// # Errors
-    /// There is no such row.
-    pub fn row<'k>(&self, key: impl Into<Key<'k>>) -> Result<usize, BsvdError> {
-        self.place(Side::Rows, key.into())
-    }
-
-    /// The place of a column.
-    ///
-    /// # Errors
-    /// There is no such column.
-    pub fn column<'k>(&self, key: impl Into<Key<'k>>) -> Result<usize, BsvdError> {
-        self.place(Side::Columns, key.into())
-    }
-
-    pub(crate) fn place(&self, side: Side, key: Key<'_>) -> Result<usize, BsvdError> {
-        let names = match side {
-            Side::Rows => &self.row_names,
-            Side::Columns => &self.column_names,
-        };
-        names.place(key, side, self.size(side))
-    }
-
-    /// Names of one side; empty without names.
-    pub(crate) fn names(&self, side: Side) -> &[String] {
-        match side {
-            Side::Rows => self.row_names.list(),
-            Side::Columns => self.column_names.list(),
+/// As [`fit`], watched: the watcher hears of every sweep of every chain and may stop the fit, which then is what there is. With a checkpoint file, a fit that
+/// is called again with the same arguments after it was stopped or killed goes on and ends in the same bits as if it had never stopped.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use npb_bsvd::npb_data::{Rating, Ratings};
+/// use npb_bsvd::npb_infer::{SweepPlan, Watch, checkpoint::Every};
+/// use npb_bsvd::{BsvdConfig, Cells, SideInformation, fit, fit_watched};
+///
+/// let entry = |n: u32| Rating { row: n % 5, column: n % 4, value: f64::from(n % 5) };
+/// let ratings = Ratings::new(5, 4, &(0..12).map(entry).collect::<Vec<_>>())?;
+/// let config = BsvdConfig { candidates: 4, sweeps: SweepPlan { burn_in: 5, keep: 15, thin: 1 }, ..BsvdConfig::default() };
+/// let file = std::env::temp_dir().join("npb-bsvd-checkpoint-example");
+/// let run = |most: f64| {
+///     let stop = move |share: f64| if share > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+///     let watch = Watch::new(|progress| stop(progress.share)).with_checkpoint(&file, Every::sweeps(4));
+///     fit_watched(&ratings, SideInformation::default(), &Cells::default(), &config, &watch)
+/// };
+/// run(0.4)?;                  // stopped after nine sweeps,
+/// let resumed = run(1.0)?;    // goes on from there
+/// assert_eq!(resumed, fit(&ratings, SideInformation::default(), &Cells::default(), &config)?);
+/// std::fs::remove_file(file)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`fit`]; a checkpoint that cannot be written or read, or that is of other data, cells or another configuration.
+pub fn fit_watched(
+    entries: &impl Entries,
+    side: SideInformation,
+    cells: &Cells,
+    config: &BsvdConfig,
+    watch: &Watch<'_>,
+) -> Result<BsvdFit, BsvdError> {
+    config.validate()?;
+    let data = entries.prepare(side, config)?;
+    let key = fingerprint(&(data.content(), &data.side, cells, config))?;
+    let checkpoint = watch.checkpoint(MODEL, env!("CARGO_PKG_VERSION"), key, config.chains)?;
+    let mut config = config.clone();
+    if config.finds_start() {
+        let (centre, scale) = data.units();
+        let units = BsvdUnits::Given { centre, scale };
+        match start_rank(entries, (&data.side, units), &config, watch)? {
+            Start::At(rank) => config.candidates = rank,
+            Start::Stopped(fit) => return Ok(*fit),
         }
     }
-
-    /// Number of rows, or of columns.
-    pub(crate) fn size(&self, side: Side) -> usize {
-        match side {
-            Side::Rows => self.n_rows(),
-            Side::Columns => self.n_cols(),
-        }
-    }
-
-    /// A draw with what turns it into values.
-    pub(crate) fn view<'a>(&'a self, state: &'a BsvdState) -> View<'a> {
-        View {
-            state,
-            side: &self.side,
-            likelihood: self.config.likelihood,
-            centre: self.centre,
-            scale: self.scale,
-        }
-    }
-
-    /// The stored draws, of which there must be at least `least`.
-    pub(crate) fn views(&self, least: usize) -> Result<Vec<View<'_>>, BsvdError> {
-        if self.draws.len() < least {
-            return Err(BsvdError::TooFewDraws {
-                found: self.draws.len(),
-                least,
-            });
-        }
-        Ok(self.draws.iter().map(|state| self.view(state)).collect())
-    }
-
-    /// Makes the chain longer: `more` further kept draws. The moments, the trace and the last state are those of a run that was planned longer; stored
-    /// draws go on at the same spacing. A cancelled run is completed first.
-    ///
-    /// `entries`: those of the fit. Cost: that of the sweeps.
-    ///
-    /// # Errors
-    /// Other entries than those of the fit (sizes, numbers of entries, or units); numerical trouble; a fit of several chains: each of them can be made longer
-    /// before they are [`pooled`](Self::pooled).
-    pub fn extend(&self, entries: &impl Entries, more: u64) -> Result<Self, BsvdError> {
-        if !self.more_traces.is_empty() {
-            return Err(BsvdError::State {
-                what: "a fit of several chains: extend each before they are pooled".to_owned(),
-            });
-        }
-        let mut config = self.config.clone();
-        let spacing = config.sweeps.keep.checked_div(config.stored_draws);
-        config.sweeps.keep = config.sweeps.keep.saturating_add(more);
-        config.stored_draws += spacing.map_or(0, |spacing| more / spacing.max(1));
-        let data = entries.prepare(self.side.clone(), &config)?;
-        let same = counts(&data.rows) == self.row_counts
-            && counts(&data.columns) == self.column_counts
-            && data.units() == self.units();
-        if !same {
-            return Err(BsvdError::State {
-                what: "these are not the entries of the fit; to add entries use continue_with"
-                    .to_owned(),
-            });
-        }
-        let reached = BsvdChain {
-            state: (self.last.clone(), self.moments.clone()),
-            // Stopped in its burn-in, the draw it was at stood in for those to come.
-            draws: match self.moments.draws {
-                0 => Vec::new(),
-                _ => self.draws.clone(),
-            },
-            trace: self.trace.clone(),
-            stop: self.stop,
-        };
-        Ok(self.named_as(go_on(&data, self.cells.clone(), config, reached)?))
-    }
-
-    /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. BsvdUnits, features and configuration
-    /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice. When there is a burn-in, further
-    /// components are on at its start, with small scales: the new entries may call for them.
-    ///
-    /// `cells`: to be followed from now on. Of several chains the first goes on. Cost: that of the sweeps.
-    ///
-    /// # Errors
-    /// A matrix of another size; cells that do not exist; numerical trouble.
-    pub fn continue_with(
-        &self,
-        entries: &impl Entries,
-        cells: &Cells,
-        sweeps: SweepPlan,
-    ) -> Result<Self, BsvdError> {
-        let made = self.trace.n_sweeps() as u64;
-        let key = [self.config.chain, QUESTION, CONTINUED, made];
-        let config = BsvdConfig {
-            units: BsvdUnits::Given {
-                centre: self.centre,
-                scale: self.scale,
-            },
-            sweeps,
-            chains: 1,
-            seed: stream(self.config.seed, key).random(),
-            ..self.config.clone()
-        };
-        let data = entries.prepare(self.side.clone(), &config)?;
-        let mut state = self.last.clone();
-        if sweeps.burn_in > 0 {
-            let all = state.candidates;
-            switch_on(&data, &config, &mut state, (0, all));
-        }
-        let reached = BsvdChain {
-            state: (state, CellMoments::new(cells)),
-            draws: Vec::new(),
-            trace: Trace::new(BsvdSampler::scalar_names()),
-            stop: Stop::Cancelled,
-        };
-        Ok(self.named_as(go_on(&data, cells.clone(), config, reached)?))
-    }
-
-    fn named_as(&self, fit: Self) -> Self {
-        Self {
-            row_names: self.row_names.clone(),
-            column_names: self.column_names.clone(),
-            ..fit
-        }
-    }
-
-    /// Sizes that every draw has.
-    pub(crate) fn shape(&self) -> Shape {
-        let q = |features: &Option<Features>| features.as_ref().map_or(0, Features::n_features);
-        Shape {
-            n_rows: self.n_rows(),
-            n_cols: self.n_cols(),
-            row_features: q(&self.side.rows),
-            column_features: q(&self.side.columns),
-            row_intercepts: self.config.row_intercepts,
-            column_intercepts: self.config.column_intercepts,
-            thresholds: self.config.likelihood.n_thresholds(),
-            row_noise: self.config.own_noise().0,
-            column_noise: self.config.own_noise().1,
-            row_factor_precision: self.config.row_factor_precision,
-            column_factor_precision: self.config.column_factor_precision,
-            row_links: if self.config.feature_links {
-                q(&self.side.rows)
-            } else {
-                0
-            },
-            column_links: if self.config.feature_links {
-                q(&self.side.columns)
-            } else {
-                0
-            },
-        }
-    }
-}
-
-fn named(list: &[impl ToString], side: Side, size: usize) -> Result<Names, BsvdError> {
-    if !list.is_empty() && list.len() != size {
-        return Err(BsvdError::Size {
-            what: match side {
-                Side::Rows => "row names",
-                Side::Columns => "column names",
-            },
-            found: list.len(),
-            expected: size,
-        });
-    }
-    Names::new(list.iter().map(ToString::to_string).collect(), side)
+    let chains = run(&data, cells, &config, (watch, "chain", 1.0), &checkpoint)?;
+    Ok(BsvdFit::of_chains(&data, cells.clone(), config, chains))
 }

@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use crate::BsvdError;
-use crate::fit::{BsvdFit, QUESTION};
+use crate::fitted::{BsvdFit, QUESTION};
 use crate::likelihood::Likelihood;
 use crate::links;
 use crate::names::Key;

@@ -1,4 +1,4 @@
-//! The Gibbs sampler.
+//! The Gibbs sampler: what it holds, and one sweep, whose moves are those of `docs/bsvd.md#updates`.
 
 mod components;
 mod group;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `z_k` switches components on and off, so that the rank is part of the posterior; `R` and `C` are known features of rows and columns, which also say what
-//! to expect of `U` and `V`; each row and column has noise of its own. Source: C. Wang, thesis 2010, chapter 5. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
+//! to expect of `U` and `V`; each row and column has noise of its own. Source: C. Wang, thesis 2010, chapter 5, called W. Model, updates and what differs from the source are in the repository's `docs/bsvd.md`.
 //!
 //! ```
 //! use npb_bsvd::npb_data::read::{MovieLens, movielens};
@@ -59,8 +59,9 @@
 //! | recommend | [`BsvdFit::recommend`], [`Recommended`], [`BsvdFit::top`], [`Ranked`] |
 //! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
-//! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`], [`BsvdFit::continue_with`] |
-//! | go on, keep, hand over | [`fit_watched`], [`BsvdFit::extend`], [`BsvdFit::save`], [`BsvdFit::write_draw_npy`], [`DrawTable`] |
+//! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`] |
+//! | go on | [`fit_watched`], [`BsvdFit::extend`], [`BsvdFit::continue_with`], [`BsvdFit::pooled`] |
+//! | keep in a file (its format: [`npb_infer::storage`]), hand over | [`Saved`], [`BsvdFit::write_draw_npy`], [`DrawTable`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
 //! | features | [`Features`], [`SideInformation`], [`missingness`], [`popularity`] |
@@ -78,6 +79,7 @@ mod evaluate;
 mod export;
 mod features;
 mod fit;
+mod fitted;
 mod fold_in;
 mod gibbs;
 mod latent_scale;
@@ -94,7 +96,6 @@ mod products;
 mod ranking;
 mod regression;
 mod response;
-mod run;
 mod saved;
 mod side;
 mod similar;
@@ -115,7 +116,8 @@ pub use error::BsvdError;
 pub use evaluate::Evaluation;
 pub use export::DrawTable;
 pub use features::{SideInformation, missingness, popularity};
-pub use fit::BsvdFit;
+pub use fit::{fit, fit_watched};
+pub use fitted::BsvdFit;
 pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;
 pub use likelihood::Likelihood;
@@ -128,7 +130,6 @@ pub use npb_priors;
 pub use posterior::{Components, Loadings};
 pub use predict::{CellPosterior, Prediction};
 pub use ranking::{Ranked, Recommended};
-pub use run::{fit, fit_watched};
 pub use similar::Similar;
 pub use state::{BsvdState, SideState, Tuning};
 pub use summary::Summary;

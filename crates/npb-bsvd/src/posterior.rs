@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::BsvdError;
 use crate::Likelihood;
 use crate::config::MOST_CANDIDATES;
-use crate::fit::{BsvdFit, QUESTION};
+use crate::fitted::{BsvdFit, QUESTION};
 use crate::side::Side;
 use crate::spectrum::singular_values;
 use crate::summary::{Summary, check_level};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
 use crate::cells::Cells;
-use crate::fit::BsvdFit;
+use crate::fitted::BsvdFit;
 use crate::likelihood::Likelihood;
 use crate::names::Key;
 use crate::response::Response;

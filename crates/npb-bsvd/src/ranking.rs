@@ -4,7 +4,7 @@ use npb_infer::parallel;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
-use crate::fit::BsvdFit;
+use crate::fitted::BsvdFit;
 use crate::names::Key;
 use crate::predict::CellPosterior;
 use crate::response::Response;

@@ -1,8 +1,8 @@
-//! Fits in files.
+//! Fits in files: [`BsvdFit`] as it is, in the format of `npb_infer::storage`; everything is checked when it comes back.
 
 use npb_infer::Saved;
 
-use crate::fit::BsvdFit;
+use crate::fitted::BsvdFit;
 use crate::gibbs::BsvdSampler;
 use crate::side::Side;
 use crate::{BsvdError, Features};

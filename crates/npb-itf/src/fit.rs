@@ -1,4 +1,4 @@
-//! Fits: chains that are run, watched, checkpointed and gathered.
+//! Fits: chains that are run, watched, checkpointed and gathered. The loop over sweeps is `npb_infer::sample`, which asks for one by `step` of [`ItfSampler`].
 
 use std::borrow::Cow;
 

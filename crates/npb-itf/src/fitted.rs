@@ -1,4 +1,4 @@
-//! The result of a fit.
+//! The result of a fit, and what is stored of it.
 
 use npb_infer::diagnostics::{ChainDiagnostics, summarise, unmet};
 use npb_infer::{Saved, Stop, Trace};
@@ -23,7 +23,7 @@ pub struct ChainSummary {
     pub state: ItfState,
 }
 
-/// What is stored.
+/// What is stored of a fit, in the format of `npb_infer::storage`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wire {
     config: ItfConfig,

@@ -39,8 +39,8 @@ impl ItfSampler<'_> {
             ItfMove::Concentrations => self.draw_concentrations(position),
             ItfMove::Swaps => self.swap_labels(position),
             ItfMove::TopLabels if two_levels => self.draw_top_labels(position),
-            ItfMove::Rows => self.draw_rows(rows::Draw::Both, position),
-            ItfMove::LowerLabels if two_levels => self.draw_rows(rows::Draw::Lower, position),
+            ItfMove::Rows => self.draw_rows(rows::Levels::Both, position),
+            ItfMove::LowerLabels if two_levels => self.draw_rows(rows::Levels::Lower, position),
             ItfMove::TopSplitMerge => self.split_merge_top(position),
             ItfMove::LowerSplitMerge if two_levels => self.split_merge_lower(position),
             ItfMove::ColumnGibbs if has_blocks => self.move_columns(position),
@@ -75,7 +75,7 @@ impl ItfSampler<'_> {
         }
     }
 
-    fn draw_rows(&mut self, draw: rows::Draw, position: u64) {
+    fn draw_rows(&mut self, levels: rows::Levels, position: u64) {
         let mut ln_likelihood = 0.0;
         for b in 0..self.state.blocks.len() {
             let config = &self.config;
@@ -94,7 +94,7 @@ impl ItfSampler<'_> {
                 labels,
             } = &mut self.state.blocks[b];
             let labels = rows::BlockLabels {
-                draw,
+                levels,
                 two_levels,
                 alpha: *concentration,
                 top_labels: labels,

@@ -55,7 +55,7 @@
 //! | kept draws: weights, parameters, labels, mutual information | [`Draw`] |
 //! | which columns depend on each other: mutual information, verdicts at a level | [`ColumnDependence`] |
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
-//! | keep a fit in a file | [`Saved`] |
+//! | keep a fit in a file (its format: [`npb_infer::storage`]) | [`Saved`] |
 //! | drive the sampler, stop and resume | [`ItfSampler`], [`ItfChain`], [`ItfState`] |
 //! | a law of cells of your own | [`Kernel`], [`PerCluster`], [`CellPart`] |
 //! | errors | [`ItfError`] |

@@ -1,4 +1,5 @@
-//! What all fits share: reports of features (which are in use, what they look like, which labels they drive), and files.
+//! What all fits share: reports of features (which are in use, what they look like, which labels they drive), and files in the format of `npb_infer::storage`.
+//! The fits themselves are in `fit.rs` of each model: `classes`, `tasks`, `labels`, `topics`.
 
 use npb_linalg::faer::Mat;
 

@@ -57,7 +57,7 @@
 //! | the principle by itself | [`principle::FiniteSpace`], [`principle::GaussianFactor`], [`principle::Constraint`], [`principle::Penalty`] |
 //! | C of anything by cross-validation; non-linear inputs | [`select_cost`], [`Selection`]; [`InputMap`], [`MapConfig`] |
 //! | max-margin machine | [`Machine`], [`Problem`], [`Targets`], [`Slack`], [`Inputs`], [`Solution`], [`MachineLimits`] |
-//! | keep | [`Saved`] |
+//! | keep in a file (its format: [`npb_infer::storage`]) | [`Saved`] |
 //! | errors | [`RegBayesError`] |
 
 mod alternate;

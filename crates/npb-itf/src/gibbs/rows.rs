@@ -36,7 +36,7 @@ const CHUNK: usize = 64;
 
 /// Which labels are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Draw {
+pub(super) enum Levels {
     Both,
     /// Top labels stay.
     Lower,
@@ -184,7 +184,7 @@ impl Key {
 
 /// What all rows of a block share.
 struct Block<'a> {
-    draw: Draw,
+    levels: Levels,
     top: &'a [f64],
     /// R: of these, rows that are not flagged see so many.
     n_top: usize,
@@ -202,7 +202,7 @@ pub(super) type Grow<'a> = dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256Plu
 
 /// The labels of one block that are to be drawn.
 pub(super) struct BlockLabels<'a, 'c> {
-    pub(super) draw: Draw,
+    pub(super) levels: Levels,
     pub(super) two_levels: bool,
     pub(super) alpha: f64,
     pub(super) top_labels: &'a mut [u32],
@@ -260,9 +260,9 @@ impl BlockLabels<'_, '_> {
             n_top += LANES;
             top.extend_to(n_top, alpha, rng);
         }
-        let extra = match self.draw {
-            Draw::Both => overflow(self.top_labels, n_top, 0, overflows, rng),
-            Draw::Lower => 0,
+        let extra = match self.levels {
+            Levels::Both => overflow(self.top_labels, n_top, 0, overflows, rng),
+            Levels::Lower => 0,
         };
         let n_top_all = rounded(n_top + extra).max(rounded(collapsed::n_labels(self.top_labels)));
         top.extend_to(n_top_all, alpha, rng);
@@ -309,7 +309,7 @@ impl BlockLabels<'_, '_> {
         let (n_rows, width) = (self.top_labels.len(), self.width());
         new.resize(n_rows * width, 0);
         let block = Block {
-            draw: self.draw,
+            levels: self.levels,
             top: &top.weights,
             n_top,
             lower,
@@ -641,9 +641,9 @@ impl Block<'_> {
             columns.push((lower, start..start + seen));
         }
         let ln_row = ln_factor + log_sum_exp(&ln_row);
-        let top = match self.draw {
-            Draw::Lower => Some(self.top_labels[row] as usize),
-            Draw::Both => {
+        let top = match self.levels {
+            Levels::Lower => Some(self.top_labels[row] as usize),
+            Levels::Both => {
                 ln_normalize(&mut ln_top);
                 pick(ln_top.iter().copied(), rng.random())
             }
@@ -810,7 +810,7 @@ impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
             let (block, row) = (self.block, self.rows.start + i);
             let out = &mut self.out[i * block.width()..][..block.width()];
             out[0] = block.top_labels[row];
-            if block.draw == Draw::Both {
+            if block.levels == Levels::Both {
                 let u = self.rng.random::<f64>() * total;
                 match pick(self.weights.iter().copied(), u) {
                     Some(top) => out[0] = top as u32,

@@ -1,4 +1,4 @@
-//! A fitted iLSVM.
+//! iLSVM fitted, in one call and driven by hand. Outer iterations, the loop, are `vb::run`, one of them `Alternation::iterate` (`docs/regbayes.md#the-loop`).
 
 use npb_data::{Labels, Table};
 use npb_infer::storage::fingerprint;

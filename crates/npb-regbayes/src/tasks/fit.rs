@@ -1,4 +1,4 @@
-//! A fitted MT-iLSVM.
+//! MT-iLSVM fitted, in one call and driven by hand. Outer iterations, the loop, are `vb::run`, one of them `Alternation::iterate` (`docs/regbayes.md#the-loop`).
 
 use npb_data::Table;
 use npb_infer::parallel;
