@@ -1,11 +1,13 @@
 """What all estimators share: settings, seeds, threads, progress, files."""
 
+import copy
 import html
 import numbers
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
+import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -65,6 +67,26 @@ def threads(n_jobs):
     if not isinstance(n_jobs, numbers.Integral) or not 1 <= n_jobs <= 4096:
         raise ValueError(f"n_jobs={n_jobs!r}: must be from 1 to 4096, or None (or -1) for one thread on each core")
     return int(n_jobs)
+
+
+def backend_is_chosen():
+    """Whether somebody has chosen where work of joblib is done: inside `joblib.parallel_config("dask")`, say."""
+    return joblib.parallel.get_active_backend()[1] not in (None, 1)
+
+
+def by_backend(question, model, items):
+    """A list of answers about a list of items, which the backend of joblib in force shares out, if somebody has chosen one."""
+    if not backend_is_chosen() or len(items) < 2:
+        return question(model, items)
+    share = -(-len(items) // (4 * joblib.effective_n_jobs(-1)))
+    pieces = [items[first : first + share] for first in range(0, len(items), share)]
+    alone = clone_of(model)
+    return [answer for piece in joblib.Parallel()(joblib.delayed(question)(alone, piece) for piece in pieces) for answer in piece]
+
+
+def clone_of(model):
+    """The same fitted estimator, on one thread."""
+    return copy.copy(model).set_params(n_jobs=1)
 
 
 def _listener(progress):

@@ -2,13 +2,16 @@
 
 import warnings
 
+import joblib
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
-from npb._base import Base, _numbers, count, differ, first_text, with_running_doc
+from npb._base import Base, _numbers, backend_is_chosen, by_backend, count, differ, first_text, with_running_doc
 from npb._classes import named
 from npb._frames import frame, is_missing, package
 from npb._posterior import Sampled
@@ -189,6 +192,13 @@ def _features(features, n, what):
     return features
 
 
+def _fit_of_chain(model, arguments, settings):
+    with warnings.catch_warnings():
+        # Whether chains have met is seen when all are there.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model._fit_native(*arguments, settings=settings)
+
+
 class _Entries(Base):
     """An estimator of observed entries, which may be sparse."""
 
@@ -233,6 +243,9 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     chain : int, optional
         Number of the first chain: chains of one seed that differ in it can be run apart, on several machines, and pooled by `pooled`.
     {running}
+
+    Inside `joblib.parallel_config`, of Dask's backend or another, `fit` runs each chain, and `fold_in_rows` shares of the rows, there: the bits are the same. (A
+    progress bar is not shown then, and each chain has a checkpoint of its own, `checkpoint` + ".0" and so on.)
 
     Attributes
     ----------
@@ -312,9 +325,24 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         if settings["likelihood"] == "ordinal":
             settings["likelihood"] = {"ordinal": {"levels": int(cells[2].max(initial=0))}}
         names = tuple(side.texts() for side in sides)
-        self._take(self._fit_native(shape, *cells, rows, columns, names, settings=settings))
+        arguments = (shape, *cells, rows, columns, names)
+        spread = settings["chains"] > 1 and backend_is_chosen()
+        self._take(self._fit_apart(settings, arguments) if spread else self._fit_native(*arguments, settings=settings))
         self._name(*sides)
         return self
+
+    def _fit_apart(self, settings, arguments):
+        """The fit whose chains are run by the backend of joblib that is in force, each on one thread."""
+        first, chains = settings["chain"], range(settings["chains"])
+        one = joblib.delayed(_fit_of_chain)
+        place = lambda k: None if self.checkpoint is None else f"{self.checkpoint}.{k}"
+        alone = [clone(self).set_params(n_jobs=1, progress=False, checkpoint=place(k)) for k in chains]
+        apart = [settings | {"chain": first + k, "chains": 1} for k in chains]
+        fits = joblib.Parallel()(one(model, arguments, own) for model, own in zip(alone, apart, strict=True))
+        fit = self._native.pooled(fits)
+        if trouble := self._trouble(fit):
+            warnings.warn(f"{type(self).__name__}: {trouble}", ConvergenceWarning, stacklevel=3)
+        return fit
 
     @classmethod
     def pooled(cls, models):
@@ -502,10 +530,10 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         ((n, _), rows, columns, values), (new, given) = self._asked(X)
         features = _features(row_features, n, "row_features")
         names = np.array([given.name(j) for j in range(int(columns.max()) + 1 if len(columns) else 0)], dtype=object)
-        ends = []
-        for i in range(n):
-            own = rows == i
-            ends.append(self.fold_in(names[columns[own]], values[own], () if features is None else features[i], level))
+        order = np.argsort(rows, kind="stable")
+        own = np.split(order, np.searchsorted(rows[order], np.arange(1, n)))
+        new_rows = [(names[columns[k]], values[k], () if features is None else features[i], level) for i, k in enumerate(own[:n])]
+        ends = by_backend(lambda model, new_rows: [model.fold_in(*new_row) for new_row in new_rows], self, new_rows)
         return [new.name(i) for i in range(n)], *(np.array(one).reshape(n, self.shape_[1]) for one in zip(*ends, strict=True))
 
 
