@@ -1,20 +1,18 @@
 """What all estimators share: settings, seeds, threads, progress, files."""
 
-import copy
 import html
 import numbers
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from npb import _native
+from npb import _native, _shares
 from npb._frames import check_names, columns_of, frame, is_missing, is_plain, no_number, numbers_of, package, unmasked
 from npb._schema import Schema, read_beside, write_beside
 
@@ -30,7 +28,8 @@ RUNNING_DOC = """
     random_state : int, RandomState or None, default=0
         Seed of all random numbers: an int is the `seed` of the Rust configuration, and gives the same bits there. None draws one from NumPy's.
     n_jobs : int or None, default=None
-        Threads; None (or -1) for one on each core. Results do not depend on it.
+        Threads; None (or -1) for one on each core. Results do not depend on it. Inside `joblib.parallel_config`, of Dask's backend or another, `fit` shares its
+        chains, starts and folds out to the processes there, each on one thread, to the same bits.
     progress : bool or callable, default=False
         True shows a progress bar (by tqdm, if it is installed); a function is called with part, step and the share of the work done (0 to 1).
     checkpoint : path or None, default=None
@@ -67,26 +66,6 @@ def threads(n_jobs):
     if not isinstance(n_jobs, numbers.Integral) or not 1 <= n_jobs <= 4096:
         raise ValueError(f"n_jobs={n_jobs!r}: must be from 1 to 4096, or None (or -1) for one thread on each core")
     return int(n_jobs)
-
-
-def backend_is_chosen():
-    """Whether somebody has chosen where work of joblib is done: inside `joblib.parallel_config("dask")`, say."""
-    return joblib.parallel.get_active_backend()[1] not in (None, 1)
-
-
-def by_backend(question, model, items):
-    """A list of answers about a list of items, which the backend of joblib in force shares out, if somebody has chosen one."""
-    if not backend_is_chosen() or len(items) < 2:
-        return question(model, items)
-    share = -(-len(items) // (4 * joblib.effective_n_jobs(-1)))
-    pieces = [items[first : first + share] for first in range(0, len(items), share)]
-    alone = clone_of(model)
-    return [answer for piece in joblib.Parallel()(joblib.delayed(question)(alone, piece) for piece in pieces) for answer in piece]
-
-
-def clone_of(model):
-    """The same fitted estimator, on one thread."""
-    return copy.copy(model).set_params(n_jobs=1)
 
 
 def _listener(progress):
@@ -167,9 +146,11 @@ class Base(BaseEstimator):
             "progress": listen,
             "checkpoint": self.checkpoint,
             "every": float(self.checkpoint_every),
+            "share": None,
         }
+        arguments = (*arguments, self._settings() if settings is None else settings)
         try:
-            fit = self._native.fit(*arguments, self._settings() if settings is None else settings, how)
+            fit = _shares.fit(self._native, arguments, how) if _shares.backend_is_chosen() else self._native.fit(*arguments, how)
         finally:
             close()
         if trouble := self._trouble(fit):

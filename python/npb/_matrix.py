@@ -2,20 +2,18 @@
 
 import warnings
 
-import joblib
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
-from npb._base import Base, _numbers, backend_is_chosen, by_backend, count, differ, first_text, with_running_doc
+from npb._base import Base, _numbers, count, differ, first_text, with_running_doc
 from npb._classes import named
 from npb._frames import frame, is_missing, package
 from npb._posterior import Sampled
 from npb._schema import of_beside, to_beside, write_beside
+from npb._shares import by_backend
 
 
 class Side:
@@ -192,13 +190,6 @@ def _features(features, n, what):
     return features
 
 
-def _fit_of_chain(model, arguments, settings):
-    with warnings.catch_warnings():
-        # Whether chains have met is seen when all are there.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model._fit_native(*arguments, settings=settings)
-
-
 class _Entries(Base):
     """An estimator of observed entries, which may be sparse."""
 
@@ -243,9 +234,6 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     chain : int, optional
         Number of the first chain: chains of one seed that differ in it can be run apart, on several machines, and pooled by `pooled`.
     {running}
-
-    Inside `joblib.parallel_config`, of Dask's backend or another, `fit` runs each chain, and `fold_in_rows` shares of the rows, there: the bits are the same. (A
-    progress bar is not shown then, and each chain has a checkpoint of its own, `checkpoint` + ".0" and so on.)
 
     Attributes
     ----------
@@ -325,24 +313,9 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         if settings["likelihood"] == "ordinal":
             settings["likelihood"] = {"ordinal": {"levels": int(cells[2].max(initial=0))}}
         names = tuple(side.texts() for side in sides)
-        arguments = (shape, *cells, rows, columns, names)
-        spread = settings["chains"] > 1 and backend_is_chosen()
-        self._take(self._fit_apart(settings, arguments) if spread else self._fit_native(*arguments, settings=settings))
+        self._take(self._fit_native(shape, *cells, rows, columns, names, settings=settings))
         self._name(*sides)
         return self
-
-    def _fit_apart(self, settings, arguments):
-        """The fit whose chains are run by the backend of joblib that is in force, each on one thread."""
-        first, chains = settings["chain"], range(settings["chains"])
-        one = joblib.delayed(_fit_of_chain)
-        place = lambda k: None if self.checkpoint is None else f"{self.checkpoint}.{k}"
-        alone = [clone(self).set_params(n_jobs=1, progress=False, checkpoint=place(k)) for k in chains]
-        apart = [settings | {"chain": first + k, "chains": 1} for k in chains]
-        fits = joblib.Parallel()(one(model, arguments, own) for model, own in zip(alone, apart, strict=True))
-        fit = self._native.pooled(fits)
-        if trouble := self._trouble(fit):
-            warnings.warn(f"{type(self).__name__}: {trouble}", ConvergenceWarning, stacklevel=3)
-        return fit
 
     @classmethod
     def pooled(cls, models):

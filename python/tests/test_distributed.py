@@ -6,10 +6,24 @@ import signal
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from conftest import QUICK
-from npb import BayesianMatrixCompletion, HybridRecommender, IncompleteClassifier, IncompleteImputer, IncompleteMixture, MixedTableModel, MultiTaskClassifier
+from npb import (
+    BayesianMatrixCompletion,
+    BetaProcessDenoiser,
+    FactorAnalysis,
+    GroupedClassifier,
+    HybridRecommender,
+    IncompleteClassifier,
+    IncompleteImputer,
+    IncompleteMixture,
+    MaxMarginTopics,
+    MixedTableModel,
+    MultiLabelLatentFeatures,
+    MultiTaskClassifier,
+)
 
 SETTINGS = dict(sweeps={"burn_in": 60, "keep": 60, "thin": 1}, stored_draws=10, n_jobs=1)
 
@@ -47,19 +61,64 @@ def test_folds_by_joblib(moons):
     np.testing.assert_array_equal(apart, cross_val_score(model, X, y, cv=3))
 
 
-def test_chains_and_new_rows_go_where_joblib_says(tmp_path, low_rank):
-    X, _ = low_rank
-    here = BayesianMatrixCompletion(**SETTINGS, chains=3).fit(X)
-    away = BayesianMatrixCompletion(**SETTINGS, chains=3, checkpoint=tmp_path / "run")
+TABLE = {"unlabelled_starts": [{"k_means": 1}, {"k_means": 2}], "max_iter": 20}
+SHORT = {"burn_in": 10, "keep": 10, "thin": 1}
+
+
+def fits(moons, low_rank):
+    """Estimators whose fits have several parts, or one, and what they are fitted to."""
+    X, y, full = moons
+    rng = np.random.default_rng(3)
+    labels = np.stack([full[:, 0] > 0, full[:, 1] > 0], axis=1).astype(int)
+    picture = rng.normal(0.5, 0.1, (16, 16))
+    yield IncompleteClassifier(starts=[{"per_class": 1}, {"per_class": 2}], folds=3, max_iter=30), (X, y), {}
+    yield IncompleteMixture(**TABLE), (X,), {}
+    yield IncompleteImputer(**TABLE), (X,), {}
+    yield MultiTaskClassifier(max_iter=10, folds=2), (X, y), {"tasks": np.arange(120) % 2}
+    yield GroupedClassifier(), (full, y), {"groups": np.arange(120) % 6}
+    yield BayesianMatrixCompletion(sweeps=SHORT, stored_draws=5, chains=3), (low_rank[0],), {}
+    yield HybridRecommender(like_from=0.0), (low_rank[0],), {}
+    yield MixedTableModel(sweeps=SHORT, chains=2), (X,), {}
+    yield MultiLabelLatentFeatures(max_iter=5), (full, labels), {}
+    yield MaxMarginTopics(topics=3, max_iter=5), (rng.integers(0, 3, (40, 12)), np.arange(40) % 2), {}
+    yield BetaProcessDenoiser(sweeps=SHORT, chains=2), (picture,), {}
+    yield FactorAnalysis(sweeps=SHORT, chains=2), (full,), {}
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_fit_is_shared_out_by_joblib_to_the_same_bits(tmp_path, moons, low_rank, number):
+    model, data, more = list(fits(moons, low_rank))[number]
+    clone(model).fit(*data, **more).save(tmp_path / "here")
     with joblib.parallel_config("loky", n_jobs=2):
-        away.fit(X)
-        rows, *ends = away.fold_in_rows(X[:7])
-    for model, name in ((here, "here"), (away, "away")):
-        model.save(tmp_path / name)
+        clone(model).fit(*data, **more).save(tmp_path / "away")
     assert (tmp_path / "here").read_bytes() == (tmp_path / "away").read_bytes()
-    assert rows == list(range(7))
-    for found, wanted in zip(ends, here.fold_in_rows(X[:7])[1:], strict=True):
-        np.testing.assert_array_equal(found, wanted)
+
+
+def test_shared_work_goes_on_where_it_was(tmp_path, low_rank):
+    """Of three chains one has been made elsewhere and one was stopped half-way; checkpoints of another fit are refused."""
+    X = low_rank[0]
+    model = BayesianMatrixCompletion(**SETTINGS, chains=3, checkpoint=tmp_path / "run")
+    whole = BayesianMatrixCompletion(**SETTINGS, chains=3).fit(X)
+
+    def stop(part, step, share):
+        if part == "chain 1" and step > 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).set_params(progress=stop).fit(X)
+    with joblib.parallel_config("loky", n_jobs=2):
+        found = model.fit(X)
+        np.testing.assert_array_equal(found.complete(), whole.complete())
+        assert list(tmp_path.iterdir()) == []
+        rows, *ends = found.fold_in_rows(X[:7])
+        assert rows == list(range(7))
+        for one, wanted in zip(ends, whole.fold_in_rows(X[:7])[1:], strict=True):
+            np.testing.assert_array_equal(one, wanted)
+        (tmp_path / "run.0").write_bytes(b"no checkpoint")
+        with pytest.raises(ValueError, match="not a saved npb model"):
+            model.fit(X)
+        with pytest.raises(ValueError, match="sweeps.thin"):
+            clone(model).set_params(sweeps={"thin": 0}, checkpoint=None).fit(X)
 
 
 def test_chains_by_dask_when_a_worker_is_killed(tmp_path, low_rank):
