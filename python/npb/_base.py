@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from npb import _native
+from npb import _native, _shares
 from npb._frames import check_names, columns_of, frame, is_missing, is_plain, no_number, numbers_of, package, unmasked
 from npb._schema import Schema, read_beside, write_beside
 
@@ -28,7 +28,8 @@ RUNNING_DOC = """
     random_state : int, RandomState or None, default=0
         Seed of all random numbers: an int is the `seed` of the Rust configuration, and gives the same bits there. None draws one from NumPy's.
     n_jobs : int or None, default=None
-        Threads; None (or -1) for one on each core. Results do not depend on it.
+        Threads; None (or -1) for one on each core. Results do not depend on it. Inside `joblib.parallel_config`, of Dask's backend or another, `fit` shares its
+        chains, starts and folds out to the processes there, each on one thread, to the same bits.
     progress : bool or callable, default=False
         True shows a progress bar (by tqdm, if it is installed); a function is called with part, step and the share of the work done (0 to 1).
     checkpoint : path or None, default=None
@@ -145,9 +146,11 @@ class Base(BaseEstimator):
             "progress": listen,
             "checkpoint": self.checkpoint,
             "every": float(self.checkpoint_every),
+            "share": None,
         }
+        arguments = (*arguments, self._settings() if settings is None else settings)
         try:
-            fit = self._native.fit(*arguments, self._settings() if settings is None else settings, how)
+            fit = _shares.fit(self._native, arguments, how) if _shares.backend_is_chosen() else self._native.fit(*arguments, how)
         finally:
             close()
         if trouble := self._trouble(fit):

@@ -13,6 +13,7 @@ from npb._classes import named
 from npb._frames import frame, is_missing, package
 from npb._posterior import Sampled
 from npb._schema import of_beside, to_beside, write_beside
+from npb._shares import by_backend
 
 
 class Side:
@@ -502,10 +503,10 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         ((n, _), rows, columns, values), (new, given) = self._asked(X)
         features = _features(row_features, n, "row_features")
         names = np.array([given.name(j) for j in range(int(columns.max()) + 1 if len(columns) else 0)], dtype=object)
-        ends = []
-        for i in range(n):
-            own = rows == i
-            ends.append(self.fold_in(names[columns[own]], values[own], () if features is None else features[i], level))
+        order = np.argsort(rows, kind="stable")
+        own = np.split(order, np.searchsorted(rows[order], np.arange(1, n)))
+        new_rows = [(names[columns[k]], values[k], () if features is None else features[i], level) for i, k in enumerate(own[:n])]
+        ends = by_backend(lambda model, new_rows: [model.fold_in(*new_row) for new_row in new_rows], self, new_rows)
         return [new.name(i) for i in range(n)], *(np.array(one).reshape(n, self.shape_[1]) for one in zip(*ends, strict=True))
 
 

@@ -32,5 +32,8 @@ mod _native {
     use crate::regbayes::{ManyLabels, Topics};
 
     #[pymodule_export]
+    use crate::run::Elsewhere;
+
+    #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

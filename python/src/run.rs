@@ -12,7 +12,8 @@ use std::time::Duration;
 use npb_infer::checkpoint::Every;
 use npb_infer::watch::Progress;
 use npb_infer::{Saved, Watch};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 
@@ -28,14 +29,25 @@ pub(crate) struct How {
     /// Called with part, step, share of the work done; on the caller's thread.
     progress: Option<Py<PyAny>>,
     checkpoint: Option<PathBuf>,
-    /// Seconds between checkpoints.
+    /// Seconds between checkpoints; infinity for none before the end of a part.
     every: f64,
+    /// Number of this process and of all, and the checkpoints of the others, where the parts of the fit are shared out.
+    share: Option<(usize, usize, Vec<PathBuf>)>,
 }
+
+create_exception!(
+    npb._native,
+    Elsewhere,
+    PyException,
+    "Parts of the fit are made by other processes; the checkpoint holds those that were made by this one."
+);
 
 /// What the thread of the fit and that of the caller tell each other.
 #[derive(Default)]
 struct Shared {
     cancel: AtomicBool,
+    /// Parts of the fit are made elsewhere.
+    is_short: AtomicBool,
     heard: Mutex<Option<(String, u64, f64)>>,
     ended: Mutex<bool>,
     end: Condvar,
@@ -70,20 +82,23 @@ impl Drop for AtEnd<'_> {
 
 impl How {
     /// A fit: `work` on a thread of its own, until it ends or is interrupted; then the signal's exception (`KeyboardInterrupt`), or that of the progress
-    /// function, is raised, and the checkpoint stays. A fit that ends by itself removes its checkpoint.
+    /// function, is raised, and the checkpoint stays. A fit that ends by itself removes its checkpoint, unless others are to have it.
     pub(crate) fn fit<T: Send, E: Error + Send + 'static>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&Watch<'_>) -> Result<T, E> + Send,
     ) -> PyResult<T> {
-        if !(self.every >= 0.0 && self.every < 1e9) {
+        if !(self.every >= 0.0 && (self.every < 1e9 || self.every == f64::INFINITY)) {
             let message = format!("checkpoint_every={}: must be seconds", self.every);
             return Err(PyValueError::new_err(message));
         }
         let shared = Shared::default();
         let (checkpoint, every) = (
             self.checkpoint.clone(),
-            Every::time(Duration::from_secs_f64(self.every)),
+            Every {
+                time: Duration::try_from_secs_f64(self.every).ok(),
+                sweeps: None,
+            },
         );
         let in_thread = || {
             let _end = AtEnd(&shared);
@@ -92,7 +107,13 @@ impl How {
                 Some(path) => watch.with_checkpoint(path, every),
                 None => watch,
             };
-            on_threads(self.threads, || work(&watch))
+            let watch = match self.share.clone() {
+                Some((own, of, found)) => watch.with_share(own, of, found),
+                None => watch,
+            };
+            let fit = on_threads(self.threads, || work(&watch));
+            shared.is_short.store(watch.is_short(), Ordering::Relaxed);
+            fit
         };
         let (outcome, raised) = thread::scope(|scope| {
             let fit = thread::Builder::new()
@@ -112,12 +133,13 @@ impl How {
         if let Some(error) = raised {
             return Err(error);
         }
-        let fit = outcome
-            .map_err(panicked)?
-            .map_err(no_threads)?
-            .map_err(error)?;
+        let fit = outcome.map_err(panicked)?.map_err(no_threads)?;
+        let fit = fit.map_err(|e| match shared.is_short.load(Ordering::Relaxed) {
+            true => Elsewhere::new_err(e.to_string()),
+            false => error(e),
+        })?;
         self.tell(py, &shared)?;
-        if let Some(path) = &self.checkpoint {
+        if let (Some(path), None) = (&self.checkpoint, &self.share) {
             match std::fs::remove_file(path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e.into()),
                 _ => {}

@@ -1,4 +1,4 @@
-"""Chains on several processes, by joblib and by Dask: the bits of one fit; a worker that is killed changes nothing."""
+"""On several processes, by joblib and by Dask: chains are the bits of one fit, answers over parts those for the whole table; a worker that is killed changes nothing."""
 
 import os
 import signal
@@ -6,10 +6,24 @@ import signal
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from conftest import QUICK
-from npb import BayesianMatrixCompletion, IncompleteClassifier
+from npb import (
+    BayesianMatrixCompletion,
+    BetaProcessDenoiser,
+    FactorAnalysis,
+    GroupedClassifier,
+    HybridRecommender,
+    IncompleteClassifier,
+    IncompleteImputer,
+    IncompleteMixture,
+    MaxMarginTopics,
+    MixedTableModel,
+    MultiLabelLatentFeatures,
+    MultiTaskClassifier,
+)
 
 SETTINGS = dict(sweeps={"burn_in": 60, "keep": 60, "thin": 1}, stored_draws=10, n_jobs=1)
 
@@ -47,6 +61,66 @@ def test_folds_by_joblib(moons):
     np.testing.assert_array_equal(apart, cross_val_score(model, X, y, cv=3))
 
 
+TABLE = {"unlabelled_starts": [{"k_means": 1}, {"k_means": 2}], "max_iter": 20}
+SHORT = {"burn_in": 10, "keep": 10, "thin": 1}
+
+
+def fits(moons, low_rank):
+    """Estimators whose fits have several parts, or one, and what they are fitted to."""
+    X, y, full = moons
+    rng = np.random.default_rng(3)
+    labels = np.stack([full[:, 0] > 0, full[:, 1] > 0], axis=1).astype(int)
+    picture = rng.normal(0.5, 0.1, (16, 16))
+    yield IncompleteClassifier(starts=[{"per_class": 1}, {"per_class": 2}], folds=3, max_iter=30), (X, y), {}
+    yield IncompleteMixture(**TABLE), (X,), {}
+    yield IncompleteImputer(**TABLE), (X,), {}
+    yield MultiTaskClassifier(max_iter=10, folds=2), (X, y), {"tasks": np.arange(120) % 2}
+    yield GroupedClassifier(), (full, y), {"groups": np.arange(120) % 6}
+    yield BayesianMatrixCompletion(sweeps=SHORT, stored_draws=5, chains=3), (low_rank[0],), {}
+    yield HybridRecommender(like_from=0.0), (low_rank[0],), {}
+    yield MixedTableModel(sweeps=SHORT, chains=2), (X,), {}
+    yield MultiLabelLatentFeatures(max_iter=5), (full, labels), {}
+    yield MaxMarginTopics(topics=3, max_iter=5), (rng.integers(0, 3, (40, 12)), np.arange(40) % 2), {}
+    yield BetaProcessDenoiser(sweeps=SHORT, chains=2), (picture,), {}
+    yield FactorAnalysis(sweeps=SHORT, chains=2), (full,), {}
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_fit_is_shared_out_by_joblib_to_the_same_bits(tmp_path, moons, low_rank, number):
+    model, data, more = list(fits(moons, low_rank))[number]
+    clone(model).fit(*data, **more).save(tmp_path / "here")
+    with joblib.parallel_config("loky", n_jobs=2):
+        clone(model).fit(*data, **more).save(tmp_path / "away")
+    assert (tmp_path / "here").read_bytes() == (tmp_path / "away").read_bytes()
+
+
+def test_shared_work_goes_on_where_it_was(tmp_path, low_rank):
+    """Of three chains one has been made elsewhere and one was stopped half-way; checkpoints of another fit are refused."""
+    X = low_rank[0]
+    model = BayesianMatrixCompletion(**SETTINGS, chains=3, checkpoint=tmp_path / "run")
+    whole = BayesianMatrixCompletion(**SETTINGS, chains=3).fit(X)
+
+    def stop(part, step, share):
+        if part == "chain 1" and step > 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).set_params(progress=stop).fit(X)
+    with joblib.parallel_config("loky", n_jobs=2):
+        found = model.fit(X)
+        np.testing.assert_array_equal(found.complete(), whole.complete())
+        assert list(tmp_path.iterdir()) == []
+        rows, *ends = found.fold_in_rows(X[:7])
+        assert rows == list(range(7))
+        for one, wanted in zip(ends, whole.fold_in_rows(X[:7])[1:], strict=True):
+            np.testing.assert_array_equal(one, wanted)
+        (tmp_path / "run.0").write_bytes(b"no checkpoint")
+        with pytest.raises(ValueError, match="not a saved npb model"):
+            model.fit(X)
+        with pytest.raises(ValueError, match="sweeps.thin"):
+            clone(model).set_params(sweeps={"thin": 0}, checkpoint=None).fit(X)
+
+
 def test_chains_by_dask_when_a_worker_is_killed(tmp_path, low_rank):
     distributed = pytest.importorskip("distributed")
     X = low_rank[0]
@@ -57,5 +131,166 @@ def test_chains_by_dask_when_a_worker_is_killed(tmp_path, low_rank):
         kill = str(tmp_path / "killed")
         futures = [client.submit(one_chain, X, chain, kill if chain == 1 else None, pure=False) for chain in range(3)]
         models = client.gather(futures)
+        with joblib.parallel_config("dask"):
+            away = BayesianMatrixCompletion(**SETTINGS, chains=3).fit(X)
+            ends = away.fold_in_rows(X[:5])
+    np.testing.assert_array_equal(away.complete(), BayesianMatrixCompletion.pooled(models).complete())
+    np.testing.assert_array_equal(ends[1], away.fold_in_rows(X[:5])[1])
     assert os.path.exists(kill)
     assert_same(models, X)
+
+
+def by_parts(X, parts, index=None):
+    """A frame of Dask's in so many parts, of which the last one is empty."""
+    dd = pytest.importorskip("dask.dataframe")
+    import pandas
+
+    X = pandas.DataFrame(X) if not hasattr(X, "columns") else X
+    X = X.rename(columns=str)
+    cuts = np.linspace(0, len(X), parts).astype(int)
+    pieces = [X.iloc[a:b] for a, b in zip(cuts, [*cuts[1:], len(X)], strict=True)]
+    return dd.from_map(lambda piece: piece, pieces, meta=X.iloc[:0])
+
+
+def assert_answer(found, wanted, index, columns=None):
+    """What is computed of an answer has the kind that was promised, and these values."""
+    done = found.compute(scheduler="synchronous")
+    assert list(done.index) == list(index)
+    np.testing.assert_array_equal(done.to_numpy(), wanted)
+    if columns is not None:
+        assert list(done.columns) == list(found.columns) == list(columns)
+        assert list(done.dtypes) == list(found.dtypes)
+    else:
+        assert done.dtype == found.dtype
+
+
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_questions_over_parts(moons, parts):
+    distributed = pytest.importorskip("npb.distributed")
+    import pandas
+
+    X = pandas.DataFrame(moons[0], columns=["a", "b", "c"], index=np.arange(1000, 1120))
+    split = by_parts(X, parts)
+    model = IncompleteClassifier(**QUICK).fit(X, moons[1])
+    assert_answer(distributed.predict(model, split), model.predict(X), X.index)
+    assert_answer(distributed.predict_proba(model, split), model.predict_proba(X), X.index, ["flat", "tall"])
+    assert_answer(distributed.score_samples(model, split), model.score_samples(X), X.index)
+    for found, wanted in zip(distributed.predict_interval(model, split, level=0.8, n_draws=20), model.predict_interval(X, 0.8, 20), strict=True):
+        assert_answer(found, wanted, X.index, ["flat", "tall"])
+    for found, wanted in zip(distributed.impute(model, split), model.impute(X), strict=True):
+        assert_answer(found, wanted, X.index, X.columns)
+    mixture = IncompleteMixture(unlabelled_starts=[{"k_means": 2}], max_iter=20).fit(X)
+    assert_answer(distributed.predict(mixture, split), mixture.predict(X), X.index)
+    assert_answer(distributed.predict_proba(mixture, split), mixture.predict_proba(X), X.index, range(mixture.predict_proba(X).shape[1]))
+    for found, wanted in zip(distributed.predict_interval(mixture, split), mixture.predict_interval(X), strict=True):
+        assert_answer(found, wanted, X.index, X.columns)
+    imputer = IncompleteImputer(unlabelled_starts=[{"k_means": 2}], max_iter=20, add_indicator=True).fit(X)
+    assert_answer(distributed.transform(imputer, split), imputer.transform(X), X.index, imputer.get_feature_names_out())
+
+
+def test_series_by_row_go_along(moons):
+    distributed = pytest.importorskip("npb.distributed")
+    import pandas
+
+    tasks = np.where(np.arange(120) % 3 == 0, "one", "two")
+    X = pandas.DataFrame(moons[0], columns=["a", "b", "c"])
+    model = MultiTaskClassifier(max_iter=20, folds=0).fit(X, moons[1], tasks=tasks)
+    both = by_parts(X.assign(task=tasks), 4)
+    split = both[["a", "b", "c"]]
+    assert_answer(distributed.predict_proba(model, split, tasks=both["task"]), model.predict_proba(X, tasks), X.index, ["flat", "tall"])
+    with pytest.raises(ValueError, match="tasks: it has 3 parts, X has 4"):
+        distributed.predict_proba(model, split, tasks=by_parts(X.assign(task=tasks), 3)["task"])
+
+
+def test_a_mixed_table_over_parts():
+    distributed = pytest.importorskip("npb.distributed")
+    import pandas
+
+    rng = np.random.default_rng(2)
+    town = rng.choice(["north", "south"], 90)
+    frame = pandas.DataFrame({
+        "town": pandas.Categorical(np.where(rng.random(90) < 0.1, None, town)),
+        "area": np.where(rng.random(90) < 0.2, np.nan, rng.normal(60, 10, 90) + 30 * (town == "north")),
+        "rooms": pandas.array(np.where(rng.random(90) < 0.2, None, rng.integers(1, 9, 90)), dtype="Int64"),
+    })
+    model = MixedTableModel(sweeps={"burn_in": 20, "keep": 20, "thin": 1}, chains=1).fit(frame)
+    split = by_parts(frame, 5)
+    wanted, found = model.impute(frame), distributed.impute(model, split)
+    done = found.compute(scheduler="synchronous")
+    assert dict(done.dtypes) == dict(found.dtypes)
+    assert done["town"].tolist() == wanted["town"].tolist()
+    for name in ("area", "rooms"):
+        np.testing.assert_array_equal(done[name].to_numpy(float), wanted[name].to_numpy(float))
+    assert_answer(distributed.score_samples(model, split), model.score_samples(frame), frame.index)
+
+
+def test_lists_over_parts(low_rank):
+    distributed = pytest.importorskip("npb.distributed")
+    import pandas
+
+    users = pandas.DataFrame({"user": [3, 0, 17, 39]})
+    for model in (BayesianMatrixCompletion(**SETTINGS).fit(low_rank[0]), HybridRecommender(like_from=0.5).fit(low_rank[0])):
+        found = distributed.recommend(model, by_parts(users, 3)["user"], n=4)
+        done = found.compute(scheduler="synchronous")
+        assert dict(done.dtypes) == dict(found.dtypes)
+        wanted = [{"user": user, **choice} for user in users["user"] for choice in model.recommend(user, 4)]
+        assert done.to_dict("records") == wanted
+
+
+def test_files_over_parts_and_what_is_wrong_with_them(tmp_path, moons):
+    distributed = pytest.importorskip("npb.distributed")
+    pandas, parquet = pytest.importorskip("pandas"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    X = pandas.DataFrame(moons[0], columns=["a", "b", "c"])
+    model = IncompleteMixture(unlabelled_starts=[{"k_means": 2}], max_iter=20).fit(X)
+
+    def written(name, frame):
+        parquet.write_table(pyarrow.Table.from_pandas(frame, preserve_index=False), tmp_path / name, row_group_size=25)
+        return tmp_path / name
+
+    files = [written("one.parquet", X[:70]), written("two.parquet", X[70:])]
+    assert_answer(distributed.score_samples(model, files), model.score_samples(X), range(120))
+    assert_answer(distributed.score_samples(model, str(files[0])), model.score_samples(X[:70]), range(70))
+    wrong = X[:60].copy()
+    wrong.iloc[30, 1] = np.inf
+    with pytest.raises(ValueError, match=r"wrong.parquet, row group 1: .*row 5, column .*b"):
+        distributed.score_samples(model, [files[0], written("wrong.parquet", wrong)]).compute(scheduler="synchronous")
+    with pytest.raises(ValueError, match=r"texts.parquet: column 'b' is of type"):
+        distributed.score_samples(model, [files[0], written("texts.parquet", X.assign(b="x"))])
+    with pytest.raises(ValueError, match=r"other.parquet: its columns are \['a', 'z', 'c'\]"):
+        distributed.score_samples(model, [files[0], written("other.parquet", X.rename(columns={"b": "z"}))])
+    with pytest.raises(ValueError, match=r"empty.parquet: there are no rows"):
+        distributed.score_samples(model, written("empty.parquet", X[:0]))
+    with pytest.raises(TypeError, match="X is ndarray: it must be a dask.dataframe"):
+        distributed.score_samples(model, moons[0])
+    with pytest.raises(FileNotFoundError):
+        distributed.score_samples(model, tmp_path / "nowhere.parquet")
+
+
+def test_questions_on_workers(tmp_path, moons):
+    distributed = pytest.importorskip("distributed")
+    from npb import distributed as questions
+
+    X = moons[0]
+    model = IncompleteImputer(unlabelled_starts=[{"k_means": 2}], max_iter=20).fit(X)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=str(tmp_path)) as cluster,
+        distributed.Client(cluster),
+    ):
+        import pandas
+
+        table = pandas.DataFrame(X, columns=["x0", "x1", "x2"])
+        mean, sd = questions.impute(IncompleteImputer(unlabelled_starts=[{"k_means": 2}], max_iter=20).fit(table), by_parts(table, 6))
+        wanted = model.impute(X)
+        np.testing.assert_array_equal(mean.compute(), wanted[0])
+        np.testing.assert_array_equal(sd.compute(), wanted[1])
+
+
+def test_another_version_on_a_worker_is_refused(moons):
+    from npb import distributed
+
+    shipped = distributed._Shipped(IncompleteImputer(unlabelled_starts=[{"k_means": 1}], max_iter=5).fit(moons[0]))
+    shipped.version = "0.0.1"
+    with pytest.raises(RuntimeError, match="the estimator is of npb 0.0.1, this worker has npb"):
+        shipped.model

@@ -97,6 +97,7 @@ pub fn maximise<M: Variational>(
     (checkpoint, place): (&Checkpoint<VbRun<M::State>>, usize),
     begin: impl FnOnce(Option<VbRun<M::State>>) -> Result<M, M::Error>,
 ) -> Result<(M, VbOutcome), M::Error> {
+    checkpoint.claim(place)?;
     let reached = checkpoint.reached(place);
     let mut trace = reached
         .as_ref()

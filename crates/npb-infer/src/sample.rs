@@ -133,7 +133,10 @@ pub fn sample<M: Sampler>(
     begin: impl Fn(u64, Option<&ChainOf<M>>) -> Result<M, M::Error> + Sync,
 ) -> Result<Vec<ChainOf<M>>, M::Error> {
     let weight = share / plan.chains as f64;
-    let ended = parallel::try_map(0..plan.chains, |place| {
+    let (here, elsewhere): (Vec<_>, Vec<_>) = (0..plan.chains)
+        .map(|place| checkpoint.claim(place).map(|()| place))
+        .partition(Result::is_ok);
+    let ended = parallel::try_map(here.into_iter().flatten(), |place| {
         let reached = checkpoint.reached(place);
         if let Some(reached) = &reached {
             plan.check(reached, &M::names(), checkpoint)?;
@@ -148,6 +151,7 @@ pub fn sample<M: Sampler>(
         let present = (plan.stored_draws > 0 && chain.draws.is_empty()).then(|| sampler.draw());
         Ok::<_, M::Error>((chain, present))
     })?;
+    elsewhere.into_iter().collect::<Result<Vec<_>, _>>()?;
     let nothing_stored = ended.iter().all(|(chain, _)| chain.draws.is_empty());
     let chain = |(mut chain, present): (ChainOf<M>, Option<M::Draw>)| {
         chain.draws.extend(present.filter(|_| nothing_stored));

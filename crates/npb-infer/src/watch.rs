@@ -28,7 +28,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thiserror::Error;
@@ -64,6 +64,18 @@ pub struct Watch<'w> {
     stopped: AtomicBool,
     /// Work done, as a share of the whole.
     done: Mutex<f64>,
+    share: Option<Arc<Share>>,
+}
+
+/// Which parts of a fit are made here, where it is made in several processes.
+#[derive(Debug)]
+struct Share {
+    own: usize,
+    of: usize,
+    /// Checkpoints that the others have written.
+    found: Vec<PathBuf>,
+    /// Some part was neither here nor found.
+    is_short: AtomicBool,
 }
 
 impl fmt::Debug for Watch<'_> {
@@ -90,6 +102,7 @@ impl<'w> Watch<'w> {
             checkpoint: None,
             stopped: AtomicBool::new(false),
             done: Mutex::new(0.0),
+            share: None,
         }
     }
 
@@ -109,6 +122,33 @@ impl<'w> Watch<'w> {
             checkpoint: Some((path.into(), every)),
             ..self
         }
+    }
+
+    /// The fit is made in `of` processes, of which this is number `own` (from 0; `of` or more: one that makes nothing and only puts together): parts (chains, starts,
+    /// folds) are dealt out in turn, and `found` are checkpoints that the others have written of the parts that they have made.
+    ///
+    /// Where a part is needed that belongs to another process and was not found, the fit ends with [`CheckpointError::Elsewhere`], and its own checkpoint (see
+    /// [`with_checkpoint`](Self::with_checkpoint)) holds what was made here. Call it again everywhere with the checkpoints of all, until one finds everything: it ends in the same bits
+    /// as a fit in one process. Parts that follow from others (folds from nothing, weights from folds) take a round each.
+    #[must_use]
+    pub fn with_share(self, own: usize, of: usize, found: Vec<PathBuf>) -> Self {
+        let is_short = AtomicBool::new(false);
+        let share = Share {
+            own,
+            of,
+            found,
+            is_short,
+        };
+        Self {
+            share: Some(Arc::new(share)),
+            ..self
+        }
+    }
+
+    /// Whether a part was needed that belongs to another process and was not found.
+    pub fn is_short(&self) -> bool {
+        let short = |share: &Arc<Share>| share.is_short.load(Ordering::Relaxed);
+        self.share.as_ref().is_some_and(short)
     }
 
     /// Whether the listener has asked to stop.
@@ -146,16 +186,15 @@ impl<'w> Watch<'w> {
         };
         let mut writer = None;
         if let Some((path, every)) = &self.checkpoint {
-            if let Some(found) = checkpoint::resume::<Content<S>>(path, model)? {
-                if found.key != key || found.parts.len() != n_parts {
-                    return Err(CheckpointError::OtherFit { path: path.clone() });
-                }
-                content = found;
-            }
+            content.complete(of_fit(path, model, (key, n_parts))?);
             writer = Some(Checkpointer::new(path, model, crate_version, *every));
+        }
+        for path in self.share.iter().flat_map(|share| &share.found) {
+            content.complete(of_fit(path, model, (key, n_parts))?);
         }
         Ok(Checkpoint {
             inner: Mutex::new(Inner { writer, content }),
+            share: self.share.clone(),
         })
     }
 
@@ -229,6 +268,7 @@ impl Part<'_, '_> {
 #[derive(Debug)]
 pub struct Checkpoint<S> {
     inner: Mutex<Inner<S>>,
+    share: Option<Arc<Share>>,
 }
 
 #[derive(Debug)]
@@ -244,6 +284,31 @@ struct Content<S> {
     parts: Vec<Vec<S>>,
 }
 
+impl<S> Content<S> {
+    /// Takes over parts that it has nothing of.
+    fn complete(&mut self, other: Option<Self>) {
+        let others = other.into_iter().flat_map(|other| other.parts);
+        let missing = self.parts.iter_mut().zip(others);
+        for (part, other) in missing.filter(|(part, _)| part.is_empty()) {
+            *part = other;
+        }
+    }
+}
+
+/// What a file holds, if there is one, of the fit with this key and number of parts.
+fn of_fit<S: DeserializeOwned>(
+    path: &Path,
+    model: &str,
+    (key, n_parts): (u64, usize),
+) -> Result<Option<Content<S>>, CheckpointError> {
+    let found = checkpoint::resume::<Content<S>>(path, model)?;
+    let is_other = |found: &Content<S>| found.key != key || found.parts.len() != n_parts;
+    match found.as_ref().is_some_and(is_other) {
+        true => Err(CheckpointError::OtherFit { path: path.into() }),
+        false => Ok(found),
+    }
+}
+
 impl<S> Checkpoint<S> {
     /// No file: parts begin from these states, or from their start, and nothing is written.
     pub fn in_memory(parts: impl IntoIterator<Item = Option<S>>) -> Self {
@@ -257,7 +322,23 @@ impl<S> Checkpoint<S> {
                 writer: None,
                 content,
             }),
+            share: None,
         }
+    }
+
+    /// Must be asked before part number `part` is worked on.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Elsewhere`]: the part belongs to another process and has not been found (see [`Watch::with_share`]).
+    pub fn claim(&self, part: usize) -> Result<(), CheckpointError> {
+        let Some(share) = &self.share else {
+            return Ok(());
+        };
+        if part % share.of.max(1) == share.own || !lock(&self.inner).content.parts[part].is_empty() {
+            return Ok(());
+        }
+        share.is_short.store(true, Ordering::Relaxed);
+        Err(CheckpointError::Elsewhere { part })
     }
 
     /// The file holds what a run cannot have written.
@@ -331,6 +412,12 @@ pub enum CheckpointError {
         /// The file.
         path: PathBuf,
     },
+    /// A part of the fit belongs to another process, whose checkpoint was not given.
+    #[error("part {part} of the fit is made by another process: give the checkpoint that it writes")]
+    Elsewhere {
+        /// Its number.
+        part: usize,
+    },
     /// The file is of this fit, but what it holds cannot be: it was not written by a run.
     #[error("{}: {what} in this checkpoint contradict one another; delete it to start again", .path.display())]
     Content {
@@ -342,13 +429,14 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// The file.
+    /// The file; empty where there is none.
     pub fn path(&self) -> &Path {
         match self {
             Self::Storage(StorageError::Io { path, .. } | StorageError::Format { path, .. }) => {
                 path
             }
             Self::OtherFit { path } | Self::Content { path, .. } => path,
+            Self::Elsewhere { .. } => Path::new(""),
         }
     }
 }

@@ -6,6 +6,7 @@ mod parallel;
 mod proofs;
 mod restart;
 mod runner;
+mod shares;
 mod storage;
 mod stream;
 mod sweeps;

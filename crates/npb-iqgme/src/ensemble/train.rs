@@ -216,6 +216,7 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         make: impl FnOnce() -> Result<Option<Vec<Vec<f64>>>>,
     ) -> Result<Option<Vec<Vec<f64>>>> {
         let place = self.n_members() + fold;
+        self.checkpoint.claim(place)?;
         if let Some(Place::Fold(held_out)) = self.checkpoint.reached(place).map(|run| run.state) {
             let possible =
                 |of: &Vec<f64>| of.len() == n_numbers && of.iter().all(|p| p.is_finite());
