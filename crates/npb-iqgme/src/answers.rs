@@ -4,6 +4,7 @@ use npb_data::Table;
 use npb_infer::Interval;
 use npb_infer::diagnostics::quantile;
 use npb_linalg::faer::Mat;
+use npb_priors::special::ln_add_exp;
 
 use crate::predict::CellTerm;
 use crate::{IqgmeError, Result};
@@ -165,6 +166,13 @@ pub(crate) fn check_inside(argument: &'static str, value: f64) -> Result<()> {
     Err(IqgmeError::argument(argument, value, rule))
 }
 
+/// Adds a mixture of this weight to log densities of rows: the logarithm of the sum.
+pub(crate) fn add_density(sums: &mut [f64], weight: f64, own: Vec<f64>) {
+    for (sum, own) in sums.iter_mut().zip(own) {
+        *sum = ln_add_exp(*sum, weight.ln() + own);
+    }
+}
+
 /// Levels of quantiles of draws, of which the least and the largest are quantiles, too.
 pub(crate) fn check_levels(levels: &[f64]) -> Result<()> {
     levels.iter().try_for_each(|level| {
@@ -236,5 +244,14 @@ mod tests {
         ]);
         assert!((two.cdf(0.0) - 0.25).abs() < 1e-9);
         assert!((two.quantile(0.5).unwrap() - (10.0 - 0.430_727)).abs() < 1e-5);
+    }
+
+    #[test]
+    fn densities_are_added_by_weight() {
+        let mut density = vec![f64::NEG_INFINITY; 2];
+        for (weight, own) in [(0.25, 0.2_f64), (0.75, 0.7)] {
+            add_density(&mut density, weight, vec![own.ln(); 2]);
+        }
+        assert!((density[1] - (0.25 * 0.2_f64 + 0.75 * 0.7).ln()).abs() < 1e-12);
     }
 }

@@ -4,7 +4,6 @@ use npb_infer::ensemble::{Calibration, check_weights};
 use npb_infer::{Interval, Stop, VbOutcome, VbReport, Xoshiro256PlusPlus, parallel, stream};
 use npb_linalg::NotPositiveDefinite;
 use npb_priors::dist::pick;
-use npb_priors::special::ln_add_exp;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
@@ -149,13 +148,6 @@ pub(crate) fn intervals(
     Ok(class_intervals(class_probabilities(parts), &drawn, level))
 }
 
-/// Adds a mixture of this weight to log densities of rows: the logarithm of the sum.
-pub(crate) fn add_density(sums: &mut [f64], weight: f64, own: Vec<f64>) {
-    for (sum, own) in sums.iter_mut().zip(own) {
-        *sum = ln_add_exp(*sum, weight.ln() + own);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,11 +169,6 @@ mod tests {
         let mean = class_probabilities(&parts);
         let wanted = 0.25 * 16.0 / 17.0 + 0.75 * 0.3;
         assert!((mean[0][1] - wanted).abs() < 1e-12 && mean[0] == mean[1]);
-        let mut density = vec![f64::NEG_INFINITY; 2];
-        for (weight, own) in [(0.25, 0.2_f64), (0.75, 0.7)] {
-            add_density(&mut density, weight, vec![own.ln(); 2]);
-        }
-        assert!((density[1] - (0.25 * 0.2_f64 + 0.75 * 0.7).ln()).abs() < 1e-12);
         // Three quarters of the draws are uniform, the others are sharpened.
         let found = intervals(&parts, 0.9, 4000, (1, 0, 2)).unwrap();
         let ends = |q: f64| 0.75 * q + 0.25 * q.sqrt() / (q.sqrt() + (1.0 - q).sqrt());

@@ -12,10 +12,9 @@ use npb_infer::{Interval, parallel, stream};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::member::add_density;
 use crate::answers::{
-    ALL_CLASSES, ALL_INTERVALS, Imputation, MissingCell, check_draws, check_inside, most_probable,
-    second,
+    ALL_CLASSES, ALL_INTERVALS, Imputation, MissingCell, add_density, check_draws, check_inside,
+    most_probable, second,
 };
 use crate::data::{distinct, two_classes};
 use crate::predict::{CellTerm, Gate, Predictor};

@@ -5,3 +5,21 @@ mod bound;
 pub(crate) mod data;
 mod fits;
 mod multiclass;
+
+use npb_data::{Labels, Table};
+
+use self::data::Tasks;
+
+impl Tasks {
+    pub(crate) fn name(&self, j: usize) -> &str {
+        &self.names[j]
+    }
+
+    pub(crate) fn table(&self, j: usize) -> &Table {
+        &self.tables[j]
+    }
+
+    pub(crate) fn labels(&self, j: usize) -> &Labels {
+        &self.labels[j]
+    }
+}

@@ -4,7 +4,6 @@ use npb_data::{Labels, Table};
 use npb_infer::testing::check_stationary;
 
 #[path = "../../../tests/it/tasks/data.rs"]
-#[allow(dead_code)]
 mod simulated;
 
 use self::simulated::{Tasks, config, labelled_kind, one_task, two_kinds};

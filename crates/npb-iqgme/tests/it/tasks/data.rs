@@ -8,9 +8,9 @@ use rand_distr::StandardNormal;
 
 /// Tables and labels of some tasks, with names.
 pub(crate) struct Tasks {
-    names: Vec<String>,
-    tables: Vec<Table>,
-    labels: Vec<Labels>,
+    pub(crate) names: Vec<String>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) labels: Vec<Labels>,
 }
 
 impl Tasks {
@@ -32,18 +32,6 @@ impl Tasks {
             labels,
         })
         .collect()
-    }
-
-    pub(crate) fn name(&self, j: usize) -> &str {
-        &self.names[j]
-    }
-
-    pub(crate) fn table(&self, j: usize) -> &Table {
-        &self.tables[j]
-    }
-
-    pub(crate) fn labels(&self, j: usize) -> &Labels {
-        &self.labels[j]
     }
 }
 
