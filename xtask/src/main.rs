@@ -1,7 +1,7 @@
 //! Tasks of the npb workspace. This program takes no crate of the library, so that it is there at once; it has cargo build what a task needs.
 //!
 //! - `cargo xtask list`, `reproduce`, `validate` and `bench` have the [`packages`] of experiments run what they list; a new table or
-//!   figure is an `Experiment` in the list of its package below `xtask/experiments`.
+//!   figure stands in `listed.toml` of its package below `xtask/experiments`.
 //! - `cargo xtask mutants`: [`mutants`] plants faults in a copy of the crates and names those that no test sees.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.

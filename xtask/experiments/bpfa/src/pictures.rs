@@ -218,7 +218,7 @@ mod tests {
     fn images_are_shown_as_png_files() {
         let image = Image::from_slice(2, 3, 1, &[0_u8, 255, 128, 3, 7, 9]).unwrap();
         let one = shown("c", &image, 255.0, Some(1.5)).unwrap();
-        let figure = npb_kit::npb_report::images("f", "F", "", &[one.clone()]).unwrap();
+        let figure = npb_kit::npb_report::images("f", "F", "", std::slice::from_ref(&one)).unwrap();
         assert_eq!(figure.rows, [["c", "2x3x1", "1.5"]]);
         let back = image::load_from_memory(&one.png).unwrap();
         assert_eq!(back.to_luma8().into_raw(), [0, 255, 128, 3, 7, 9]);

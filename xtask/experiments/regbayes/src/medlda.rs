@@ -302,7 +302,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Report> {
             overview("Test documents", &results, metrics),
             differences(&records, OURS, &[TWO_STAGE], "r2 accuracy"),
         ],
-        figures: vec![figure(&parts, &results)?],
+        figures: figures(&parts, &results)?,
         notes: vec![notes.to_owned()],
         results,
     })
@@ -376,7 +376,8 @@ fn run_part(context: &Context<'_>, part: &Part) -> Result<Vec<Record>> {
     context.run_trials(&finals, run)
 }
 
-fn figure(parts: &[Part], results: &[ResultRow]) -> Result<Figure> {
+/// One panel for each part with several numbers of topics; no figure without any.
+fn figures(parts: &[Part], results: &[ResultRow]) -> Result<Vec<Figure>> {
     let panel = |part: &Part| {
         let series = |(method, label): (Method, &'static str)| {
             let point = |&k: &usize| {
@@ -395,10 +396,13 @@ fn figure(parts: &[Part], results: &[ResultRow]) -> Result<Figure> {
         .filter(|part| part.topics.len() > 1)
         .map(panel)
         .collect();
-    lines(
+    if panels.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![lines(
         "against-topics",
         "MedLDA and LDA with a machine against the number of topics",
         "Means over folds or seeds; bars are standard deviations; machines on tf-idf are level lines.",
         &panels,
-    )
+    )?])
 }
