@@ -24,8 +24,8 @@ fn with_models(name: &str) -> Folder {
     folder
 }
 
-/// Patients, some cells missing: id, age, smokes, dose.
-fn rows() -> Vec<[Option<String>; 4]> {
+/// Patients, some cells missing: id, age, smokes, dose, ill.
+fn rows() -> Vec<[Option<String>; 5]> {
     let row = |i: usize| {
         let known = |every: usize, text: String| (i % every != 2).then_some(text);
         [
@@ -33,6 +33,7 @@ fn rows() -> Vec<[Option<String>; 4]> {
             known(5, format!("{}", 20 + i * 7 % 60)),
             known(7, ["no", "yes"][i * 3 % 4 / 2].to_owned()),
             known(3, format!("{:.2}", 1.0 + (i * 11 % 40) as f64 / 10.0)),
+            known(4, ["no", "yes"][usize::from(i % 7 > 3)].to_owned()),
         ]
     };
     (0..N_ROWS).map(row).collect()
@@ -40,7 +41,7 @@ fn rows() -> Vec<[Option<String>; 4]> {
 
 /// The same as comma-separated text.
 fn text(id: impl Fn(usize) -> String, end: &str) -> String {
-    let mut text = format!("id,age,smokes,dose{end}");
+    let mut text = format!("id,age,smokes,dose,ill{end}");
     for (i, [_, cells @ ..]) in rows().into_iter().enumerate() {
         let cells = cells.map(Option::unwrap_or_default).join(",");
         text += &format!("{},{cells}{end}", id(i));
@@ -60,8 +61,9 @@ fn typed(format: npb_arrow::Format) -> Vec<u8> {
         RawColumn::Whole(ages.collect()),
         texts(2),
         RawColumn::Numbers(doses.collect()),
+        texts(4),
     ];
-    let names = ["id", "age", "smokes", "dose"].map(str::to_owned);
+    let names = ["id", "age", "smokes", "dose", "ill"].map(str::to_owned);
     let table = RawTable::new(names.to_vec(), columns).expect("a table");
     npb_arrow::write(&table, format).expect("written")
 }
@@ -169,9 +171,9 @@ fn what_is_unlike_the_fit_is_counted_over_the_file() {
         .map(str::to_owned)
         .collect();
     for at in [4, 17, 40] {
-        lines[at] = format!("q{at},31,often,1.5");
+        lines[at] = format!("q{at},31,often,1.5,no");
     }
-    lines[30] = "q30,31,never,high".to_owned();
+    lines[30] = "q30,31,never,high,no".to_owned();
     folder.write("odd.csv", lines.join("\n"));
     let said = |size: usize| {
         let how = "--impossible-values missing";
@@ -214,9 +216,9 @@ fn late_errors_name_their_place_and_leave_no_file() {
         lines[line - 1] = text;
         folder.write(name, lines.join("\n"));
     };
-    broken("level.csv", 41, "p39,30,often,1");
-    broken("fields.csv", 42, "p40,30,no");
-    broken("quote.csv", 43, "p41,30,no,1\n\"p42,30");
+    broken("level.csv", 41, "p39,30,often,1,no");
+    broken("fields.csv", 42, "p40,30,no,1");
+    broken("quote.csv", 43, "p41,30,no,1,no\n\"p42,30");
     let mut cut = typed(npb_arrow::Format::Arrow);
     cut.truncate(cut.len() - 400);
     folder.write("cut.arrow", cut);
@@ -227,7 +229,7 @@ fn late_errors_name_their_place_and_leave_no_file() {
         ),
         (
             "fields.csv",
-            "fields.csv:42: column 4: 3 fields, expected 4",
+            "fields.csv:42: column 5: 4 fields, expected 5",
         ),
         (
             "quote.csv",
@@ -269,13 +271,13 @@ fn late_errors_name_their_place_and_leave_no_file() {
 #[test]
 fn a_file_without_rows_has_the_columns_of_the_answers() {
     let folder = with_models("streams-empty");
-    folder.write("e.csv", "id,age,smokes,dose\n");
+    folder.write("e.csv", "id,age,smokes,dose,ill\n");
     let said = |question: &str| folder.npb(&format!("{question} e.csv -q"));
     assert_eq!(said("score mixture.npb"), "id,ln_density,cluster\n");
     assert_eq!(said("score mixture.npb --format json"), "[]\n");
     let columns = said("impute table.npb");
     assert!(
-        columns.starts_with("id,age,smokes,dose") && columns.lines().count() == 1,
+        columns.starts_with("id,age,smokes,dose,ill") && columns.lines().count() == 1,
         "{columns}"
     );
     folder.npb("score mixture.npb e.csv -q -o e.parquet");
