@@ -191,7 +191,9 @@ fn what_is_unlike_the_fit_is_counted_over_the_file() {
     ] {
         assert!(whole.1.contains(word), "{}", whole.1);
     }
-    SIZES.map(|size| assert_eq!(said(size), whole, "{size}"));
+    for size in SIZES {
+        assert_eq!(said(size), whole, "{size}");
+    }
     // Of tasks that were not in training, too.
     folder.write(
         "t.csv",
@@ -204,7 +206,9 @@ fn what_is_unlike_the_fit_is_counted_over_the_file() {
         whole.contains("no answer for 3 rows, as \"new\" and 1 others"),
         "{whole}"
     );
-    SIZES.map(|size| assert_eq!(said(size), whole, "{size}"));
+    for size in SIZES {
+        assert_eq!(said(size), whole, "{size}");
+    }
 }
 
 #[test]
