@@ -2,7 +2,7 @@
 //!
 //! One file for each verb in `verbs`; what they share is above them: options (`args`), readers of files by a schema (`input`), joins by names (`join`), tables written (`sheet`,
 //! `output`), settings of models (`settings`, and what they mean: `meanings`), progress, interruption and checkpoints (`job`), the file that `fit` writes (`model`). Every fit is a
-//! `fitting::Fitting`; every question about a table is asked of `rows::NewRows`.
+//! `fitting::Fitting`; every question about a table is asked of `rows::NewRows`, rows of a file that may be larger than memory.
 
 mod args;
 mod diagnostics;

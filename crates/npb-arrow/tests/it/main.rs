@@ -7,7 +7,9 @@ use arrow_array::builder::{ListBuilder, StringDictionaryBuilder};
 use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
-use npb_arrow::{ArrowError, Format, Options, from_batches, read, to_batch, write};
+use npb_arrow::{
+    ArrowError, FileReader, Format, Options, Source, Writer, from_batches, read, to_batch, write,
+};
 use npb_data::read::{ReadingRules, raw_with_schema, with_schema};
 use npb_data::schema::{Kind, Role, Schema, SchemaData};
 use npb_data::{RawColumn, RawTable};
@@ -453,6 +455,70 @@ fn broken_files_are_errors_or_tables() {
             // No panic, whatever comes of it.
             let _ = read("f", bytes, &Options::default());
         }
+    }
+}
+
+/// The rows of a file, so many at a time, one below the other.
+fn in_parts(source: Source, n: usize) -> Result<Vec<String>, ArrowError> {
+    let mut reader = FileReader::open("t", source, &Options::default())?;
+    let (mut lines, mut share) = (Vec::new(), 0.0);
+    while let Some(part) = reader.next(n)? {
+        assert!(part.n_rows() <= n && reader.share() >= share);
+        share = reader.share();
+        lines.extend(text(&part).lines().skip(1).map(str::to_owned));
+    }
+    assert!((share - 1.0).abs() < 0.5, "{share}");
+    Ok(lines)
+}
+
+#[test]
+fn files_are_read_and_written_in_parts() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let table = table(500);
+    let expected: Vec<String> = text(&table).lines().skip(1).map(str::to_owned).collect();
+    for format in FORMATS {
+        // Batches of 130 rows, written as they come.
+        let whole = write(&table, format).expect("written");
+        let parts = FileReader::open("t", whole.into(), &Options::default());
+        let mut parts = parts.expect("opened");
+        let mut writer = Writer::new(Vec::new(), &table, format).expect("a writer");
+        while let Some(part) = parts.next(130).expect("read") {
+            writer.write(&part).expect("written");
+        }
+        let bytes = writer.finish().expect("written");
+        let path = folder.join(format!("parts-{format:?}"));
+        std::fs::write(&path, &bytes).expect("a file");
+        for n in [1, 7, 130, 200, usize::MAX] {
+            let file = std::fs::File::open(&path).expect("a file");
+            let file = Source::file(file).expect("its length");
+            assert_eq!(
+                in_parts(file, n).expect("read"),
+                expected,
+                "{format:?}, {n}"
+            );
+            let found = in_parts(bytes.clone().into(), n);
+            assert_eq!(found.expect("read"), expected, "{format:?}, {n}");
+        }
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_named_by_its_row_of_the_file() {
+    let large = |n: u64| -> ArrayRef { Arc::new(UInt64Array::from(vec![1, 2, n])) };
+    let batches = [3, 4, 1 << 63].map(|n| batch(vec![("a", large(n))]));
+    let mut bytes = Vec::new();
+    let writer = arrow_ipc::writer::StreamWriter::try_new(&mut bytes, &batches[0].schema());
+    let mut writer = writer.expect("a writer");
+    for batch in &batches {
+        writer.write(batch).expect("written");
+    }
+    writer.finish().expect("written");
+    for n in [1, 2, 4, 100] {
+        let error = in_parts(bytes.clone().into(), n).expect_err("too large");
+        assert!(
+            error.to_string().starts_with("t: row 9: column \"a\""),
+            "{error}"
+        );
     }
 }
 

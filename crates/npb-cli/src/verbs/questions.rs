@@ -80,13 +80,16 @@ pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
     })
 }
 
+/// How rows are filled.
+type Fill<'a> = dyn Fn(&NewRows<'_>) -> Result<Completed> + 'a;
+
 pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
     if args.draws == Some(0) {
         return Err(Failure::usage("--draws 0: must be at least 1"));
     }
     level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
-    let completed: Box<dyn Fn(&NewRows<'_>) -> Result<Completed>> = match model.kind.as_str() {
+    let completed: Box<Fill<'_>> = match model.kind.as_str() {
         "table" => {
             let mut fit: ItfFit = model.fit()?;
             if let Some(seed) = args.seed {

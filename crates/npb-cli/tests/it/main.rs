@@ -12,6 +12,7 @@ mod images;
 mod kept;
 mod layouts;
 mod messages;
+mod streams;
 mod typed;
 
 use std::fs;

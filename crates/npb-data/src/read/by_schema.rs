@@ -105,7 +105,7 @@ impl<'a> Growing<'a> {
     }
 
     fn error(&self, misfit: Misfit<'_>, named: bool) -> ReadError {
-        let error = ReadError::new(&self.file, misfit.problem);
+        let error = ReadError::new(&self.file, *misfit.problem);
         let error = error.named(misfit.column.filter(|_| named));
         match misfit.at {
             Some(at) => error.at_column(at),

@@ -36,7 +36,7 @@ pub(super) struct Misfit<'a> {
     pub(super) place: Option<u64>,
     pub(super) at: Option<usize>,
     pub(super) column: Option<&'a str>,
-    pub(super) problem: ReadProblem,
+    pub(super) problem: Box<ReadProblem>,
 }
 
 impl Misfit<'_> {
@@ -45,7 +45,7 @@ impl Misfit<'_> {
             place: None,
             at: None,
             column: None,
-            problem,
+            problem: Box::new(problem),
         }
     }
 }
@@ -102,7 +102,7 @@ impl<'a> Fillers<'a> {
                 place: Some(before + row as u64 + 1),
                 at,
                 column: Some(&column.name),
-                problem,
+                problem: Box::new(problem),
             })?;
         }
         Ok(())
@@ -118,7 +118,7 @@ impl<'a> Fillers<'a> {
                 place,
                 at,
                 column: Some(&column.name),
-                problem,
+                problem: Box::new(problem),
             })
         });
         Ok((cells.collect::<Result<_, _>>()?, n_rows))

@@ -671,3 +671,98 @@ fn is_unclosed(raw: Option<&str>, record: &csv::StringRecord, quote: char) -> bo
         .is_some_and(|field| line_ends(field.as_bytes()) > 0);
     raw.map_or(0, |raw| raw.matches(quote).count()) % 2 == 1 && spans_lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::text::TextStream;
+
+    type Lines = Vec<(u64, Vec<String>)>;
+
+    fn line(row: &Row<'_>) -> (u64, Vec<String>) {
+        (row.line, row.fields.iter().map(|&f| f.to_owned()).collect())
+    }
+
+    fn at_once(text: &str, options: &DelimitedOptions) -> Result<Lines, ReadError> {
+        let text = Text {
+            file: "f".to_owned(),
+            text: text.to_owned(),
+        };
+        let mut lines = Vec::new();
+        for_each_row(&text, options, &[], |row| {
+            lines.push(line(row));
+            Ok(())
+        })?;
+        Ok(lines)
+    }
+
+    /// From blocks of few bytes, so many rows at a time.
+    fn in_pieces(bytes: &[u8], n: usize, options: &DelimitedOptions) -> Result<Lines, ReadError> {
+        let mut stream = TextStream::open("f", bytes, options.encoding)?;
+        let (mut rows, mut lines) = (Rows::new(options.clone(), &[]), Vec::new());
+        loop {
+            let before = lines.len();
+            let used = rows.visit(&stream.piece(), |row| {
+                lines.push(line(row));
+                Ok(lines.len() - before < n)
+            })?;
+            stream.used(used.n_bytes, used.line);
+            if lines.len() - before < n {
+                if stream.piece().last {
+                    return Ok(lines);
+                }
+                stream.more()?;
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_give_the_rows_of_the_whole() {
+        let unix = "a,b\n1,\"x, \"\"y\"\"\"\n\n# no\n2,\"two\nlines\n\"\n  \n3,caf\u{e9} \u{1f600}\n\"\",5\" pipe\n4,end";
+        let plain = "a,b\n1,x\n\n#\n2,a long field, no\n";
+        let broken = "a,b\n1,2\n3,4\n5,\"never closed\n6,7\n";
+        let commented = DelimitedOptions {
+            comment: Some('#'),
+            ..DelimitedOptions::default()
+        };
+        let unquoted = DelimitedOptions {
+            quote: None,
+            header: false,
+            ..DelimitedOptions::default()
+        };
+        let blanks = DelimitedOptions {
+            separator: Separator::Blanks,
+            ..commented.clone()
+        };
+        for text in [unix, plain, broken, "", "\n", "a,b\r", "\"a\",b\r\n\r\n"] {
+            for ends in ["\n", "\r\n", "\r"] {
+                let text = text.replace('\n', ends);
+                let mut marked = "\u{feff}".as_bytes().to_vec();
+                marked.extend(text.bytes());
+                let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+                let utf16: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
+                for options in [&commented, &unquoted, &blanks, &DelimitedOptions::default()] {
+                    let whole = at_once(&text, options).map_err(|e| e.to_string());
+                    for n in [1, 2, 3, 100] {
+                        for bytes in [text.as_bytes(), &marked, &utf16] {
+                            let found = in_pieces(bytes, n, options).map_err(|e| e.to_string());
+                            assert_eq!(found, whole, "{text:?}, {n} rows at a time");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named_in_any_piece() {
+        for before in 0..40 {
+            let lines = "1,2\r\n".repeat(before);
+            let bytes = [b"a,b\r\n", lines.as_bytes(), b"3,\xff\r\n"].concat();
+            let error = in_pieces(&bytes, 3, &DelimitedOptions::default());
+            let error = error.expect_err("no text").to_string();
+            let place = format!("f:{}: byte 3: ", before + 2);
+            assert!(error.starts_with(&place), "{error}");
+        }
+    }
+}
