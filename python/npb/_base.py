@@ -471,7 +471,8 @@ def check_list(name, value, what):
 
 def _first_strange(X):
     """An error that names the first cell of an array that is neither a number nor a text, or None."""
-    for row, cells in enumerate(np.asarray(X, dtype=object)) if np.ndim(X) == 2 else ():
+    is_table = isinstance(X, (list, tuple, np.ndarray)) and np.ndim(X) == 2
+    for row, cells in enumerate(np.asarray(X, dtype=object)) if is_table else ():
         for column, value in enumerate(cells):
             if not isinstance(value, (str, numbers.Real)):
                 return TypeError(f"row {row}, column {column}: float() argument must be a string or a real number, not {type(value).__name__!r}")

@@ -16,8 +16,8 @@ from npb._posterior import Sampled
 from npb._schema import of_beside, to_beside, write_beside
 
 
-# Beyond this sums of squares overflow.
-_TOO_LARGE = 1e150
+# Beyond this squares of squares overflow.
+_TOO_LARGE = 1e75
 
 
 class Side:
