@@ -3,7 +3,7 @@
 import html
 import numbers
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -176,8 +176,18 @@ class Base(BaseEstimator):
         The file holds the fit, not the parameters of the estimator: they have their defaults. Class names come back as texts, or as integers if all are.
         """
         self = cls()
-        self._take(cls._native.load(path))
+        self._take(cls._loaded(path))
         return self
+
+    @classmethod
+    def _loaded(cls, path):
+        """The fit in a file."""
+        try:
+            return cls._native.load(path)
+        except ValueError as error:
+            if '"npb-cli/' not in str(error):
+                raise
+        raise ValueError(f"{path}: is a model file of the command; `npb export {path} --part model --out fit.npb` makes the file that is loaded here")
 
     def _take(self, fit):
         """Sets what is known of a fit."""
@@ -241,19 +251,39 @@ def checked_config(config):
         return {}
     if not isinstance(config, Mapping):
         raise ValueError(f"config={config!r}: must be a dict of settings, such as default_config() gives")
+    _check_keys(config)
     return plain(config)
+
+
+def _check_keys(config):
+    for key, value in config.items():
+        if not isinstance(key, str):
+            raise ValueError(f"config: the key {key!r} is no text; keys are names of settings")
+        if isinstance(value, Mapping):
+            _check_keys(value)
 
 
 def on_top(below, above, shown=None, path=()):
     """Settings on top of others, as the command puts them: dicts are merged, everything else is replaced.
 
-    Two dicts of one key each are two choices of one setting. Of truth values the native side would take any value: they are checked here.
+    Two dicts of one key each are two choices of one setting. Numbers and truth values are checked here, as the native side would say no value, or take any.
     """
-    if isinstance(below, bool) and not isinstance(above, bool):
-        raise ValueError(f"{shown or '.'.join(map(str, path)) + '=' + repr(above)}: must be True or False")
+    if wanted := _other_type(below, above):
+        raise ValueError(f"{shown or '.'.join(map(str, path)) + '=' + repr(above)}: must be {wanted}")
     if not isinstance(below, dict) or not isinstance(above, dict) or (len(below) == len(above) == 1 and below.keys() != above.keys()):
         return above
     return below | {key: on_top(below.get(key), value, shown, (*path, key)) for key, value in above.items()}
+
+
+def _other_type(below, above):
+    """What a setting must be that is not of the type of its default; None where it is, and where only the native side can tell."""
+    if isinstance(below, bool):
+        return None if isinstance(above, bool) else "True or False"
+    if above is None or not isinstance(below, (int, float)):
+        return None
+    if isinstance(below, int):
+        return None if isinstance(above, numbers.Integral) else "a whole number"
+    return None if isinstance(above, numbers.Real) else "a number"
 
 
 def _at(place, value):
@@ -307,6 +337,8 @@ class TableBase(Base):
                 table = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False, **options)
             except ValueError as error:
                 raise first_text(X) or error from None
+            except TypeError as error:
+                raise _first_strange(X) or error from None
         self._check_infinite(table)
         return table
 
@@ -384,7 +416,7 @@ class TableBase(Base):
         """
         self = cls()
         text = read_beside(path) if schema is None else Path(schema).read_text("utf-8")
-        fit = cls._native.load(path)
+        fit = cls._loaded(path)
         if text is not None:
             self._schema = Schema.of_text(text)
             if self._schema.reader.number_names() != fit.column_names():
@@ -426,6 +458,28 @@ def count(name, value, least=1, most=100_000):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or not least <= value <= most:
         raise ValueError(f"{name}={value!r}: must be a whole number from {least} to {most}")
     return int(value)
+
+
+def check_level(level):
+    """Raises ValueError for what is no probability of an interval."""
+    if isinstance(level, (bool, np.bool_)) or not isinstance(level, numbers.Real) or not 0.0 < level < 1.0:
+        raise ValueError(f"level={level!r}: must be between 0 and 1")
+
+
+def check_list(name, value, what):
+    """Raises ValueError for what is no list of such things."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise ValueError(f"{name}={value!r}: must be a list of {what}")
+
+
+def _first_strange(X):
+    """An error that names the first cell of an array that is neither a number nor a text, or None."""
+    is_table = isinstance(X, (list, tuple, np.ndarray)) and np.ndim(X) == 2
+    for row, cells in enumerate(np.asarray(X, dtype=object)) if is_table else ():
+        for column, value in enumerate(cells):
+            if not isinstance(value, (str, numbers.Real)):
+                return TypeError(f"row {row}, column {column}: float() argument must be a string or a real number, not {type(value).__name__!r}")
+    return None
 
 
 def first_text(X):

@@ -32,16 +32,20 @@ def accuracy(y, predicted, sample_weight=None):
     """Share of right classes among the rows that have a label."""
     y, known = labelled(y)
     check_consistent_length(y, predicted, sample_weight)
+    if not known.any():
+        raise ValueError("Input y contains NaN in all rows: a score needs rows with labels")
     weight = None if sample_weight is None else np.asarray(sample_weight)[known]
     return accuracy_score(np.array(y[known].tolist()), predicted[known], sample_weight=weight)
 
 
-def encoded(y):
-    """Classes in order and the code of each row, -1 for a row without a label.
+def encoded(y, n_rows):
+    """Classes in order and the code of each of so many rows, -1 for a row without a label.
 
-    Raises ValueError for infinite or continuous labels, and for fewer than two classes.
+    Raises ValueError for infinite or continuous labels, another number of them, and for fewer than two classes.
     """
     y, known = labelled(y)
+    if len(y) != n_rows:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n_rows, len(y)]}")
     labels = y[known]
     if labels.dtype.kind == "O" and len(labels):
         # Labels that were objects only because some are missing.
@@ -54,7 +58,7 @@ def encoded(y):
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"the labels have 1 class only, {classes[0]!r}: a classifier needs two or more")
+        raise ValueError(f"the labels have 1 class only, {classes.tolist()[0]!r}: a classifier needs two or more")
     all_codes = np.full(len(y), -1, dtype=np.int64)
     all_codes[known] = codes
     return classes, all_codes

@@ -166,7 +166,13 @@ class Column:
         """What a model says of a cell, as the caller's value. `column`: what the schema says of it; levels by their positions."""
         if column["levels"] is not None:
             level = column["levels"][int(value)]
-            return level if self.kind == "times" else self._back(level)
+            if self.kind == "times":
+                return level
+            try:
+                return self._back(level)
+            except ValueError:
+                # Of a column of which nothing is known the type is not known, either.
+                return level
         if column["kind"] != "date":
             as_text = self.kind == "texts" and all(isinstance(label, str) for label in self.labels)
             return text_of(value) if as_text else float(value) if self.kind == "texts" else self._back(float(value))
@@ -461,11 +467,16 @@ def filled(X, columns, fills):
         return _joined(X, [_filled_pandas(X.iloc[:, j], *fills.get(j, ((), ()))) for j in range(len(columns))])
     if package(X) == "polars":
         return _joined(X, [_filled_polars(X[name], *fills.get(j, ((), ()))) for j, name in enumerate(X.columns)])
-    done = X.copy()
+    has_texts = any(_are_texts(values) for _, values in fills.values())
+    done = X.astype(object) if has_texts and X.dtype.kind in "biuf" else X.copy()
     for j, (rows, values) in fills.items():
         done[rows, j] = values
-    is_number = X.dtype.kind == "O" and all(column.kind in ("numbers", "whole") for column in columns)
+    is_number = X.dtype.kind == "O" and not has_texts and all(column.kind in ("numbers", "whole") for column in columns)
     return done.astype(float) if is_number else done
+
+
+def _are_texts(values):
+    return any(isinstance(value, str) for value in values)
 
 
 def _filled_pandas(series, rows, values):
@@ -476,6 +487,8 @@ def _filled_pandas(series, rows, values):
     dtype = series.dtype
     if isinstance(dtype, pandas.SparseDtype):
         return _filled_pandas(series.sparse.to_dense(), rows, values)
+    if _are_texts(values) and getattr(dtype, "kind", "O") in "biuf":
+        series, dtype = series.astype(object), np.dtype(object)
     if getattr(dtype, "kind", "O") in "iu" and not all(float(v).is_integer() for v in values):
         # Beyond 2^53 known numbers would change as floats.
         small = abs(series.dropna()).max() <= 2**53 if series.notna().any() else True
@@ -496,6 +509,8 @@ def _filled_polars(series, rows, values):
     if not len(rows):
         return series
     cells = series.to_list()
+    if _are_texts(values) and (series.dtype.is_numeric() or series.dtype == polars.Null):
+        series = series.cast(polars.String)
     if series.dtype.is_integer() and not all(float(v).is_integer() for v in values):
         known = [abs(v) for v in cells if v is not None]
         small = max(known, default=0) <= 2**53

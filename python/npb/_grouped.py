@@ -5,9 +5,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 
 from npb import _native
-from npb._base import plain, with_running_doc
+from npb._base import check_level, plain, with_running_doc
 from npb._classes import accuracy, encoded, labelled, named
-from npb._mixture import Variational, by_part, check_lengths, check_level, parts_of
+from npb._mixture import Variational, by_part, check_lengths, parts_of
 
 
 @with_running_doc
@@ -97,8 +97,7 @@ class GroupedClassifier(ClassifierMixin, Variational):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X = self._table(X, reset=True)
-        classes, codes = encoded(y)
-        check_lengths(X, codes)
+        classes, codes = encoded(y, len(X))
         if len(classes) != 2:
             raise ValueError(f"Only binary classification is supported. The type of the target is {type_of_target(codes)}.")
         _check_labels(codes >= 0)

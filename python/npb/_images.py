@@ -6,7 +6,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, TableBase, with_running_doc
+from npb._base import Base, TableBase, check_level, with_running_doc
 from npb._frames import is_missing, package, unmasked
 from npb._posterior import Sampled
 
@@ -22,6 +22,10 @@ _MODEL_DOC = """
     sweeps : dict, optional
         {"burn_in": b, "keep": k, "thin": t}.
     stored_draws, chains : int, optional"""
+
+
+# Images are in single precision.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @with_running_doc
@@ -114,6 +118,8 @@ class BetaProcessDenoiser(Sampled, Base):
         image, shape, alpha = self._read(X)
         if mask is not None:
             holes = _plain_image(mask)[0]
+            if holes.ndim not in (2, 3):
+                raise ValueError(f"mask: must be an array of shape (height, width), found {holes.shape}")
             holes = np.asarray(holes if holes.ndim == 2 else holes.any(axis=2), dtype=bool)
             if holes.shape != shape[:2]:
                 raise ValueError(f"mask: has the shape {holes.shape}, the image {shape[:2]}")
@@ -154,6 +160,10 @@ class BetaProcessDenoiser(Sampled, Base):
             raise ValueError(f"Found an image with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required.")
         if X.dtype.kind not in "buif":
             raise ValueError(f"an image holds numbers, found {X.dtype}")
+        if self.alpha is not None and not isinstance(self.alpha, (bool, np.bool_)):
+            raise ValueError(f"alpha={self.alpha!r}: must be True, False or None")
+        for place in np.argwhere(np.isfinite(X) & (np.abs(X) > _LARGEST))[:1]:
+            raise ValueError(f"the pixel at {tuple(place.tolist())} is {X[tuple(place)]}: too large for single precision; rescale the image")
         shape, alpha = X.shape, None
         if has_alpha if has_alpha is not None and self.alpha is None else self._has_alpha(X):
             alpha = X[..., -1:]
@@ -166,8 +176,10 @@ class BetaProcessDenoiser(Sampled, Base):
         settings = self._settings(self._native.suited_to(flat, channels))
         for name in ("patch", "step"):
             # A number is both height and width.
-            if isinstance(settings[name], int):
-                settings[name] = [settings[name]] * 2
+            value = settings[name]
+            settings[name] = [value] * 2 if isinstance(value, int) else value
+            if not isinstance(settings[name], (list, tuple)) or [type(size) for size in settings[name]] != [int, int]:
+                raise ValueError(f"{name}={value!r}: must be a whole number, or two: height and width")
         fit = self._fit_native(flat, channels, settings=settings)
         self._take(fit, shape, alpha)
 
@@ -213,6 +225,7 @@ class BetaProcessDenoiser(Sampled, Base):
     def predict_interval(self, level=0.9):
         """Central intervals of the noise-free pixels: lower and upper ends, in the shape of the image."""
         check_is_fitted(self)
+        check_level(level)
         lower, upper = self._fit.interval(level)
         return self._like_input(lower), self._like_input(upper)
 

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from npb import _native
-from npb._base import Base, TableBase, _numbers, _with_names, first_text, on_top, plain, stop_line, with_running_doc
+from npb._base import Base, TableBase, _numbers, _with_names, check_list, count, first_text, on_top, plain, stop_line, with_running_doc
 from npb._classes import encoded, named
 from npb._frames import frame, numbers_of, package
 from npb._matrix import entries, sparse_frame
@@ -149,6 +149,7 @@ class MultiLabelLatentFeatures(TableBase):
         if len(Y) != len(X):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(X), len(Y)]}")
         names = names or (["y"] if self._flat else [f"y{j}" for j in range(Y.shape[1])])
+        check_list("numbers", self.numbers, "columns of Y")
         for number in self.numbers:
             if number not in names and number not in range(len(names)):
                 raise ValueError(f"numbers: Y has no column {number!r}")
@@ -157,6 +158,8 @@ class MultiLabelLatentFeatures(TableBase):
             wrong = np.flatnonzero(~(np.isnan(Y[:, j]) | np.isin(Y[:, j], (0.0, 1.0))))
             if len(wrong):
                 raise ValueError(f"Y: row {wrong[0]}, column {names[j]!r} is {Y[wrong[0], j]}: a label is 0 or 1 (or name the column in `numbers`)")
+        for j in np.flatnonzero(np.isnan(Y).all(axis=0))[:1]:
+            raise ValueError(f"Input y contains NaN: column {names[j]!r} of Y has no known value; leave it out")
         self._take(self._fit_native(X, Y, names, real, self._names(), settings=self._chosen()))
         for note in self.notes_:
             warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=2)
@@ -205,7 +208,11 @@ class MultiLabelLatentFeatures(TableBase):
     def score(self, X, y, sample_weight=None):
         """Mean over columns of y: for labels the share of right decisions, for numbers R^2. What is unknown (NaN) is left out."""
         found = self.predict(X)
-        Y = np.asarray(_known(y), dtype=np.float64).reshape(len(found), -1)
+        Y = np.asarray(_known(y), dtype=np.float64)
+        check_consistent_length(found, Y)
+        if np.isnan(Y).all():
+            raise ValueError("Input y contains NaN in all cells: a score needs known ones")
+        Y = Y.reshape(len(found), -1)
         found = found.reshape(len(found), -1)
         if Y.shape != found.shape:
             raise ValueError(f"y: must have {found.shape[1]} columns, found {Y.shape[1]}")
@@ -340,13 +347,12 @@ class MaxMarginTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base):
         if y is not None and numbers:
             targets = check_array(y, dtype=np.float64, ensure_2d=False, order="C", input_name="y")
         elif y is not None:
-            self.classes_, codes = encoded(y)
+            self.classes_, codes = encoded(y, shape[0])
             if (codes < 0).any():
                 raise ValueError(f"Input y contains NaN: row {np.flatnonzero(codes < 0)[0]}; every document needs a class")
             classes = (codes.astype(np.uint32), len(self.classes_))
-        for given in (classes and classes[0], targets):
-            if given is not None and len(given) != shape[0]:
-                raise ValueError(f"Found input variables with inconsistent numbers of samples: {[shape[0], len(given)]}")
+        if targets is not None and len(targets) != shape[0]:
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[shape[0], len(targets)]}")
         self._take(self._fit_native(shape, *cells, classes, targets))
         return self
 
@@ -375,7 +381,7 @@ class MaxMarginTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base):
     def load(cls, path):
         """A fitted estimator from a file that `save`, or the Rust crate, has written; without the file of the names beside it words and classes are numbers."""
         self = cls()
-        fit = cls._native.load(path)
+        fit = cls._loaded(path)
         beside = of_beside(path, words=fit.n_words(), classes=fit.n_scores())
         if "words" in beside:
             self.feature_names_in_ = np.array(beside["words"], dtype=object)
@@ -437,13 +443,20 @@ class MaxMarginTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base):
     def top_words(self, topic, n=10):
         """The n most probable words of a topic: list of (word, probability); words by their names, where these are known."""
         check_is_fitted(self)
+        topic, n = count("topic", topic, 0, self._n_features_out - 1), count("n", n)
         names = getattr(self, "feature_names_in_", None)
-        return [(word if names is None else names[word], p) for word, p in self._fit.top_words(int(topic), n)]
+        return [(word if names is None else names[word], p) for word, p in self._fit.top_words(topic, n)]
+
+
+# More words than any document has.
+_MOST = 1e15
 
 
 def _counts(X):
     """Words that occur, as entries."""
     X = sparse_frame(X)
+    if getattr(X, "ndim", 1) == 1 and hasattr(X, "__len__") and len(X) and isinstance(next(iter(X)), str):
+        raise ValueError("X holds texts: count their words first, by scikit-learn's CountVectorizer for example")
     if hasattr(X, "tocoo"):
         shape, rows, columns, values = entries(X)
     else:
@@ -452,4 +465,6 @@ def _counts(X):
         shape, values = X.shape, X[rows, columns]
     for k in np.flatnonzero(values < 0)[:1]:
         raise ValueError(f"Negative values in data: document {rows[k]}, word {columns[k]} is {values[k]}, which is no count")
+    for k in np.flatnonzero(values > _MOST)[:1]:
+        raise ValueError(f"document {rows[k]}, word {columns[k]} is {values[k]}: too large for a count")
     return shape, rows, columns, values

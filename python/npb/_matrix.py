@@ -1,5 +1,6 @@
 """Matrices most of whose entries are missing (crate npb-bsvd), recommenders (npb-hbrec)."""
 
+import numbers
 import warnings
 
 import numpy as np
@@ -8,12 +9,16 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from npb import _native
-from npb._base import Base, _numbers, count, differ, first_text, with_running_doc
+from npb._base import Base, _numbers, check_level, check_list, count, differ, first_text, with_running_doc
 from npb._classes import named
-from npb._frames import frame, is_missing, package
+from npb._frames import check_names, frame, is_missing, package
 from npb._posterior import Sampled
 from npb._schema import of_beside, to_beside, write_beside
 from npb._shares import by_backend
+
+
+# Beyond this squares of squares overflow.
+_TOO_LARGE = 1e75
 
 
 class Side:
@@ -76,11 +81,10 @@ def named_entries(X, sides=("rows", "columns"), duplicates="error"):
     if isinstance(X, tuple) and len(X) in (3, 4):
         (rows, of_rows), (columns, of_columns) = (_keys(side, keys, len(X) == 4) for side, keys in zip(sides, X[:2], strict=True))
         names = (of_rows, of_columns)
-        values = np.ascontiguousarray(X[2], dtype=np.float64)
+        values = _values(X[2])
         if not len(rows) == len(columns) == len(values):
             raise ValueError(f"{len(rows)} rows, {len(columns)} columns, {len(values)} values: there must be one of each for every entry")
-        shape = X[3] if len(X) == 4 else tuple(int(index.max()) + 1 if len(index) else 0 for index in (rows, columns))
-        shape = (int(shape[0]), int(shape[1]))
+        shape = _shape(X[3]) if len(X) == 4 else tuple(int(index.max()) + 1 if len(index) else 0 for index in (rows, columns))
     elif sparse.issparse(X):
         coo = X.tocoo()
         if X.ndim != 2 or X.dtype.kind == "c":
@@ -92,6 +96,7 @@ def named_entries(X, sides=("rows", "columns"), duplicates="error"):
     else:
         X = frame(X)
         if hasattr(X, "columns"):
+            check_names(X.columns)
             names = _names_of(X)
         X = _numbers(X)
         try:
@@ -101,16 +106,39 @@ def named_entries(X, sides=("rows", "columns"), duplicates="error"):
         rows, columns = np.nonzero(~np.isnan(X))
         values, shape = X[rows, columns], X.shape
         rows, columns = rows.astype(np.uint32), columns.astype(np.uint32)
-    # Beyond this sums of squares overflow.
-    for k in np.flatnonzero(~(np.abs(values) < 1e150))[:1]:
-        found = "contains infinity or NaN" if not np.isfinite(values[k]) else "has a value that is too large"
-        raise ValueError(f"Input X {found}: row {rows[k]}, column {columns[k]} is {values[k]}; leave the entry out or correct it")
     found = tuple(map(Side, sides, names))
+    for k in np.flatnonzero(~(np.abs(values) < _TOO_LARGE))[:1]:
+        what = "contains infinity or NaN" if not np.isfinite(values[k]) else "has a value that is too large"
+        row, column = (side.name(int(place)) for side, place in zip(found, (rows[k], columns[k]), strict=True))
+        raise ValueError(f"Input X {what}: row {row!r}, column {column!r} is {values[k]}; leave the entry out or correct it")
     if duplicates == "error":
         if isinstance(X, tuple) or sparse.issparse(X):
             _check_once(rows, columns, found)
         return (shape, rows, columns, values), found
     return (shape, *_once(rows, columns, values, duplicates)), found
+
+
+def _values(values):
+    """Values of entries, or ValueError that names the first that is no number."""
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        for k, value in enumerate(values if np.ndim(values) == 1 else ()):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise ValueError(f"values: entry {k} is {value!r}, which is no number") from None
+        raise ValueError(f"values: must be a list of numbers: {error}") from None
+    if array.ndim != 1:
+        raise ValueError(f"values: must be a list of numbers, found an array of shape {array.shape}")
+    return array
+
+
+def _shape(shape):
+    sizes = list(shape) if isinstance(shape, (tuple, list, np.ndarray)) else []
+    if len(sizes) != 2 or any(isinstance(size, bool) or not isinstance(size, numbers.Integral) or size < 0 for size in sizes):
+        raise ValueError(f"shape={shape!r}: must be two whole numbers, of rows and of columns")
+    return int(sizes[0]), int(sizes[1])
 
 
 def _check_once(rows, columns, sides):
@@ -184,7 +212,9 @@ def _features(features, n, what):
     """Complete features of n rows or items, or None."""
     if features is None:
         return None
-    features = check_array(features, dtype=np.float64, order="C")
+    features = check_array(features, dtype=np.float64, order="C", input_name=what)
+    for row, column in np.argwhere(np.abs(features) > np.finfo(np.float32).max)[:1]:
+        raise ValueError(f"{what}: row {row}, column {column} is {features[row, column]}: too large for single precision; rescale the column")
     if len(features) != n:
         raise ValueError(f"{what} has {len(features)} rows, there are {n}; where some have no entry, give (rows, columns, values, shape) with places from 0")
     return features
@@ -369,6 +399,8 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     def _cells(self, rows, columns, level=0.9):
         check_is_fitted(self)
         n, p = self.shape_
+        for name, keys in (("rows", rows), ("columns", columns)):
+            check_list(name, keys, f"{name}, one for every cell")
         rows, columns = list(rows), list(columns)
         if len(rows) != len(columns):
             raise ValueError(f"{len(rows)} rows, {len(columns)} columns: there must be one of each for every cell")
@@ -392,6 +424,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
 
     def predict_interval(self, rows, columns, level=0.9):
         """Central intervals that hold `level` of new entries at these cells: lower and upper ends, arrays of shape (n_cells,)."""
+        check_level(level)
         found = self._cells(rows, columns, level)
         return found[:, 5], found[:, 6]
 
@@ -483,6 +516,14 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         mean, lower, upper : arrays of shape (p,); the intervals are of new entries
         """
         check_is_fitted(self)
+        check_level(level)
+        check_list("columns", columns, "columns, one for every value")
+        check_list("values", values, "numbers, one for every column")
+        columns, values = list(columns), _values(list(values))
+        if len(columns) != len(values):
+            raise ValueError(f"{len(columns)} columns, {len(values)} values: there must be one of each for every entry")
+        for k in np.flatnonzero(~(np.abs(values) < _TOO_LARGE))[:1]:
+            raise ValueError(f"values: column {columns[k]!r} is {values[k]}; leave the entry out or correct it")
         pairs = [(self._columns.place(j), float(v)) for j, v in zip(columns, values, strict=True)]
         found = self._fit.fold_in(pairs, [float(x) for x in features], level, self._threads())
         return found[:, 0], found[:, 5], found[:, 6]
@@ -600,7 +641,7 @@ class HybridRecommender(_Entries):
     def load(cls, path):
         """A fitted estimator from a file that `save`, or the Rust crate, has written; without the file of the names beside it users and items are numbers."""
         self = cls()
-        fit = cls._native.load(path)
+        fit = cls._loaded(path)
         n_users, n_items = fit.shape()
         found = of_beside(path, users=n_users, items=n_items)
         names = (named(found[key]).tolist() if key in found else None for key in ("users", "items"))
@@ -627,6 +668,8 @@ class HybridRecommender(_Entries):
             if len(liked) or len(disliked):
                 raise ValueError("user: its likes are those of the fit; for what it likes now ask as a new user, by liked and disliked alone")
             return self._users.place(user)
+        check_list("liked", liked, "items")
+        check_list("disliked", disliked, "items")
         return [(self._items.place(j), True) for j in liked] + [(self._items.place(j), False) for j in disliked]
 
     def predict_proba(self, user=None, *, liked=(), disliked=()):
@@ -655,5 +698,6 @@ class HybridRecommender(_Entries):
         user, n = self._user(user, liked, disliked), count("n", n)
         if by not in ("choice", "like"):
             raise ValueError(f'by={by!r}: must be "choice" or "like"')
+        explore = None if explore is None else count("explore", explore, 0, 2**63 - 1)
         found = self._fit.top(user, n, by == "choice", explore, self._threads())
         return [{"item": self._items.name(j), "probability": p, "sd": sd} for j, p, sd in found]

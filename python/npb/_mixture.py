@@ -9,7 +9,7 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import TableBase, count, stop_line, with_running_doc
+from npb._base import TableBase, check_level, count, stop_line, with_running_doc
 from npb._classes import accuracy, encoded, named
 from npb._frames import is_missing, unmarked
 
@@ -113,11 +113,6 @@ class _Iqgme(Variational):
     def _fit_of(self, X, question):
         X = self._table(X)
         return question(self._fit, X)
-
-
-def check_level(level):
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level={level!r}: must be between 0 and 1")
 
 
 @_documented
@@ -224,8 +219,7 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X = self._table(X, reset=True)
-        classes, codes = encoded(y)
-        check_lengths(X, codes)
+        classes, codes = encoded(y, len(X))
         fit = self._fit_native(X, codes, [str(c) for c in classes], self._names())
         self.classes_ = classes
         self._take(fit)
@@ -372,6 +366,7 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
         The draws depend on `random_state` of the fit and are the same in each call.
         """
         check_is_fitted(self)
+        n_samples = count("n_samples", n_samples, most=10**8)
         # Rows of one draw have the same parameters: as many draws as make rows differ in these, too.
         n_draws = min(n_samples, 200)
         width = len(self._fit.column_names())
@@ -616,8 +611,7 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         X = self._table(X, reset=True)
-        classes, codes = encoded(y)
-        check_lengths(X, codes)
+        classes, codes = encoded(y, len(X))
         tasks, of_row = np.unique(parts_of("task", tasks, X), return_inverse=True)
         names = [str(task) for task in tasks]
         arguments = (X, codes, [str(c) for c in classes], of_row.astype(np.int64), names, self._names())
@@ -634,7 +628,10 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
     def _by_task(self, X, tasks, question):
         """An array of answers by row, asked task by task."""
         X = self._table(X)
-        return by_part("task", self.tasks_, parts_of("task", tasks, X), X, question)
+        if tasks is None and len(self.tasks_) > 1:
+            raise ValueError(f"tasks: the fit has {len(self.tasks_)} of them; say of which each row is")
+        parts = np.full(len(X), self.tasks_[0]) if tasks is None else parts_of("task", tasks, X)
+        return by_part("task", self.tasks_, parts, X, question)
 
     def predict_proba(self, X, tasks=None):
         """Probabilities of the classes, in the order of `classes_`: array of shape (n, n_classes)."""
@@ -669,6 +666,8 @@ def parts_of(what, parts, X):
     if parts is None:
         return np.full(len(X), "all")
     parts = np.asarray(parts)
+    if parts.ndim != 1:
+        raise ValueError(f"{what}s: must be a list, the {what} of each row")
     check_lengths(X, parts)
     missing = np.frompyfunc(is_missing, 1, 1)(parts).astype(bool)
     if missing.any():

@@ -5,6 +5,7 @@ import os
 import re
 import tomllib
 import warnings
+from collections.abc import Iterable
 
 from npb import _native
 from npb._frames import text_of
@@ -68,7 +69,7 @@ class Schema:
         try:
             rows, report = self.reader.read([column.native for column in columns], self.strict)
         except ValueError as error:
-            raise ValueError(_from_0(str(error))) from None
+            raise ValueError(_in_python(str(error))) from None
         for line in report.splitlines():
             if not line.startswith("skipped"):
                 warnings.warn(f"{who}: {_from_0(line)}", UserWarning, stacklevel=4)
@@ -83,6 +84,21 @@ def _is_news(notable, column, why):
 def _from_0(text):
     """Rows are counted from 0 in Python, from 1 in files."""
     return re.sub(r"\brow (\d+)", lambda row: f"row {int(row[1]) - 1}", text)
+
+
+# What the command would say, and what helps here.
+_WAYS = (
+    ('make the column real in the schema, or let the option impossible_values be "missing"', 'or make the column "real" in `measures`'),
+    ('add it to the levels, or let the option unseen_levels be "missing"', "or add it to the levels in `measures`"),
+    ("correct it, or add it to the missing marks", "correct it, or make it None"),
+)
+
+
+def _in_python(text):
+    """An error of the native reader: rows from 0, columns by their names, and ways that there are."""
+    for found, here in _WAYS:
+        text = text.replace(found, here)
+    return re.sub(r'column \d+ \((".*?")\)', r"column \1", _from_0(text))
 
 
 def _is_of_numbers(found, column):
@@ -116,6 +132,8 @@ def _declared(column, measure):
     elif measure == "date":
         found["date"] = {"order": "ymd"}
     elif measure in _LEVELS:
+        if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Iterable)):
+            raise ValueError(f"measures: column {column.name!r}: {given!r} must be a list of levels")
         levels = [text_of(level) for level in given] if given is not None else column.order
         if levels is None and measure == "ordinal" and column.kind == "texts" and not all(map(_is_plain_number, column.cells[0])):
             raise ValueError(
@@ -144,6 +162,8 @@ def read_beside(path):
             return file.read()
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)}.toml is no text: {error}") from None
 
 
 def to_beside(**names):
@@ -161,6 +181,8 @@ def of_beside(path, **sizes):
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}.toml holds no names: {error}") from None
     for key, size in sizes.items():
+        if key in found and not (isinstance(found[key], list) and all(isinstance(name, str) for name in found[key])):
+            raise ValueError(f"{path}.toml: {key} must be a list of texts")
         if key in found and len(found[key]) != size:
             raise ValueError(f"{path}.toml: has {len(found[key])} {key}, the fit {size}: it is not of this fit")
     return found

@@ -1,13 +1,14 @@
 """Tables of columns of mixed kinds (crate npb-itf)."""
 
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, checked_config, count, differ, names_differ, on_top, plain, with_running_doc
+from npb._base import Base, check_level, checked_config, count, differ, names_differ, on_top, plain, with_running_doc
 from npb._frames import check_names, columns_of, filled, frame, unmasked
 from npb._posterior import Sampled
 from npb._schema import Schema, write_beside
@@ -93,6 +94,10 @@ class MixedTableModel(Sampled, Base):
     def fit(self, X, y=None):
         """Fits the table: a pandas or polars frame, or an array of shape (n, n_features); None, NaN and pd.NA are missing."""
         X = _checked(X)
+        if len(X) == 0:
+            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+        if self.measures is not None and not isinstance(self.measures, Mapping):
+            raise ValueError(f"measures={self.measures!r}: must be a dict of column names and what they measure")
         columns = columns_of(X)
         names = [column.name for column in columns]
         measures = {str(name): plain(measure) for name, measure in (self.measures or {}).items()}
@@ -102,6 +107,8 @@ class MixedTableModel(Sampled, Base):
         schema = Schema.guessed(columns, measures, type(self).__name__)
         rows = schema.read(columns, type(self).__name__)
         self._schema = Schema(rows.reader(), schema.strict)
+        if not self._schema.features():
+            raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: no column says anything")
         self._name(names, hasattr(X, "columns"))
         self._take(self._fit_native(rows, settings=self._settings()))
         return self
@@ -146,12 +153,16 @@ class MixedTableModel(Sampled, Base):
 
         What a schema says of columns is declared: what they cannot be is an error in them. In one that `save` has written it is as it was at the fit.
         """
-        with open(schema or f"{path}.toml", encoding="utf-8") as file:
-            try:
+        beside = schema or f"{path}.toml"
+        try:
+            with open(beside, encoding="utf-8") as file:
                 found = Schema.of_text(file.read())
-            except ValueError as error:
-                raise ValueError(f"{file.name} is no schema: {error}") from None
-        fit = cls._native.load(path)
+        except FileNotFoundError:
+            what = "save writes it beside the fit, `npb export MODEL --part schema` makes it of a model file"
+            raise FileNotFoundError(f"{beside}: there is no such file; it says what the columns are: {what}") from None
+        except ValueError as error:
+            raise ValueError(f"{beside} is no schema: {error}") from None
+        fit = cls._loaded(path)
         features = [column["name"] for column in found.features()]
         if features != fit.column_names():
             raise ValueError(f"schema: has the columns {features}, the fit {fit.column_names()}")
@@ -187,6 +198,8 @@ class MixedTableModel(Sampled, Base):
     def _ask(self, X, training):
         """The question as a frame or array, its columns, and for the native side."""
         check_is_fitted(self)
+        if not isinstance(training, (bool, np.bool_)):
+            raise ValueError(f"training={training!r}: must be True or False")
         X = _checked(X)
         columns = self._matched(X)
         if training and len(X) != self._fit.n_rows():
@@ -244,6 +257,7 @@ class MixedTableModel(Sampled, Base):
         -------
         list of dict with `row`, `column` and, for numbers, `mean`, `lower`, `upper` (central intervals); for categories `probabilities` by category
         """
+        check_level(level)
         _, columns, rows = self._ask(X, training)
         place = {column.name: column for column in columns}
         features = self._schema.features()
@@ -281,7 +295,7 @@ class MixedTableModel(Sampled, Base):
         settings = on_top(self.default_dependence(), checked_config(config))
         for name, value in (("level", level), ("permutations", permutations)):
             if value is not None:
-                settings[name] = plain(value)
+                settings = on_top(settings, {name: plain(value)})
         return self._fit.dependence(rows, settings, training, self._threads())
 
     @classmethod

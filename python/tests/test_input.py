@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -374,3 +375,59 @@ def test_parts_by_number(moons):
     tasks = np.arange(len(X)) % 2 + 1
     model = npb.MultiTaskClassifier(folds=0, starts=[{"separate_per_class": 1}], max_iter=20).fit(X, y, tasks)
     np.testing.assert_array_equal(model.predict_proba(X, tasks.astype(float)), model.predict_proba(X, tasks))
+
+
+def test_what_cannot_be_is_named(moons, low_rank):
+    X, y, _ = moons
+    model = npb.IncompleteClassifier(**QUICK).fit(X, y)
+    matrix = npb.BayesianMatrixCompletion(sweeps=SHORT, chains=1).fit(low_rank[0])
+    several = npb.MultiTaskClassifier(folds=0, starts=[{"separate_per_class": 1}]).fit(X, y, np.arange(len(X)) % 2)
+    for question, message in (
+        (lambda: model.predict_interval(X, level="x"), "level='x': must be between 0 and 1"),
+        (lambda: matrix.predict_interval([0], [0], level=None), "level=None: must be between 0 and 1"),
+        (lambda: model.predict_interval(X, n_draws=1), "n_draws=1: must be a whole number from 2"),
+        (lambda: npb.IncompleteClassifier().fit(X, y[:3]), f"inconsistent numbers of samples: [{len(X)}, 3]"),
+        (lambda: model.score(X, [None] * len(X)), "Input y contains NaN in all rows"),
+        (lambda: matrix.predict(0, 0), "rows=0: must be a list of rows"),
+        (lambda: matrix.fold_in([0, 1], [1.0]), "2 columns, 1 values"),
+        (lambda: matrix.fold_in([0], [1e308]), "values: column 0 is 1e+308"),
+        (lambda: matrix.fit((["a"], ["b"], ["much"])), "values: entry 0 is 'much', which is no number"),
+        (lambda: matrix.fit((["a", "a"], ["b", "c"], [1.0, np.nan])), "row 'a', column 'c' is nan"),
+        (lambda: matrix.fit(([0], [0], [1.0], "2x2")), "shape='2x2': must be two whole numbers"),
+        (lambda: several.predict(X), "tasks: the fit has 2 of them"),
+        (lambda: several.predict(X, "ab"), "tasks: must be a list, the task of each row"),
+        (lambda: npb.IncompleteClassifier(config={"folds": "x"}).fit(X, y), "folds='x': must be a whole number"),
+        (lambda: npb.IncompleteClassifier(tol="x").fit(X, y), "tol='x': must be a number"),
+        (lambda: npb.IncompleteClassifier(config={1: 2}).fit(X, y), "config: the key 1 is no text"),
+        (lambda: npb.MultiLabelLatentFeatures(numbers="y0").fit(X, y == "flat"), "numbers='y0': must be a list of columns of Y"),
+        (lambda: npb.MaxMarginTopics().fit(["some words"] * 3), "X holds texts: count their words first"),
+        (lambda: npb.MixedTableModel(measures=["w"]).fit(X), "measures=['w']: must be a dict"),
+        (lambda: npb.MixedTableModel().fit(np.full((3, 2), np.nan)), "no column says anything"),
+        (lambda: npb.BetaProcessDenoiser(patch=2.5).fit(np.eye(16)), "patch=2.5: must be a whole number, or two"),
+        (lambda: npb.BetaProcessDenoiser().fit(np.full((16, 16), 1e300)), "the pixel at (0, 0) is 1e+300: too large"),
+        (lambda: npb.IncompleteMixture(**TABLES["IncompleteMixture"][0]).fit(X).sample(0), "n_samples=0: must be a whole number from 1"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            question()
+    with pytest.raises(TypeError, match=re.escape("row 1, column 0: float() argument must be a string or a real number, not 'dict'")):
+        model.predict([[1, 2, 3], [{}, 2, 3]])
+
+
+def test_a_column_of_which_nothing_is_known_is_filled_with_levels():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"w": [4.0, 30.0, 500.0] * 8, "animal": ["cat", "dog", "horse"] * 8})
+    model = npb.MixedTableModel(sweeps={"burn_in": 10, "keep": 5, "thin": 1}, chains=1).fit(frame)
+    for unknown in (None, np.nan, pandas.NA):
+        row = pandas.DataFrame({"w": [4.0], "animal": [unknown]})
+        filled = model.impute(row)
+        assert filled["animal"].tolist()[0] in ("cat", "dog", "horse") and filled["w"].tolist() == [4.0]
+        assert set(model.predict_cells(row)[0]["probabilities"]) == {"cat", "dog", "horse"}
+    polars = pytest.importorskip("polars")
+    filled = model.impute(polars.DataFrame({"w": [4.0], "animal": [None]}))
+    assert filled["animal"][0] in ("cat", "dog", "horse")
+
+
+def test_a_model_file_of_the_command_is_told_from_a_fit():
+    kept = Path(__file__).parents[2] / "crates/npb-cli/tests/models/classifier.npb"
+    with pytest.raises(ValueError, match="is a model file of the command; `npb export"):
+        npb.IncompleteClassifier.load(kept)

@@ -181,7 +181,7 @@ impl BsvdData {
             return Err(OutOfRange::new(
                 "likelihood",
                 "binomial",
-                "given with numbers of trials: see BsvdData::binomial",
+                "given with numbers of trials, in Rust alone: see BsvdData::binomial",
             )
             .into());
         }

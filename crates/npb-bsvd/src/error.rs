@@ -2,6 +2,14 @@
 
 use npb_infer::ranges::OutOfRange;
 
+/// A number as people write it: large ones by their power of ten.
+fn short(value: f64) -> String {
+    match value.abs() < 1e16 {
+        true => value.to_string(),
+        false => format!("{value:e}"),
+    }
+}
+
 /// Errors of this crate. A run that was stopped early is not one of them: that is a status of the fit.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,7 +31,7 @@ pub enum BsvdError {
         entries: usize,
     },
     /// An entry that the likelihood does not allow.
-    #[error("row {row}, column {column}: {value} {rule}")]
+    #[error("row {row}, column {column}: {} {rule}", short(*value))]
     Entry {
         /// 0-based row.
         row: usize,
@@ -67,7 +75,7 @@ pub enum BsvdError {
         index: usize,
     },
     /// An entry of a new row or column that the likelihood does not allow.
-    #[error("new entry at {axis} {index}: {value} {rule}")]
+    #[error("new entry at {axis} {index}: {} {rule}", short(*value))]
     NewEntry {
         /// `row` or `column`.
         axis: &'static str,

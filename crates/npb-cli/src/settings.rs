@@ -102,10 +102,29 @@ impl Settings {
             None => "--set".to_owned(),
         };
         Value::Table(table).try_into().map_err(|e| {
-            let message = e.to_string();
+            let message = in_plain_words(e.to_string());
             Failure::usage(format_args!("{named}: {}; {hint}", message.trim_end()))
         })
     }
+}
+
+/// What was expected, without the names that types have in Rust.
+fn in_plain_words(mut message: String) -> String {
+    let words = [
+        ("expected usize", "expected a whole number from 0 on"),
+        ("expected u64", "expected a whole number from 0 on"),
+        ("expected u32", "expected a whole number from 0 on"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+    ];
+    for (type_name, plain) in words {
+        message = message.replace(type_name, plain);
+    }
+    let Some((before, after)) = message.split_once("expected struct ") else {
+        return message;
+    };
+    let rest = after.trim_start_matches(char::is_alphanumeric);
+    format!("{before}expected a table of settings{rest}")
 }
 
 /// Settings on top of others; tables are merged, everything else is replaced.
@@ -150,7 +169,11 @@ fn set(table: &mut Table, setting: &str) -> Result<()> {
         let entry = table
             .entry(key.to_owned())
             .or_insert_with(|| Value::Table(Table::new()));
-        table = entry.as_table_mut().ok_or_else(wrong)?;
+        table = entry.as_table_mut().ok_or_else(|| {
+            Failure::usage(format_args!(
+                "--set {setting}: {key} is one value here, not a table of settings; give it whole, as {key}={{ ... }} in TOML"
+            ))
+        })?;
     }
     table.insert((*last).to_owned(), value);
     Ok(())
@@ -174,6 +197,28 @@ mod tests {
         assert_eq!(table["e"].as_array().map(Vec::len), Some(2));
         for wrong in ["a", "=1", "a.b=1", "a..b=1"] {
             assert!(set(&mut table, wrong).is_err(), "{wrong}");
+        }
+        let failure = set(&mut table, "a.b=1").expect_err("a is a number");
+        assert!(failure.message.contains("a={ ... }"), "{failure}");
+    }
+
+    #[test]
+    fn types_are_said_in_plain_words() {
+        for (said, plain) in [
+            (
+                "invalid type: string \"x\", expected usize\nin `chains`",
+                "invalid type: string \"x\", expected a whole number from 0 on\nin `chains`",
+            ),
+            (
+                "invalid type: integer `5`, expected struct SweepPlan\nin `sweeps`",
+                "invalid type: integer `5`, expected a table of settings\nin `sweeps`",
+            ),
+            (
+                "unknown field `sed`, expected `seed`",
+                "unknown field `sed`, expected `seed`",
+            ),
+        ] {
+            assert_eq!(in_plain_words(said.to_owned()), plain);
         }
     }
 

@@ -1,8 +1,8 @@
 //! `npb fit`.
 
 use npb_data::schema::{ColumnSchema, Kind, Role, SchemaData};
-use npb_data::{Labels, Table};
-use npb_iqgme::{IqgmeConfig, IqgmeFit};
+use npb_data::{DataError, Labels, Table};
+use npb_iqgme::{IqgmeConfig, IqgmeError, IqgmeFit};
 
 use super::classes::Labelled;
 use super::{grouped, groups, labels, ratings, table, tasks, topics};
@@ -54,7 +54,9 @@ fn auto(args: &ClassifierArgs, quiet: bool) -> Result<()> {
         return auto_ratings(args, names, quiet);
     }
     let (kind, why) = suggested(label, schema.with_role(Role::Feature));
-    note_of(quiet, file, format_args!("a {}, as {why}", kind.name()));
+    // Without a column there is nothing to suggest, and the fit says what is wrong.
+    let silent = quiet || schema.with_role(Role::Feature).next().is_none();
+    note_of(silent, file, format_args!("a {}, as {why}", kind.name()));
     let other = || MixtureArgs {
         training: args.training.clone(),
         how: args.how.clone(),
@@ -150,7 +152,20 @@ fn check(fitting: &Fitting<'_, IqgmeConfig>) -> Result<()> {
 fn run(fitting: &Fitting<'_, IqgmeConfig>, table: &Table, labels: &Labels) -> Result<IqgmeFit> {
     fitting.run(fitting.file, |watch| {
         npb_iqgme::fit_watched(table, labels, &fitting.config, watch)
+            .map_err(|e| in_words_of_the_file(&e, table))
     })
+}
+
+/// Rows are counted from 1 in files, and columns have names.
+fn in_words_of_the_file(error: &IqgmeError, table: &Table) -> String {
+    match error {
+        IqgmeError::Data(DataError::TooFar { row, column, value }) => format!(
+            "row {} of the data, column {:?}: {value:e} is too far from the other values of its column to be computed with; mark the cell as missing or correct it",
+            row + 1,
+            table.column_names().get(*column).map_or("", String::as_str),
+        ),
+        _ => error.to_string(),
+    }
 }
 
 fn keep(

@@ -28,6 +28,9 @@ use crate::sheet::{Cell, Sheet};
 /// So many open cells are looked at for the next ones to ask.
 const CANDIDATES: usize = 20_000;
 
+/// Values from here on are beyond what squares of squares can hold.
+const TOO_LARGE: f64 = 1e75;
+
 /// Fewer users or items than this are levels of a column.
 const FEW_NAMES: usize = 10;
 /// More different values than this are no ratings.
@@ -43,15 +46,26 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
     let ratings = entries.ratings().map_err(in_file(file))?;
     let config = &mut fitting.config;
     config.chains = args.chains.unwrap_or(config.chains);
+    let rule = "is too large to be computed with; rescale the column or correct it";
+    all_are(&entries, args, |v| v.abs() < TOO_LARGE, rule)?;
     match args.likelihood {
         Values::Gaussian => {}
-        Values::Binary => config.likelihood = Likelihood::Binary,
+        Values::Binary => {
+            let rule = "is not 0 or 1; recode it, or leave --likelihood gaussian";
+            all_are(&entries, args, |v| v == 0.0 || v == 1.0, rule)?;
+            config.likelihood = Likelihood::Binary;
+        }
         Values::Ordinal => {
-            let levels = levels(&entries, file)?;
+            let levels = levels(&entries, args)?;
             config.likelihood = Likelihood::Ordinal { levels };
         }
     }
     config.validate().map_err(Failure::usage)?;
+    if config.likelihood == Likelihood::Binomial {
+        let rule =
+            "likelihood = binomial: successes among trials can be fitted in Rust alone (npb-bsvd)";
+        return Err(Failure::usage(rule));
+    }
     let (row_ids, column_ids) = (&entries.row_ids, &entries.column_ids);
     let of = |file: &Option<PathBuf>, ids| features(file.as_deref(), ids, &args.layout, quiet);
     let side = SideInformation {
@@ -171,21 +185,31 @@ fn place(name: &str, options: &DelimitedOptions) -> Column {
 }
 
 /// L of ratings 1, ..., L.
-fn levels(entries: &RatingFile, file: &Path) -> Result<u32> {
+fn levels(entries: &RatingFile, args: &RatingsArgs) -> Result<u32> {
     let whole = |v: f64| v.fract() == 0.0 && (1.0..=1000.0).contains(&v);
-    match entries.entries.iter().find(|e| !whole(e.value)) {
-        Some(entry) => Err(in_file(file)(format_args!(
-            "the rating {} is no level 1, 2, ...; recode it, or leave --likelihood gaussian",
-            entry.value
-        ))),
-        None => Ok(entries
-            .entries
-            .iter()
-            .map(|e| e.value as u32)
-            .max()
-            .unwrap_or(1)
-            .max(2)),
-    }
+    let rule = "is no level 1, 2, ...; recode it, or leave --likelihood gaussian";
+    all_are(entries, args, whole, rule)?;
+    let levels = entries.entries.iter().map(|e| e.value as u32);
+    Ok(levels.max().unwrap_or(1).max(2))
+}
+
+/// Names the first rating that does not fit.
+fn all_are(
+    entries: &RatingFile,
+    args: &RatingsArgs,
+    fits: impl Fn(f64) -> bool,
+    rule: &str,
+) -> Result<()> {
+    let Some(found) = entries.entries.iter().find(|e| !fits(e.value)) else {
+        return Ok(());
+    };
+    let row = &entries.row_ids[found.row as usize];
+    let column = &entries.column_ids[found.column as usize];
+    let (what, of_row, of_column) = (&args.value, &args.row, &args.column);
+    Err(in_file(&args.file)(format_args!(
+        "{what} of {of_row} {row:?} and {of_column} {column:?}: {:?} {rule}",
+        found.value
+    )))
 }
 
 /// Features of named rows or columns; what a file does not know of a name is the mean of the others.

@@ -37,6 +37,9 @@ pub(crate) fn fit(args: &TopicsArgs, quiet: bool) -> Result<()> {
         Fitting::new(ModelKind::Topics, &args.file, &args.how, quiet)?;
     fitting.config.validate().map_err(Failure::usage)?;
     let corpus = read(args, quiet)?;
+    if corpus.counts.n_observed() == 0 {
+        return Err(in_file(&args.file)("no document has a word"));
+    }
     let (known, rows) = known(args, &corpus, quiet)?;
     let counts = rows_of(&corpus.counts, rows.as_deref())?;
     let response = match &known {

@@ -235,6 +235,68 @@ fn the_kind_of_a_model_is_suggested() {
     );
 }
 
+/// Settings that cannot be are named in plain words, and so are values that a model cannot take, with what they are of.
+#[test]
+fn what_cannot_be_is_named() {
+    let folder = Folder::new("cannot-be");
+    folder.write("r.csv", "who,film,stars\nu,f,1.5\nu,g,2\nv,f,3\n");
+    folder.write("big.csv", "who,film,stars\nu,f,1e80\nu,g,2\nv,f,3\n");
+    folder.write("empty.csv", "");
+    let far = (0..9).map(|i| format!("{i}.5,{}\n", [1.0, -1e308, 1e308][i % 3]));
+    folder.write("far.csv", "a,b\n".to_owned() + &far.collect::<String>());
+    let ratings = "--row who --column film --value stars -o x.npb";
+    for (command, code, parts) in [
+        (
+            format!("fit ratings r.csv {ratings} --set chains=x"),
+            2,
+            &["expected a whole number", "`chains`"][..],
+        ),
+        (
+            format!("fit ratings r.csv {ratings} --set sweeps=5"),
+            2,
+            &["expected a table of settings", "`sweeps`"],
+        ),
+        (
+            format!("fit ratings r.csv {ratings} --set likelihood.ordinal.levels=5"),
+            2,
+            &["likelihood is one value here", "likelihood={ ... }"],
+        ),
+        (
+            format!("fit ratings r.csv {ratings} --set likelihood=binomial"),
+            2,
+            &["likelihood = binomial", "in Rust alone"],
+        ),
+        (
+            format!("fit ratings r.csv {ratings} --likelihood binary"),
+            3,
+            &["r.csv: stars of who \"u\" and film \"f\": 1.5 is not 0 or 1"],
+        ),
+        (
+            format!("fit ratings r.csv {ratings} --likelihood ordinal"),
+            3,
+            &["stars of who \"u\" and film \"f\": 1.5 is no level"],
+        ),
+        (
+            format!("fit ratings big.csv {ratings}"),
+            3,
+            &["who \"u\" and film \"f\": 1e80 is too large"],
+        ),
+        (
+            format!("fit mixture far.csv {QUICK} -o x.npb"),
+            3,
+            &["of the data, column \"b\"", "1e308 is too far"],
+        ),
+    ] {
+        let error = folder.fails(&command, code);
+        let says = parts.iter().all(|part| error.contains(part));
+        assert!(says, "{command}: {error}");
+    }
+    let error = folder.fails("fit topics empty.csv -o x.npb", 3);
+    assert!(error.contains("no document has a word"), "{error}");
+    let error = folder.fails("fit auto empty.csv -o x.npb", 3);
+    assert!(!error.contains("a mixture"), "{error}");
+}
+
 const FEW_SWEEPS: &str = "--set chains=1 --set sweeps.burn_in=5 --set sweeps.keep=5";
 
 /// Two thirds of the pairs of 12 users and 12 films, with stars from 1 to 5; and how long each film is.

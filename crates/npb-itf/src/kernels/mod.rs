@@ -307,7 +307,11 @@ impl Column {
             Ok(codes.collect::<Vec<_>>())
         };
         Ok(match self {
-            Column::Normal(_) => Cells::Normal(NormalData::new(&numbers()?)?),
+            Column::Normal(of) => {
+                let numbers = numbers()?;
+                of.kernel.check_values(&numbers)?;
+                Cells::Normal(NormalData::new(&numbers)?)
+            }
             Column::SpikedNormal(of) => {
                 Cells::SpikedNormal(SpikedNormalData::new(&of.kernel, &numbers()?)?)
             }

@@ -68,6 +68,8 @@ pub struct NormalParams {
 const SHAPE: f64 = 2.0;
 /// Shape and rate of s.
 const STRENGTH: (f64, f64) = (1.0, 2.0);
+/// Values and means stay within this many scales.
+const LIMIT: f64 = 1e100;
 /// b is scale² 4^−g for g below this.
 const RATES: usize = 9;
 
@@ -81,6 +83,12 @@ impl Normal {
         let rule = "between 1e-150 and 1e150, with a finite centre";
         setting("scale", scale, fits, rule)?;
         Ok(Self { centre, scale })
+    }
+
+    /// Whether squares of these values stay in range.
+    pub(super) fn check_values(&self, values: &[Option<f64>]) -> Result<(), CellError> {
+        let near = |x: f64| ((x - self.centre) / self.scale).abs() <= LIMIT;
+        check_values(values, near, "a number within 1e100 scales of the centre")
     }
 
     /// What numbers are measured from, and in which unit.
@@ -312,7 +320,7 @@ impl Kernel for Normal {
             ));
         }
         // Squares and inverses are numbers.
-        let within = |m: &f64| ((m - self.centre) / self.scale).abs() <= 1e100;
+        let within = |m: &f64| ((m - self.centre) / self.scale).abs() <= LIMIT;
         let usual = |p: &f64| (1e-100..=1e100).contains(&(p * self.scale * self.scale));
         if !within(mean) || !positive(*strength) || !positive(*rate) {
             return Err("normal hyperparameters".to_owned());

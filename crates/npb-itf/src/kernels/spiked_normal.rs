@@ -106,6 +106,7 @@ impl SpikedNormalData {
             .iter()
             .map(|x| x.filter(|&x| x != kernel.at))
             .collect();
+        kernel.rest.check_values(&rest)?;
         Ok(Self {
             at: kernel.at,
             sides: CategoricalData::new(2, &sides)?,

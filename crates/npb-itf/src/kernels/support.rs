@@ -8,12 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Kernel, PerCluster};
 
+/// A number as people write it: large ones by their power of ten.
+fn short(value: f64) -> String {
+    match value.abs() < 1e16 {
+        true => value.to_string(),
+        false => format!("{value:e}"),
+    }
+}
+
 /// A cell or a setting that a kernel cannot take.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CellError {
     /// A value out of range.
-    #[error("row {row}, part {part}: {value} is not {needed}")]
+    #[error("row {row}, part {part}: {} is not {needed}", short(*value))]
     Value {
         /// 0-based row.
         row: usize,

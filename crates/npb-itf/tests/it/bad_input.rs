@@ -233,6 +233,22 @@ fn cells_and_columns_that_cannot_be_are_named() {
     says(&error, &["row 0", "3 is not one of the nodes"]);
 }
 
+/// Squares of what a question holds must be numbers, as those of training must.
+#[test]
+fn a_value_far_away_is_refused_by_name() {
+    let x = |value: f64| one("x", MixedColumn::Real(vec![Some(value), None]));
+    let values = (0..12).map(|i| Some(f64::from(i)));
+    let table = one("x", MixedColumn::Real(values.collect()));
+    let fitted = fit(&table, &short(Structure::TensorBlocks)).unwrap();
+    let density = fitted.ln_density(&fitted.rows(&x(1e90)).unwrap()).unwrap();
+    assert!(density[0].is_finite() && density[0] < -1e150, "{density:?}");
+    let error = fitted.rows(&x(1e200)).unwrap_err();
+    let error = error.to_string();
+    for part in ["\"x\"", "row 0", "1e200", "within 1e100 scales"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
 /// Series of length 0 are missing cells; a column of nothing else is a column without cells.
 #[test]
 fn series_of_length_0_are_missing_cells() {
