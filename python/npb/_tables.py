@@ -11,6 +11,7 @@ from npb._base import Base, checked_config, count, differ, names_differ, on_top,
 from npb._frames import check_names, columns_of, filled, frame, unmasked
 from npb._posterior import Sampled
 from npb._schema import Schema, write_beside
+from npb._shares import Reading
 
 
 def _checked(X):
@@ -103,7 +104,8 @@ class MixedTableModel(Sampled, Base):
         rows = schema.read(columns, type(self).__name__)
         self._schema = Schema(rows.reader(), schema.strict)
         self._name(names, hasattr(X, "columns"))
-        self._take(self._fit_native(rows, settings=self._settings()))
+        reading = Reading(rows, schema.reader, [column.native for column in columns], schema.strict)
+        self._take(self._fit_native(reading, settings=self._settings()))
         return self
 
     def __sklearn_tags__(self):
