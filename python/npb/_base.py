@@ -150,7 +150,7 @@ class Base(BaseEstimator):
         }
         arguments = (*arguments, self._settings() if settings is None else settings)
         try:
-            fit = _shares.fit(self._native, arguments, how) if _shares.backend_is_chosen() else self._native.fit(*arguments, how)
+            fit = _shares.fit(self._native, arguments, how) if _shares.backend_is_chosen() else self._native.fit(*_shares.native_of(arguments), how)
         finally:
             close()
         if trouble := self._trouble(fit):

@@ -30,6 +30,25 @@ def by_backend(question, model, items):
     return [answer for answers in joblib.Parallel()(ask(alone, [items[k] for k in share]) for share in shares) for answer in answers]
 
 
+class Reading:
+    """Rows of the native side, which are read anew in each process."""
+
+    def __init__(self, rows, reader, columns, strict):
+        self.rows, self._again = rows, (reader, columns, strict)
+
+    def __reduce__(self):
+        return _read_again, self._again
+
+
+def _read_again(reader, columns, strict):
+    return Reading(reader.read(columns, strict)[0], reader, columns, strict)
+
+
+def native_of(arguments):
+    """Arguments as the native side takes them."""
+    return [argument.rows if isinstance(argument, Reading) else argument for argument in arguments]
+
+
 def fit(native, arguments, how):
     """A fit whose parts (chains, starts, folds) are dealt out to as many processes as the backend has; the bits of one in one process.
 
@@ -49,7 +68,7 @@ def fit(native, arguments, how):
                     file.write_bytes(answer)
                     found.add(file)
             try:
-                whole = native.fit(*arguments, how | {"checkpoint": None, "share": (n, n, [str(file) for file in sorted(found)])})
+                whole = native.fit(*native_of(arguments), how | {"checkpoint": None, "share": (n, n, [str(file) for file in sorted(found)])})
             except Elsewhere:
                 if made == [None] * n:
                     raise
@@ -68,7 +87,7 @@ def _share_of_fit(native, arguments, share, answers):
         own = Path(folder, "own")
         how = {"threads": 1, "progress": None, "checkpoint": str(own), "every": float("inf"), "share": (*share, [str(place) for place in found])}
         try:
-            native.fit(*arguments, how)
+            native.fit(*native_of(arguments), how)
         except Elsewhere:
             pass
         return own.read_bytes() if own.exists() else None

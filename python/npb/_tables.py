@@ -12,6 +12,7 @@ from npb._base import Base, check_level, checked_config, count, differ, names_di
 from npb._frames import check_names, columns_of, filled, frame, unmasked
 from npb._posterior import Sampled
 from npb._schema import Schema, write_beside
+from npb._shares import Reading
 
 
 def _checked(X):
@@ -110,7 +111,8 @@ class MixedTableModel(Sampled, Base):
         if not self._schema.features():
             raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: no column says anything")
         self._name(names, hasattr(X, "columns"))
-        self._take(self._fit_native(rows, settings=self._settings()))
+        reading = Reading(rows, schema.reader, [column.native for column in columns], schema.strict)
+        self._take(self._fit_native(reading, settings=self._settings()))
         return self
 
     def __sklearn_tags__(self):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import joblib
 import numpy as np
@@ -25,6 +26,7 @@ from npb import (
     MultiTaskClassifier,
 )
 
+LONG = {"burn_in": 1500, "keep": 1500, "thin": 1}
 SETTINGS = dict(sweeps={"burn_in": 60, "keep": 60, "thin": 1}, stored_draws=10, n_jobs=1)
 
 
@@ -131,10 +133,23 @@ def test_chains_by_dask_when_a_worker_is_killed(tmp_path, low_rank):
         kill = str(tmp_path / "killed")
         futures = [client.submit(one_chain, X, chain, kill if chain == 1 else None, pure=False) for chain in range(3)]
         models = client.gather(futures)
+        # A worker dies in each of two rounds.
+        killed = []
+
+        def kill_one():
+            killed.append(next(nanny.pid for nanny in cluster.workers.values() if nanny.pid))
+            os.kill(killed[-1], signal.SIGKILL)
+
+        timers = [threading.Timer(after, kill_one) for after in (0.5, 4.0)]
         with joblib.parallel_config("dask"):
-            away = BayesianMatrixCompletion(**SETTINGS, chains=3).fit(X)
+            for timer in timers:
+                timer.start()
+            away = BayesianMatrixCompletion(**SETTINGS | {"sweeps": LONG}, chains=3).fit(X)
+            for timer in timers:
+                timer.join()
             ends = away.fold_in_rows(X[:5])
-    np.testing.assert_array_equal(away.complete(), BayesianMatrixCompletion.pooled(models).complete())
+    assert len(killed) == 2
+    np.testing.assert_array_equal(away.complete(), BayesianMatrixCompletion(**SETTINGS | {"sweeps": LONG}, chains=3).fit(X).complete())
     np.testing.assert_array_equal(ends[1], away.fold_in_rows(X[:5])[1])
     assert os.path.exists(kill)
     assert_same(models, X)

@@ -334,7 +334,8 @@ impl<S> Checkpoint<S> {
         let Some(share) = &self.share else {
             return Ok(());
         };
-        if part % share.of.max(1) == share.own || !lock(&self.inner).content.parts[part].is_empty() {
+        if part % share.of.max(1) == share.own || !lock(&self.inner).content.parts[part].is_empty()
+        {
             return Ok(());
         }
         share.is_short.store(true, Ordering::Relaxed);
@@ -413,7 +414,9 @@ pub enum CheckpointError {
         path: PathBuf,
     },
     /// A part of the fit belongs to another process, whose checkpoint was not given.
-    #[error("part {part} of the fit is made by another process: give the checkpoint that it writes")]
+    #[error(
+        "part {part} of the fit is made by another process: give the checkpoint that it writes"
+    )]
     Elsewhere {
         /// Its number.
         part: usize,

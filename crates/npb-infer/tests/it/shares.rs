@@ -36,11 +36,21 @@ fn fit(watch: &Watch<'_>, key: u64) -> Result<(f64, usize), CheckpointError> {
     Ok((second.iter().sum(), made.into_inner()))
 }
 
-fn process(folder: &Path, own: usize, of: usize, found: &[PathBuf]) -> Result<(f64, usize), CheckpointError> {
+fn process(
+    folder: &Path,
+    own: usize,
+    of: usize,
+    found: &[PathBuf],
+) -> Result<(f64, usize), CheckpointError> {
     let file = folder.join(format!("{own}-{}", found.len()));
-    let watch = Watch::none().with_checkpoint(file, Every::default()).with_share(own, of, found.to_vec());
+    let watch = Watch::none()
+        .with_checkpoint(file, Every::default())
+        .with_share(own, of, found.to_vec());
     let outcome = fit(&watch, 1);
-    assert_eq!(watch.is_short(), matches!(outcome, Err(CheckpointError::Elsewhere { .. })));
+    assert_eq!(
+        watch.is_short(),
+        matches!(outcome, Err(CheckpointError::Elsewhere { .. }))
+    );
     outcome
 }
 
@@ -60,7 +70,9 @@ fn rounds_of_processes_end_in_the_bits_of_one() {
                     outcome => drop(outcome.unwrap()),
                 }
             }
-            let written = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+            let written = std::fs::read_dir(&folder)
+                .unwrap()
+                .map(|file| file.unwrap().path());
             found = written.collect();
             // One that makes nothing and puts together.
             let watch = Watch::none().with_share(of, of, found.clone());
@@ -80,16 +92,28 @@ fn rounds_of_processes_end_in_the_bits_of_one() {
 fn each_process_makes_its_own_parts_and_says_which_is_missing() {
     let folder = folder("own");
     let error = process(&folder, 1, 3, &[]).unwrap_err();
-    assert!(error.to_string().contains("part 0 of the fit is made by another process"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("part 0 of the fit is made by another process"),
+        "{error}"
+    );
     let found = vec![folder.join("1-0")];
     let watch = Watch::none().with_share(3, 3, found.clone());
-    let checkpoint = watch.checkpoint::<f64>("demo/shares", "0.1.0", 1, FIRST + SECOND).unwrap();
-    let here: Vec<usize> = (0..FIRST + SECOND).filter(|&part| checkpoint.claim(part).is_ok()).collect();
+    let checkpoint = watch
+        .checkpoint::<f64>("demo/shares", "0.1.0", 1, FIRST + SECOND)
+        .unwrap();
+    let here: Vec<usize> = (0..FIRST + SECOND)
+        .filter(|&part| checkpoint.claim(part).is_ok())
+        .collect();
     assert_eq!(here, [1, 4]);
     // One process has them all.
     assert_eq!(process(&folder, 0, 1, &[]).unwrap().1, FIRST + SECOND);
     // Checkpoints of another fit are refused.
     let other = Watch::none().with_share(0, 2, found);
-    assert!(matches!(fit(&other, 2).unwrap_err(), CheckpointError::OtherFit { .. }));
+    assert!(matches!(
+        fit(&other, 2).unwrap_err(),
+        CheckpointError::OtherFit { .. }
+    ));
     std::fs::remove_dir_all(folder).unwrap();
 }
