@@ -190,7 +190,7 @@ def test_questions_over_parts(moons, parts):
     assert_answer(distributed.predict(model, split), model.predict(X), X.index)
     assert_answer(distributed.predict_proba(model, split), model.predict_proba(X), X.index, ["flat", "tall"])
     assert_answer(distributed.score_samples(model, split), model.score_samples(X), X.index)
-    for found, wanted in zip(distributed.predict_interval(model, split, level=0.8, n_draws=20), model.predict_interval(X, 0.8, 20), strict=True):
+    for found, wanted in zip(distributed.predict_interval(model, split, level=0.8), model.predict_interval(X, 0.8), strict=True):
         assert_answer(found, wanted, X.index, ["flat", "tall"])
     for found, wanted in zip(distributed.impute(model, split), model.impute(X), strict=True):
         assert_answer(found, wanted, X.index, X.columns)

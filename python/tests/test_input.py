@@ -385,7 +385,6 @@ def test_what_cannot_be_is_named(moons, low_rank):
     for question, message in (
         (lambda: model.predict_interval(X, level="x"), "level='x': must be between 0 and 1"),
         (lambda: matrix.predict_interval([0], [0], level=None), "level=None: must be between 0 and 1"),
-        (lambda: model.predict_interval(X, n_draws=1), "n_draws=1: must be a whole number from 2"),
         (lambda: npb.IncompleteClassifier().fit(X, y[:3]), f"inconsistent numbers of samples: [{len(X)}, 3]"),
         (lambda: model.score(X, [None] * len(X)), "Input y contains NaN in all rows"),
         (lambda: matrix.predict(0, 0), "rows=0: must be a list of rows"),
