@@ -319,7 +319,7 @@ mod tests {
         );
         assert_one(
             &broken,
-            "crates/npb-report/Cargo.toml:9",
+            "crates/npb-report/Cargo.toml:10",
             "npb-report must not depend on npb-linalg",
         );
         let model = "crates/npb-linalg/Cargo.toml";
