@@ -288,6 +288,55 @@ mod tests {
         }
     }
 
+    /// A clean project with npb-report, which has its library to itself, and this line at the end of a manifest.
+    fn with_report(path: &str, more: &str) -> Vec<String> {
+        let report = "crates/npb-report/Cargo.toml";
+        let mut files = clean();
+        files.push((
+            report.into(),
+            "[package]\nname = \"npb-report\"\nversion.workspace = true\n\n[lints]\nworkspace = true\n\n[dependencies]\nplotters.workspace = true\n".into(),
+        ));
+        let lib = "//! Pictures.\n".into();
+        files.push(("crates/npb-report/src/lib.rs".into(), lib));
+        let lock = files.iter_mut().find(|(path, _)| path == "Cargo.lock");
+        lock.unwrap().1.push_str("\n[[package]]\nname = \"npb-report\"\nversion = \"0.1.0\"\ndependencies = [\n \"plotters\",\n]\n\n[[package]]\nname = \"plotters\"\nversion = \"0.3.0\"\n");
+        let manifest = files.iter_mut().find(|(p, _)| p == path).unwrap();
+        manifest.1.push_str(more);
+        let project = Project::new(Tree::from_texts(&files)).unwrap();
+        violations(&project).iter().map(|v| v.to_string()).collect()
+    }
+
+    #[test]
+    fn pictures_are_for_the_tools_and_take_no_crate() {
+        for tool in ["xtask", "xtask/kit", "crates/npb-cli"] {
+            let path = format!("{tool}/Cargo.toml");
+            let broken = with_report(&path, "npb-report.workspace = true\n");
+            assert_eq!(broken, [""; 0], "{tool}");
+        }
+        let broken = with_report(
+            "crates/npb-report/Cargo.toml",
+            "npb-linalg.workspace = true\n",
+        );
+        assert_one(
+            &broken,
+            "crates/npb-report/Cargo.toml:10",
+            "npb-report must not depend on npb-linalg",
+        );
+        let model = "crates/npb-linalg/Cargo.toml";
+        let broken = with_report(model, "npb-report.workspace = true\n");
+        assert_one(
+            &broken,
+            &format!("{model}:11"),
+            "must not depend on npb-report",
+        );
+        let broken = with_report("xtask/Cargo.toml", "plotters.workspace = true\n");
+        assert_one(
+            &broken,
+            "xtask/Cargo.toml:11",
+            "only npb-report names plotters",
+        );
+    }
+
     #[test]
     fn fenced_libraries_are_named_by_their_owner_only() {
         let broken = append("crates/npb-a/Cargo.toml", "faer.workspace = true\n");
