@@ -90,9 +90,13 @@ pub(super) fn predict<F: Parts>(
         for (part, n_rows) in unknown {
             *without_answer.entry(part).or_insert(0) += n_rows;
         }
-        let mut sheet = rows.sheet();
-        push_classes(&mut sheet, fit.classes(), &found.0, &found.1);
-        answers.push(sheet)?;
+        let refused = args.how.rules.unseen_levels == Rule::Error && !without_answer.is_empty();
+        // An error, as soon as all of them are counted.
+        if !refused {
+            let mut sheet = rows.sheet();
+            push_classes(&mut sheet, fit.classes(), &found.0, &found.1);
+            answers.push(sheet)?;
+        }
         Ok(!answers.is_unread())
     })?;
     no_answers(&without_answer, args, quiet)?;
