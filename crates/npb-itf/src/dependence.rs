@@ -305,6 +305,8 @@ impl ItfFit {
                 }
                 _ => parallel::map(self.draws(), |d| d.mutual_information(one, other)),
             };
+            let in_one_block = |d: &&Draw| d.columns[one].block == d.columns[other].block;
+            let together = self.draws().iter().filter(in_one_block).count();
             let dependent = p_value <= config.level;
             let shared = of_draws.iter().filter(|&&x| x > NOTHING).count();
             let verdict = match dependent {
@@ -317,7 +319,7 @@ impl ItfFit {
                 b,
                 n_rows,
                 information: InformationSummary::new(of_draws, &config.quantiles),
-                same_block: self.share_of_draws(|d| d.columns[one].block == d.columns[other].block),
+                same_block: together as f64 / self.draws().len() as f64,
                 p_value,
                 adjusted_p_value: (p_value * n_pairs).min(1.0),
                 least_p_value: 1.0 / (config.permutations as f64 + 1.0),
@@ -377,11 +379,6 @@ impl ItfFit {
     ) -> InformationSummary {
         let values = parallel::map(self.draws(), of_draw);
         InformationSummary::new(values, quantiles)
-    }
-
-    fn share_of_draws(&self, holds: impl Fn(&Draw) -> bool) -> f64 {
-        let count = self.draws().iter().filter(|d| holds(d)).count();
-        count as f64 / self.draws().len() as f64
     }
 
     /// Scores of all columns, each from its own cells alone.

@@ -200,7 +200,8 @@ impl ItfFit {
         let mut rng = self.question_stream(INTERVAL, 0);
         let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
         for sample in 0..SAMPLES {
-            let draw = systematic(&weights, sample, SAMPLES);
+            // Draws come up in proportion to their weights.
+            let draw = pick(&weights, (sample as f64 + 0.5) / SAMPLES as f64);
             let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
             let all = samples.iter_mut().zip(drawn);
             all.for_each(|(all, parts)| all.push(parts));
@@ -562,11 +563,6 @@ struct SharedPart {
     part: usize,
     first: usize,
     part_of_first: usize,
-}
-
-/// The draw of sample number `sample` of `n`, so that draws come up in proportion to their weights.
-fn systematic(weights: &[f64], sample: usize, n: usize) -> usize {
-    pick(weights, (sample as f64 + 0.5) / n as f64)
 }
 
 /// Ends of the central intervals of every part.

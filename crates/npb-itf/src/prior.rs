@@ -24,10 +24,12 @@ impl ItfState {
         let n_blocks = blocks_of.iter().max().map_or(0, |b| b + 1);
         let blocks = (0..n_blocks).map(|_| {
             let concentration = draw_gamma(config.top_concentration, rng);
-            let labels = draw_labels(concentration, n_rows, rng);
+            let sticks = LazySticks::new(concentration.min(LazySticks::MAX_ALPHA));
+            let mut sticks = sticks.expect("a concentration is positive");
+            let labels = (0..n_rows).map(|_| sticks.draw_label(rng) as u32);
             Block {
                 concentration,
-                labels,
+                labels: labels.collect(),
             }
         });
         let blocks: Vec<Block> = blocks.collect();
@@ -59,12 +61,6 @@ impl ItfState {
             column_concentration,
         }
     }
-}
-
-fn draw_labels(concentration: f64, n: usize, rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
-    let mut sticks = LazySticks::new(concentration.min(LazySticks::MAX_ALPHA))
-        .expect("a concentration is positive");
-    (0..n).map(|_| sticks.draw_label(rng) as u32).collect()
 }
 
 pub(crate) fn draw_gamma(prior: GammaPrior, rng: &mut Xoshiro256PlusPlus) -> f64 {

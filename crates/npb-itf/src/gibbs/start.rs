@@ -186,7 +186,13 @@ fn group_columns(
     let explained = |column: &ColumnState, j: usize, labels: &[u32], rng: &mut _| {
         ln_explained(&column.law, &data.cells()[j], labels, rng)
     };
-    let ln_labels = |labels: &[u32], top: &[u32]| ln_lower(labels, top, beta);
+    // ln p(lower labels | top-level labels).
+    let ln_labels = |labels: &[u32], top: &[u32]| -> f64 {
+        let n_labels = collapsed::n_labels(labels).max(1);
+        let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
+        let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
+        counts.chunks_exact(n_labels).map(of_cluster).sum()
+    };
     let alone: Vec<[f64; 2]> = parallel::map(columns.iter().enumerate(), |(j, column)| {
         let rng = &mut keyed(j as u64);
         [&none, &column.labels].map(|labels| explained(column, j, labels, rng))
@@ -247,12 +253,4 @@ fn ln_explained(law: &Column, cells: &Cells, labels: &[u32], rng: &mut Xoshiro25
         CellClusters::new([(&law, cells)]).ln_given(labels)
     });
     draws.fold(f64::NEG_INFINITY, f64::max)
-}
-
-/// ln p(lower labels | top-level labels).
-fn ln_lower(labels: &[u32], top: &[u32], beta: f64) -> f64 {
-    let n_labels = collapsed::n_labels(labels).max(1);
-    let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
-    let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
-    counts.chunks_exact(n_labels).map(of_cluster).sum()
 }

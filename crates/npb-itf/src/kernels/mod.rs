@@ -638,11 +638,6 @@ impl Column {
         !self.gaps(cells, row).is_empty()
     }
 
-    /// Whether the other column has the same kind of kernel.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-    }
-
     /// Number of parts of the cell.
     pub fn n_parts(&self, cells: &Cells, row: usize) -> usize {
         for_cells!(self, cells, |k, p, d| k.n_parts(d, row))
