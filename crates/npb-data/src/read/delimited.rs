@@ -564,26 +564,33 @@ fn for_each_quoted_record(
     options: &DelimitedOptions,
     mut visit: impl FnMut(u64, &[&str]) -> Result<bool, ReadError>,
 ) -> Result<Used, ReadError> {
-    // All three are ASCII by `DelimitedOptions::check`.
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(separator as u8)
-        .quote(quote as u8)
-        .comment(options.comment.map(|mark| mark as u8))
-        .from_reader(piece.text.as_bytes());
+    // Both are ASCII by `DelimitedOptions::check`. Comments are skipped here: csv has them end at a line feed alone.
+    let from = |first: usize| {
+        csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(separator as u8)
+            .quote(quote as u8)
+            .from_reader(&piece.text.as_bytes()[first..])
+    };
+    let (mut first, mut reader) = (0, from(0));
     let mut lines = LineCounter::new(piece, options.comment);
     let mut record = csv::StringRecord::new();
     loop {
-        let start = reader.position().byte() as usize;
+        let start = first + reader.position().byte() as usize;
         let used = Used {
             n_bytes: start,
             line: lines.line_at(start),
         };
         let line = lines.line_of_record(start);
+        let skipped = &piece.text[start..lines.at];
+        if options.comment.is_some_and(|mark| skipped.contains(mark)) {
+            (first, reader) = (lines.at, from(lines.at));
+        }
         let in_file = |problem| ReadError::new(piece.file, problem).at_line(line);
         let found = reader.read_record(&mut record);
-        let is_end = reader.is_done() || reader.position().byte() as usize >= piece.text.len();
+        let end = first + reader.position().byte() as usize;
+        let is_end = reader.is_done() || end >= piece.text.len();
         // The record may go on.
         if is_end && !piece.last {
             return Ok(used);
@@ -593,7 +600,7 @@ fn for_each_quoted_record(
             Ok(false) => return Ok(used),
             Err(error) => return Err(in_file(ReadProblem::Io(error.into()))),
         }
-        if is_end && is_unclosed(piece.text.get(start..), &record, quote) {
+        if is_end && is_unclosed(piece.text.get(lines.at..), &record, quote) {
             return Err(in_file(ReadProblem::UnclosedQuote));
         }
         // A line of blanks only is as good as an empty one; a quoted empty field is a field.
@@ -602,9 +609,8 @@ fn for_each_quoted_record(
         }
         let fields: Vec<&str> = record.iter().map(|f| options.trimmed(f)).collect();
         if !visit(line, &fields)? {
-            let n_bytes = reader.position().byte() as usize;
-            let line = lines.line_at(n_bytes);
-            return Ok(Used { n_bytes, line });
+            let line = lines.line_at(end);
+            return Ok(Used { n_bytes: end, line });
         }
     }
 }
@@ -633,7 +639,7 @@ impl<'a> LineCounter<'a> {
         self.line
     }
 
-    /// The line of the first record at or after byte `start`: blank lines and comments before it are skipped, as csv does.
+    /// The line of the first record at or after byte `start`: blank lines, which csv skips, and comments before it are skipped.
     fn line_of_record(&mut self, start: usize) -> u64 {
         self.line_at(start);
         loop {
