@@ -57,6 +57,13 @@ fn layouts_of_bags_are_told_apart() {
             .npb("predict t.npb lda")
             .starts_with("row,topic1,topic2\n")
     );
+    // Lines of a table are no empty documents.
+    folder.write("table.csv", "a,b\n1,2\n3,4\n");
+    let error = folder.fails("predict t.npb table.csv", 3);
+    assert!(
+        error.contains("table.csv: no line has a word and its count"),
+        "{error}"
+    );
     // One more topic for each class than there are would be needed to take numbers for classes.
     folder.write(
         "many",

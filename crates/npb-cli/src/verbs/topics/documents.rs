@@ -175,6 +175,11 @@ pub(super) fn like_training(
         let bags = read::bags_of_known_words(&file, bytes.as_slice(), n_words);
         let bags = bags.map_err(|e| unreadable(&e))?;
         let n_pairs = bags.n_unknown + bags.counts.n_observed();
+        if n_pairs == 0 {
+            let rule =
+                "no line has a word and its count (word:count), as documents of the fit have";
+            return Err(in_file(path)(rule));
+        }
         unknown(path, "pairs", (bags.n_unknown, n_pairs), quiet);
         return Ok(bags.counts);
     };
