@@ -161,7 +161,7 @@ class _Parts:
     @classmethod
     def _of_files(cls, files):
         """A part for each row group; rows are numbered over all files."""
-        import dask
+        dask = _dask()
         from pyarrow import parquet
 
         names, frames, first, meta = [], [], 0, None
@@ -182,9 +182,7 @@ class _Parts:
 
     def ask(self, model, question, metas, settings=None):
         """The answers to a question by part, one collection for each of `metas`: empty answers, or what makes one for an index."""
-        import dask
-        import dask.dataframe
-
+        dask = _dask()
         check_is_fitted(model)
         by_row = {name: _Parts.of(value).frames for name, value in (settings or {}).items() if hasattr(value, "to_delayed")}
         fixed = {name: value for name, value in (settings or {}).items() if name not in by_row}
@@ -202,6 +200,15 @@ class _Parts:
             dask.dataframe.from_delayed([answer[k] for answer in answers], meta=meta, divisions=self.divisions, prefix="npb")
             for k, meta in enumerate(metas)
         )
+
+
+def _dask():
+    try:
+        import dask
+        import dask.dataframe
+    except ImportError:
+        raise ImportError("questions over parts need the packages dask, pandas and pyarrow: pip install npb[dask]") from None
+    return dask
 
 
 def _answer(question, metas, shipped, name, part, fixed, by_row):

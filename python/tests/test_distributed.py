@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 
 import joblib
@@ -155,9 +156,17 @@ def test_chains_by_dask_when_a_worker_is_killed(tmp_path, low_rank):
     assert_same(models, X)
 
 
+def questions():
+    """The module, where what it needs is there."""
+    pytest.importorskip("dask.dataframe")
+    from npb import distributed
+
+    return distributed
+
+
 def by_parts(X, parts, index=None):
     """A frame of Dask's in so many parts, of which the last one is empty."""
-    dd = pytest.importorskip("dask.dataframe")
+    import dask.dataframe as dd
     import pandas
 
     X = pandas.DataFrame(X) if not hasattr(X, "columns") else X
@@ -181,7 +190,7 @@ def assert_answer(found, wanted, index, columns=None):
 
 @pytest.mark.parametrize("parts", [2, 4, 8])
 def test_questions_over_parts(moons, parts):
-    distributed = pytest.importorskip("npb.distributed")
+    distributed = questions()
     import pandas
 
     X = pandas.DataFrame(moons[0], columns=["a", "b", "c"], index=np.arange(1000, 1120))
@@ -204,7 +213,7 @@ def test_questions_over_parts(moons, parts):
 
 
 def test_series_by_row_go_along(moons):
-    distributed = pytest.importorskip("npb.distributed")
+    distributed = questions()
     import pandas
 
     tasks = np.where(np.arange(120) % 3 == 0, "one", "two")
@@ -218,7 +227,7 @@ def test_series_by_row_go_along(moons):
 
 
 def test_a_mixed_table_over_parts():
-    distributed = pytest.importorskip("npb.distributed")
+    distributed = questions()
     import pandas
 
     rng = np.random.default_rng(2)
@@ -240,7 +249,7 @@ def test_a_mixed_table_over_parts():
 
 
 def test_lists_over_parts(low_rank):
-    distributed = pytest.importorskip("npb.distributed")
+    distributed = questions()
     import pandas
 
     users = pandas.DataFrame({"user": [3, 0, 17, 39]})
@@ -253,7 +262,7 @@ def test_lists_over_parts(low_rank):
 
 
 def test_files_over_parts_and_what_is_wrong_with_them(tmp_path, moons):
-    distributed = pytest.importorskip("npb.distributed")
+    distributed = questions()
     pandas, parquet = pytest.importorskip("pandas"), pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
@@ -285,8 +294,7 @@ def test_files_over_parts_and_what_is_wrong_with_them(tmp_path, moons):
 
 def test_questions_on_workers(tmp_path, moons):
     distributed = pytest.importorskip("distributed")
-    from npb import distributed as questions
-
+    asked = questions()
     X = moons[0]
     model = IncompleteImputer(unlabelled_starts=[{"k_means": 2}], max_iter=20).fit(X)
     with (
@@ -296,10 +304,19 @@ def test_questions_on_workers(tmp_path, moons):
         import pandas
 
         table = pandas.DataFrame(X, columns=["x0", "x1", "x2"])
-        mean, sd = questions.impute(IncompleteImputer(unlabelled_starts=[{"k_means": 2}], max_iter=20).fit(table), by_parts(table, 6))
+        mean, sd = asked.impute(IncompleteImputer(unlabelled_starts=[{"k_means": 2}], max_iter=20).fit(table), by_parts(table, 6))
         wanted = model.impute(X)
         np.testing.assert_array_equal(mean.compute(), wanted[0])
         np.testing.assert_array_equal(sd.compute(), wanted[1])
+
+
+def test_without_dask_it_is_said(monkeypatch, moons):
+    from npb import distributed
+
+    monkeypatch.setitem(sys.modules, "dask", None)
+    model = IncompleteImputer(unlabelled_starts=[{"k_means": 1}], max_iter=5).fit(moons[0])
+    with pytest.raises(ImportError, match=r"need the packages dask, pandas and pyarrow: pip install npb\[dask\]"):
+        distributed.impute(model, "rows.parquet")
 
 
 def test_another_version_on_a_worker_is_refused(moons):
