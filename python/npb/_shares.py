@@ -59,8 +59,10 @@ def fit(native, arguments, how):
     with tempfile.TemporaryDirectory(prefix="npb-") as folder:
         place = Path(folder, "fit") if how["checkpoint"] is None else Path(how["checkpoint"])
         found = {file for file in (place, *(place.with_name(f"{place.name}.{own}") for own in range(4096))) if file.exists()}
+        # Of a part that one process had half made the whole one counts: the file of a fit that was not shared comes last.
+        in_order = lambda: sorted(found, key=lambda file: (file == place, file))
         while True:
-            answers = [file.read_bytes() for file in sorted(found)]
+            answers = [file.read_bytes() for file in in_order()]
             made = joblib.Parallel()(joblib.delayed(_share_of_fit)(native, arguments, (own, n), answers) for own in range(n))
             for own, answer in enumerate(made):
                 if answer is not None:
@@ -68,7 +70,7 @@ def fit(native, arguments, how):
                     file.write_bytes(answer)
                     found.add(file)
             try:
-                whole = native.fit(*native_of(arguments), how | {"checkpoint": None, "share": (n, n, [str(file) for file in sorted(found)])})
+                whole = native.fit(*native_of(arguments), how | {"checkpoint": None, "share": (n, n, [str(file) for file in in_order()])})
             except Elsewhere:
                 if made == [None] * n:
                     raise
