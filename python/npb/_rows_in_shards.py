@@ -5,7 +5,7 @@ import operator
 import warnings
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
@@ -53,9 +53,9 @@ class _Whole:
         own = self.model
         if getattr(own, "add_indicator", False) or not _is_nan(getattr(own, "missing_values", np.nan)):
             raise ValueError("add_indicator and missing_values are for tables that are here; of parts missing is what is NaN or null")
-        if self.y is not None and not hasattr(own, "predict_proba"):
+        if self.y is not None and not is_classifier(own):
             raise ValueError(f"y: {type(own).__name__} has no labels")
-        if self.y is None and hasattr(own, "score") and hasattr(own, "normal_scores"):
+        if self.y is None and is_classifier(own):
             raise ValueError("requires y to be passed, but the target y is None")
 
     def _parts(self):
@@ -192,7 +192,7 @@ def gathered(client, futures, interrupted=None):
 
     try:
         while True:
-            if client.status != "running":
+            if client.status in ("closed", "closing"):
                 raise RuntimeError(f"the Dask client is {client.status}: give one that is connected")
             try:
                 distributed.wait(futures, timeout=_POLL)
@@ -338,7 +338,7 @@ def _fit_whole(model, frames, labels, features):
         y = pandas.concat([frame[y] if isinstance(y, str) else y for frame, y in zip(frames, labels, strict=True)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.set_params(progress=_cancelled()).fit(X, y)
+        return model.set_params(progress=_cancelled()).fit(X, y).set_params(progress=False)
 
 
 def _cancelled():
