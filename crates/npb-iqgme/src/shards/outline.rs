@@ -168,7 +168,7 @@ fn sample(shards: &dyn Shards, described: &[Description], seed: u64) -> Result<(
         (size - with_labels).min(n_rows - n_labelled),
         unlabelled.collect(),
     );
-    let own: Vec<Vec<u8>> = wanted.iter().map(|n| encode(n)).collect::<Result<_>>()?;
+    let own: Vec<Vec<u8>> = wanted.iter().map(encode).collect::<Result<_>>()?;
     let parts: Vec<Sample> = ask(shards, Asked::Sample, &seed, &own)?;
     joined(first, &parts)
 }

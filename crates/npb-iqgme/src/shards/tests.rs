@@ -57,7 +57,7 @@ struct Far {
 }
 
 impl Far {
-    fn new(table: &Table, labels: &Labels, shard_rows: usize) -> Arc<dyn Shards> {
+    fn of(table: &Table, labels: &Labels, shard_rows: usize) -> Arc<dyn Shards> {
         let rows = cut(table, labels, shard_rows).map(|shard| shard?.to_bytes());
         Arc::new(Self {
             rows: rows.collect::<Result<_>>().unwrap(),
@@ -124,13 +124,13 @@ fn who_answers_changes_no_bit() {
     for n_classes in [2, 3] {
         let data = rows(1, 330, n_classes);
         let here = fitted(near(&data, 50));
-        let far = fitted(Far::new(&data.0, &data.1, 50));
+        let far = fitted(Far::of(&data.0, &data.1, 50));
         assert_eq!(here.to_bytes().unwrap(), far.to_bytes().unwrap());
         assert_eq!(here.members().len(), 2 * 2);
     }
     let (table, _) = rows(2, 330, 2);
     let data = (table, Labels::from_strings(&[None::<&str>; 330]));
-    let [here, far] = [near(&data, 50), Far::new(&data.0, &data.1, 50)].map(fitted);
+    let [here, far] = [near(&data, 50), Far::of(&data.0, &data.1, 50)].map(fitted);
     assert_eq!(here.to_bytes().unwrap(), far.to_bytes().unwrap());
 }
 
@@ -217,7 +217,7 @@ fn a_fit_over_shards_goes_on_from_its_checkpoint() {
         let watch = watch.with_checkpoint(&path, Every::sweeps(3));
         fit_shards(near(&data, 50), &config(), &watch).unwrap();
         let watch = Watch::none().with_checkpoint(&path, Every::sweeps(3));
-        let far = Far::new(&data.0, &data.1, 50);
+        let far = Far::of(&data.0, &data.1, 50);
         let resumed = fit_shards(far, &config(), &watch).unwrap();
         assert_eq!(resumed.to_bytes().unwrap(), whole.to_bytes().unwrap());
         // Of other rows.
@@ -261,7 +261,7 @@ fn the_sample_has_rows_of_all_shards_and_classes() {
     // A class of four rows, in the last shard, and few labels.
     let name = |i: usize| match i {
         996.. => Some("rare"),
-        _ if i % 9 == 0 => labels.name(i),
+        _ if i.is_multiple_of(9) => labels.name(i),
         _ => None,
     };
     let labels = Labels::from_strings(&(0..1000).map(name).collect::<Vec<_>>());
