@@ -18,7 +18,37 @@ from sklearn.utils.validation import check_is_fitted
 
 from npb._native import VERSION
 
-__all__ = ["impute", "predict", "predict_interval", "predict_proba", "recommend", "score_samples", "transform"]
+__all__ = ["fit", "impute", "predict", "predict_interval", "predict_proba", "recommend", "score_samples", "transform"]
+
+
+def fit(model, X, y=None, *, client=None):
+    """Fits an :class:`~npb.IncompleteClassifier`, :class:`~npb.IncompleteMixture` or :class:`~npb.IncompleteImputer` to rows that stay on the workers of a cluster.
+
+    Workers hold the rows in shards of 131,072, and answer each iteration with sums over their rows, which are added here in the order of the shards: the fit has the bits
+    of `model.fit` of the whole table, whatever the parts and whoever computes them. A worker that dies is replaced. A table of no more rows than a shard is fitted by one worker.
+    What passes through this process: sums, a sample of as many rows as a shard has, and for each label a number or more.
+
+    Parameters
+    ----------
+    model : estimator; its settings say how, its `progress` and `checkpoint` are of this process
+    X : `dask.dataframe`, or Parquet file or list of them; columns of numbers, NaN or null is missing
+    y : name of the column of `X` that holds the labels, or a series with the parts of `X`; missing for rows without a label
+    client : `distributed.Client`; by default the one that is current
+
+    Returns
+    -------
+    model, fitted
+    """
+    import distributed
+
+    from npb import _rows_in_shards
+
+    if not hasattr(model, "sample_missing"):
+        raise TypeError(f"{type(model).__name__} has no fit over parts: IncompleteClassifier, IncompleteMixture and IncompleteImputer have one")
+    client = distributed.get_client() if client is None else client
+    if client.status != "running":
+        raise RuntimeError(f"the Dask client is {client.status}: give one that is connected")
+    return _rows_in_shards.fit(model, _Parts.of(X), y, client)
 
 
 def predict(model, X, **by_row):

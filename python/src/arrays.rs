@@ -3,8 +3,11 @@
 use npb_data::{Features, Labels, Rating, Ratings, Table};
 use npb_infer::diagnostics::ChainDiagnostics;
 use npb_infer::{SweepPlan, Trace};
-use numpy::ndarray::ArrayD;
-use numpy::{Element, IntoPyArray, PyArrayDyn, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::ndarray::{ArrayD, Dimension, Ix1, Ix2};
+use numpy::{
+    Element, IntoPyArray, PyArray, PyArrayDyn, PyArrayMethods, PyReadonlyArray,
+    PyUntypedArrayMethods,
+};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,14 +17,29 @@ use serde::de::DeserializeOwned;
 
 use crate::run::error;
 
-pub(crate) type Vector<'py, T = f64> = PyReadonlyArray1<'py, T>;
-pub(crate) type Matrix<'py, T = f64> = PyReadonlyArray2<'py, T>;
+pub(crate) type Vector<'py, T = f64> = Given<'py, T, Ix1>;
+pub(crate) type Matrix<'py, T = f64> = Given<'py, T, Ix2>;
+/// An array that is handed in, or a copy of it if its numbers do not begin where numbers do in memory: those that came in a message may not.
+pub(crate) struct Given<'py, T: Element, D: Dimension>(PyReadonlyArray<'py, T, D>);
+
+impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for Given<'py, T, D> {
+    type Error = PyErr;
+
+    fn extract(x: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let mut array: Bound<'py, PyArray<T, D>> = x.extract()?;
+        if !array.is_aligned() {
+            array = array.call_method1("copy", ("C",))?.extract()?;
+        }
+        Ok(Self(array.try_readonly()?))
+    }
+}
+
 /// An array that is handed out.
 pub(crate) type Array<'py, T = f64> = Bound<'py, PyArrayDyn<T>>;
 
 /// Rows, columns and row-major values, borrowed.
 pub(crate) fn matrix<'a, T: Element>(x: &'a Matrix<'_, T>) -> PyResult<(usize, usize, &'a [T])> {
-    let view = x.as_array();
+    let view = x.0.as_array();
     let (n, p) = view.dim();
     let values = view.to_slice();
     let values = values.ok_or_else(|| PyTypeError::new_err("the array must be C-contiguous"))?;
@@ -29,7 +47,7 @@ pub(crate) fn matrix<'a, T: Element>(x: &'a Matrix<'_, T>) -> PyResult<(usize, u
 }
 
 pub(crate) fn vector<'a, T: Element>(x: &'a Vector<'_, T>) -> PyResult<&'a [T]> {
-    let values = x.as_array().to_slice();
+    let values = x.0.as_array().to_slice();
     values.ok_or_else(|| PyTypeError::new_err("the array must be contiguous"))
 }
 

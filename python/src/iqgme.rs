@@ -69,7 +69,7 @@ fn quantiles(
 
 /// A fit of `npb_iqgme::fit`.
 #[pyclass(module = "npb._native", frozen)]
-pub(crate) struct Iqgme(IqgmeFit);
+pub(crate) struct Iqgme(pub(crate) IqgmeFit);
 
 saved!(Iqgme, IqgmeFit);
 

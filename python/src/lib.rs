@@ -4,6 +4,7 @@
 //! name them. The estimators that users see are in Python, on top of this.
 
 mod arrays;
+mod ask;
 mod bpfa;
 mod bsvd;
 mod columns;
@@ -12,6 +13,7 @@ mod iqgme;
 mod itf;
 mod regbayes;
 mod run;
+mod shards;
 
 /// The module.
 #[pyo3::pymodule(gil_used = true)]
@@ -33,6 +35,12 @@ mod _native {
 
     #[pymodule_export]
     use crate::run::Elsewhere;
+    #[pymodule_export]
+    use crate::shards::{PreparedRows, ShardOfRows, fit_in_shards};
+
+    /// Rows of a shard.
+    #[pymodule_export]
+    const SHARD_ROWS: usize = crate::shards::ROWS;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,6 +1,6 @@
 //! Columns brought to mean 0 and standard deviation 1.
 
-use crate::{DataError, Table};
+use crate::{ColumnStats, DataError, Table};
 use serde::{Deserialize, Serialize};
 
 /// Shifts and scales columns by the mean and standard deviation (divisor n, ddof 0) of observed training cells.
@@ -43,11 +43,19 @@ impl Standardiser {
     ///
     /// To learn from some rows of a table, pass [`Table::select_rows`].
     pub fn fit(train: &Table) -> Self {
-        let stats = train.column_stats();
+        Self::of(train.column_names(), &train.column_stats())
+    }
+
+    /// By what is known of the columns with these names.
+    ///
+    /// # Panics
+    /// When there are not as many names as columns.
+    pub fn of(names: &[String], stats: &[ColumnStats]) -> Self {
+        assert_eq!(names.len(), stats.len(), "a name for each column");
         let columns =
             |keep: &dyn Fn(usize) -> bool| (0..stats.len()).filter(|&j| keep(j)).collect();
         Self {
-            column_names: train.column_names().to_vec(),
+            column_names: names.to_vec(),
             mean: stats.iter().map(|s| s.mean).collect(),
             sd: stats
                 .iter()

@@ -17,6 +17,30 @@ pub struct ColumnStats {
     pub max: f64,
 }
 
+impl ColumnStats {
+    /// Of the cells of both.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        if self.n_observed == 0 || other.n_observed == 0 {
+            return if self.n_observed == 0 { *other } else { *self };
+        }
+        let n_observed = self.n_observed + other.n_observed;
+        let [own, theirs] = [self, other].map(|of| of.n_observed as f64 / n_observed as f64);
+        let apart = other.mean - self.mean;
+        let within = (own.sqrt() * self.sd).hypot(theirs.sqrt() * other.sd);
+        Self {
+            n_observed,
+            mean: match apart.is_finite() {
+                true => self.mean + theirs * apart,
+                false => own * self.mean + theirs * other.mean,
+            },
+            sd: within.hypot((own * theirs).sqrt() * apart),
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
+    }
+}
+
 /// Statistics of the finite values that `values` yields; it is called for every pass.
 pub(crate) fn column<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> ColumnStats {
     let (mut n, mut min, mut max) = (0_usize, f64::INFINITY, f64::NEG_INFINITY);

@@ -19,8 +19,16 @@ pub trait Variational {
     /// Numerical trouble, an objective that is not finite among it.
     fn step(&mut self) -> Result<f64, Self::Error>;
 
-    /// Where the run is.
+    /// Where the run is; asked for after [`settle`](Self::settle).
     fn state(&self) -> Self::State;
+
+    /// Comes before the state is asked for, and when the run has ended: gets what of it lies elsewhere.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    fn settle(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Follows the last step of a run that was not stopped, before its state is written; never a second time when that is taken from a checkpoint.
     ///
@@ -41,6 +49,10 @@ impl<M: Variational> Variational for &mut M {
 
     fn state(&self) -> M::State {
         (**self).state()
+    }
+
+    fn settle(&mut self) -> Result<(), M::Error> {
+        (**self).settle()
     }
 
     fn finish(&mut self) -> Result<(), M::Error> {
@@ -128,11 +140,15 @@ pub fn maximise<M: Variational>(
         if limits.reached(&trace).is_some() {
             model.finish()?;
         }
-        checkpoint.offer(place, trace.len() as u64, || VbRun {
-            state: model.state(),
-            trace: trace.clone(),
-        })?;
+        if checkpoint.is_due(trace.len() as u64) {
+            model.settle()?;
+            checkpoint.write(place, || VbRun {
+                state: model.state(),
+                trace: trace.clone(),
+            })?;
+        }
     };
+    model.settle()?;
     // A start may depend on work that was cut short: there is nothing to go on from before the first step.
     if !trace.is_empty() {
         checkpoint.write(place, || VbRun {

@@ -360,6 +360,12 @@ impl<S: Serialize + Clone> Checkpoint<S> {
         inner.content.parts[part].first().cloned()
     }
 
+    /// Whether a checkpoint is due after step number `step` of a part.
+    pub fn is_due(&self, step: u64) -> bool {
+        let writer = &mut lock(&self.inner).writer;
+        writer.as_mut().is_some_and(|writer| writer.is_due(step))
+    }
+
     /// Keeps `state()` of part number `part` and writes the file, if a checkpoint is due after its step number `step`; otherwise `state` is not called.
     ///
     /// # Errors

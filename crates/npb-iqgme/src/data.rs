@@ -1,12 +1,16 @@
 //! Training data in the form that the updates want.
 
+use std::sync::Arc;
+
 use npb_data::{DataError, Labels, Table};
 use npb_infer::storage;
 use npb_linalg::faer::Mat;
 use npb_linalg::mixture::{Group, shrunk_covariance};
+use serde::{Deserialize, Serialize};
 
 use crate::config::FeatureScale;
 use crate::rows::Rows;
+use crate::shards::Shards;
 use crate::units::Units;
 use crate::{IqgmeConfig, IqgmeError, Result};
 
@@ -33,14 +37,38 @@ impl<'a> Task<'a> {
 }
 
 /// Training data ready for the updates: checked, standardised, sorted by missing pattern.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IqgmeData {
     pub(crate) rows: Rows,
     pub(crate) units: Units,
     pub(crate) classes: Vec<String>,
     /// Covariance of all rows, shrunk to positive definite.
+    #[serde(with = "npb_linalg::saved")]
     pub(crate) covariance: Mat<f64>,
     pub(crate) n_labelled: usize,
+    /// Where the rows lie in shards; `rows` are none then.
+    #[serde(skip)]
+    pub(crate) sharded: Option<Sharded>,
+}
+
+/// Rows that lie in shards, and those few of them by which runs start.
+#[derive(Clone, Debug)]
+pub(crate) struct Sharded {
+    pub(crate) shards: Arc<dyn Shards>,
+    /// Position of the scale: of all rows here.
+    pub(crate) scale: usize,
+    pub(crate) sample: Box<IqgmeData>,
+    /// Numbers of rows, by shard.
+    pub(crate) n_rows: Vec<usize>,
+    pub(crate) n_observed: usize,
+    /// Fingerprint of the rows and labels.
+    pub(crate) print: u64,
+}
+
+impl Sharded {
+    pub(crate) fn n_rows(&self) -> usize {
+        self.n_rows.iter().sum()
+    }
 }
 
 impl IqgmeData {
@@ -116,18 +144,30 @@ impl IqgmeData {
         if table.n_rows() == 0 {
             return Err(IqgmeError::NoRows);
         }
+        let n_labelled = labels.codes().iter().flatten().count();
+        let n_utilities = n_utilities(n_labelled, &classes);
+        let mut data = Self::of_shard(table, labels, units, classes, n_utilities)?;
+        data.covariance = shrunk_covariance(&data.rows);
+        Ok(data)
+    }
+
+    /// As [`with_units`](Self::with_units), of some of the rows: whether there are utilities the others say, and there is no covariance.
+    pub(crate) fn of_shard(
+        table: &Table,
+        labels: &Labels,
+        units: Units,
+        classes: Vec<String>,
+        n_utilities: usize,
+    ) -> Result<Self> {
         let by_row = class_of_rows(table, labels, &classes)?;
         let standardised = units.apply(table)?;
-        let n_labelled = by_row.iter().flatten().count();
-        let n_utilities = n_utilities(n_labelled, &classes);
-        let rows = Rows::with_classes(&standardised, &by_row, n_utilities);
-        let covariance = shrunk_covariance(&rows);
         Ok(Self {
-            rows,
+            rows: Rows::with_classes(&standardised, &by_row, n_utilities),
             units,
             classes,
-            covariance,
-            n_labelled,
+            covariance: Mat::zeros(0, 0),
+            n_labelled: by_row.iter().flatten().count(),
+            sharded: None,
         })
     }
 
@@ -155,6 +195,9 @@ impl IqgmeData {
 
     /// Number of observed cells in the model's columns.
     pub fn n_observed(&self) -> usize {
+        if let Some(sharded) = &self.sharded {
+            return sharded.n_observed;
+        }
         let observed = |group: &Group| self.rows.patterns[group.pattern].observed.len();
         let each = self.rows.groups.iter();
         each.map(|group| group.rows.len() * observed(group)).sum()
@@ -162,7 +205,8 @@ impl IqgmeData {
 
     /// Number of training rows.
     pub fn n_rows(&self) -> usize {
-        self.rows.len()
+        let sharded = self.sharded.as_ref();
+        sharded.map_or(self.rows.len(), Sharded::n_rows)
     }
 }
 
@@ -220,18 +264,26 @@ pub(crate) fn check_spans(table: &Table) -> Result<(), DataError> {
         for x in table.observed_in_column(column) {
             (least, most) = (least.min(x), most.max(x));
         }
-        if least < most && (most - least).is_infinite() {
-            let cell = |row: usize| table.get(row, column);
-            let farthest = if most > -least { most } else { least };
-            let row = (0..table.n_rows()).find(|&row| cell(row) == Some(farthest));
+        if let Some(farthest) = too_far(least, most) {
             return Err(DataError::TooFar {
-                row: row.unwrap_or(0),
+                row: row_of(table, column, farthest).unwrap_or(0),
                 column,
                 value: farthest,
             });
         }
     }
     Ok(())
+}
+
+/// The one of two values farther from zero, when their difference is no number.
+pub(crate) fn too_far(least: f64, most: f64) -> Option<f64> {
+    let farthest = if most > -least { most } else { least };
+    (least < most && (most - least).is_infinite()).then_some(farthest)
+}
+
+/// The first row that has this value in a column.
+pub(crate) fn row_of(table: &Table, column: usize, value: f64) -> Option<usize> {
+    (0..table.n_rows()).find(|&row| table.get(row, column) == Some(value))
 }
 
 /// An error unless a fit has two classes: of whether one probability says it all. `instead`: what can be asked when there are more.
@@ -304,6 +356,9 @@ pub(crate) fn class_of_rows(
 
 /// A number that is, but for chance, another one for other rows or labels.
 pub(crate) fn fingerprint(data: &IqgmeData) -> Result<u64> {
+    if let Some(sharded) = &data.sharded {
+        return Ok(sharded.print);
+    }
     let rows = &data.rows;
     let group = |group: &Group| (group.rows.end, &rows.patterns[group.pattern].observed);
     let groups: Vec<(usize, &Vec<usize>)> = rows.groups.iter().map(group).collect();

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use npb_data::DataError;
 use npb_infer::ChainError;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::{FormatError, StorageError};
@@ -11,6 +12,17 @@ use npb_linalg::lanes::ComponentNotPositiveDefinite;
 pub type Result<T, E = IqgmeError> = std::result::Result<T, E>;
 
 impl IqgmeError {
+    /// Of a part of a table that begins at this row, as an error of the table.
+    pub(crate) fn in_rows_from(mut self, first_row: usize) -> Self {
+        match &mut self {
+            Self::Data(DataError::NotFinite { row, .. }) | Self::UnknownClass { row, .. } => {
+                *row += first_row;
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// A number asked for that is out of range.
     pub(crate) fn argument(
         argument: &'static str,
@@ -231,6 +243,9 @@ pub enum IqgmeError {
     /// Bad input found by the data layer.
     #[error(transparent)]
     Data(#[from] npb_data::DataError),
+    /// Of rows that lie in shards: what one of them answered, or what happened on the way to it.
+    #[error("{0}")]
+    Shard(String),
     /// Reading or writing a saved fit.
     #[error(transparent)]
     Storage(#[from] StorageError),

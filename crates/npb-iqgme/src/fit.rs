@@ -6,7 +6,7 @@ mod training;
 mod widths;
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use npb_data::{Labels, Table};
 use npb_infer::ensemble::Calibration;
@@ -33,6 +33,9 @@ use crate::ensemble::train::{Model, Planned};
 use crate::laplace;
 use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
+use crate::shards::local::LocalShards;
+use crate::shards::outline::Outline;
+use crate::shards::{SHARD_ROWS, Shards};
 use crate::state::{check_experts, expect};
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -66,8 +69,50 @@ pub fn fit_watched(
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
+    if table.n_rows() > SHARD_ROWS {
+        config.validate()?;
+        let shards = LocalShards::new(table, labels, SHARD_ROWS)?;
+        return fit_shards(Arc::new(shards), config, watch);
+    }
     let tables = [Task::only(table, labels)];
     let data = Single::data(&tables, config, None)?;
+    let kept = |data: &IqgmeData, n_components: usize| {
+        TrainingRows::of_small(table, labels, data, n_components)
+    };
+    made(&tables, data, kept, config, watch)
+}
+
+/// As [`fit_watched`], of rows in shards of [`SHARD_ROWS`], wherever they lie: the bits of a fit of the whole table in one process, if that has more rows than one shard.
+///
+/// Errors: as [`fit`](crate::fit()); other columns or classes in one shard than in another; what happens on the way to a shard.
+pub fn fit_shards(
+    shards: Arc<dyn Shards>,
+    config: &IqgmeConfig,
+    watch: &Watch<'_>,
+) -> Result<IqgmeFit> {
+    config.validate()?;
+    let Outline {
+        data,
+        table,
+        labels,
+    } = Outline::new(&shards, config)?;
+    made(
+        &[Task::only(&table, &labels)],
+        data,
+        |_, _| None,
+        config,
+        watch,
+    )
+}
+
+/// Trains members on the data (by scale), and holds out rows of the table.
+fn made(
+    tables: &[Task<'_>],
+    data: Vec<IqgmeData>,
+    kept: impl FnOnce(&IqgmeData, usize) -> Option<TrainingRows>,
+    config: &IqgmeConfig,
+    watch: &Watch<'_>,
+) -> Result<IqgmeFit> {
     let settings = Plan {
         starts: match data[0].n_labelled {
             0 => &config.unlabelled_starts,
@@ -79,9 +124,8 @@ pub fn fit_watched(
         elbo_temperature: config.elbo_temperature,
         limits: config.limits,
     };
-    let members = trained::<Single>(&tables, &data, config, &settings, watch)?;
-    let n_components = members[0].state.components.len();
-    let rows = TrainingRows::of_small(table, labels, &data[0], n_components);
+    let members = trained::<Single>(tables, &data, config, &settings, watch)?;
+    let rows = kept(&data[0], members[0].state.components.len());
     let stored = Stored {
         config: config.clone(),
         classes: data[0].classes.clone(),

@@ -9,7 +9,8 @@ use npb_linalg::faer::Mat;
 use npb_priors::special::inverse_mills;
 
 use crate::predict::{Completed, Predictor};
-use crate::state::{Expert, dot};
+use crate::rows::Rows;
+use crate::state::{Expert, IqgmeState, dot};
 use crate::vb::{IqgmeVb, VbUpdate};
 use crate::{IqgmeError, Result};
 use npb_priors::dist::multinomial_probit;
@@ -33,22 +34,80 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>> {
     if vb.state().experts.is_empty() {
         return Ok(Vec::new());
     }
-    // The responsibilities at the state where the run ended, whatever it did last.
-    vb.apply(VbUpdate::Labels)?;
-    let vb = &*vb;
-    let state = vb.state();
+    let precisions = precisions(vb)?;
     let failed = IqgmeError::at(vb.iteration(), "covariance of the expert");
-    let n_utilities = state.n_utilities();
-    let by_component = parts(vb, failed)?;
-    let prior = &state.expert_prior;
-    let spread = |(i, expert): (usize, &Expert)| {
-        let (h, k) = (i / n_utilities, i % n_utilities);
+    let state = vb.state();
+    let spread = |((i, expert), precision): ((usize, &Expert), Mat<f64>)| {
         if expert.at_prior {
             return Ok(expert.clone());
         }
+        let h = i / state.n_utilities();
+        let factor = Cholesky::new(precision.as_ref()).map_err(|source| failed((h, source)))?;
+        Ok(Expert {
+            covariance: factor.inverse(),
+            ..expert.clone()
+        })
+    };
+    let experts = state.experts.iter().enumerate();
+    parallel::try_map(experts.zip(precisions), spread)
+}
+
+/// For each expert the precision of its prior and what the labelled rows add to it, the lower triangle.
+fn precisions(vb: &mut IqgmeVb<'_>) -> Result<Vec<Mat<f64>>> {
+    if let Some(shards) = vb.shards() {
+        let mut precisions = of_prior(vb.state());
+        for of_shard in shards.curvatures(vb.state(), vb.iteration())? {
+            let each = precisions.iter_mut().zip(&of_shard);
+            each.for_each(|(precision, curvature)| *precision += &curvature.0);
+        }
+        return Ok(precisions);
+    }
+    // The responsibilities at the state where the run ended, whatever it did last.
+    vb.apply(VbUpdate::Labels)?;
+    let rows = &vb.data().rows;
+    with_labels(
+        of_prior(vb.state()),
+        vb.state(),
+        rows,
+        &vb.responsibilities(),
+        vb.iteration(),
+    )
+}
+
+/// What labelled rows, whose responsibilities are given by table row, say of the precision of each expert.
+pub(crate) fn label_precisions(
+    state: &IqgmeState,
+    rows: &Rows,
+    responsibilities: &[f64],
+    iteration: u64,
+) -> Result<Vec<Mat<f64>>> {
+    let nothing = |expert: &Expert| Mat::zeros(expert.mean.len(), expert.mean.len());
+    let nothing = state.experts.iter().map(nothing).collect();
+    with_labels(nothing, state, rows, responsibilities, iteration)
+}
+
+fn of_prior(state: &IqgmeState) -> Vec<Mat<f64>> {
+    let (prior, n_utilities) = (&state.expert_prior, state.n_utilities());
+    let of_expert = |(i, expert): (usize, &Expert)| {
         let n = expert.mean.len();
-        let own = |j: usize| prior.precision(k * n + j);
-        let mut precision = Mat::from_fn(n, n, |i, j| if i == j { own(i) } else { 0.0 });
+        let own = |j: usize| prior.precision(i % n_utilities * n + j);
+        Mat::from_fn(n, n, |i, j| if i == j { own(i) } else { 0.0 })
+    };
+    state.experts.iter().enumerate().map(of_expert).collect()
+}
+
+/// Adds what labelled rows say to the precisions of the experts.
+fn with_labels(
+    precisions: Vec<Mat<f64>>,
+    state: &IqgmeState,
+    rows: &Rows,
+    responsibilities: &[f64],
+    iteration: u64,
+) -> Result<Vec<Mat<f64>>> {
+    let n_utilities = state.n_utilities();
+    let by_component = parts(state, rows, responsibilities, iteration)?;
+    let add = |(i, mut precision): (usize, Mat<f64>)| {
+        let (h, k) = (i / n_utilities, i % n_utilities);
         for part in &by_component[h] {
             for (j, &x) in part.row.iter().enumerate() {
                 let by = part.weights[k] * x;
@@ -58,24 +117,21 @@ pub(crate) fn experts(vb: &mut IqgmeVb<'_>) -> Result<Vec<Expert>> {
                 }
             }
         }
-        let factor = Cholesky::new(precision.as_ref()).map_err(|source| failed((h, source)))?;
-        Ok(Expert {
-            covariance: factor.inverse(),
-            ..expert.clone()
-        })
+        precision
     };
-    parallel::try_map(state.experts.iter().enumerate(), spread)
+    Ok(parallel::map(precisions.into_iter().enumerate(), add))
 }
 
 /// For each component what its labelled rows say, in the order of the table.
 fn parts(
-    vb: &IqgmeVb<'_>,
-    failed: impl Fn((usize, npb_linalg::NotPositiveDefinite)) -> IqgmeError,
+    state: &IqgmeState,
+    rows: &Rows,
+    responsibilities: &[f64],
+    iteration: u64,
 ) -> Result<Vec<Vec<Part>>> {
-    let (state, rows) = (vb.state(), &vb.data().rows);
     let (n_components, n_utilities) = (state.components.len(), state.n_utilities());
+    let failed = IqgmeError::at(iteration, "covariance of the expert");
     let gate = Predictor::new(state, &state.experts).map_err(failed)?;
-    let responsibilities = vb.responsibilities();
     let mut classes = vec![None; rows.len()];
     for (&row, class) in rows.order.iter().zip(&rows.classes) {
         classes[row] = *class;

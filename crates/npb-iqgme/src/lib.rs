@@ -43,6 +43,7 @@
 //! | the exact posterior by Gibbs sampling | [`fit_gibbs`], [`GibbsFit`], [`IqgmeSampler`], [`GibbsMove`] |
 //! | so many components and no more, by EM | [`fit_qgme`], [`QgmeFit`] |
 //! | many features, few rows: the factor-analytic variant | [`fit_factor`], [`FactorFit`], [`FactorConfig`]; driven by hand [`FactorData`], [`FactorVb`], [`FactorVbUpdate`], [`FactorState`] |
+//! | rows that lie on several machines | [`fit_shards`], [`Shards`], [`RowShard`], [`PreparedShard`], [`Asked`], [`SHARD_ROWS`] |
 //! | errors | [`IqgmeError`] |
 
 // Tests of the crate share simulations with the integration tests, which name it.
@@ -67,6 +68,7 @@ mod prior;
 mod responsibilities;
 mod row_state;
 mod rows;
+mod shards;
 mod start;
 mod state;
 mod stats;
@@ -87,7 +89,7 @@ pub use factor::{
     FactorMember, FactorState, FactorVb, FactorVbUpdate, FeatureFactor, fit_factor,
     fit_factor_watched,
 };
-pub use fit::{IqgmeFit, fit, fit_unlabelled, fit_watched};
+pub use fit::{IqgmeFit, fit, fit_shards, fit_unlabelled, fit_watched};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::config::{GibbsConfig, GibbsMove};
 pub use gibbs::fit::{GibbsChain, GibbsDraw, GibbsFit, TrainingCell, fit_gibbs, fit_gibbs_watched};
@@ -101,6 +103,8 @@ pub use npb_infer::checkpoint::Every;
 pub use npb_infer::ensemble::Calibration;
 pub use npb_priors;
 pub use predict::CellTerm;
+pub use shards::shard::{PreparedShard, RowShard};
+pub use shards::{Asked, SHARD_ROWS, Shards};
 pub use state::{Component, Expert, ExpertPrior, IqgmeState};
 pub use tasks::{
     AtomSummary, Gaussians, MultiTaskData, MultiTaskFit, MultiTaskState, MultiTaskVb, TaskInit,

@@ -4,9 +4,10 @@ use std::ops::Deref;
 
 use npb_data::Table;
 use npb_linalg::mixture::{Block, Pattern, SortedRows};
+use serde::{Deserialize, Serialize};
 
 /// Standardised rows sorted for the E-step, and their labels by sorted position.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rows {
     sorted: SortedRows,
     /// +1 (any class but the first), -1, or 0 for an unlabelled row.

@@ -25,6 +25,11 @@ impl<'d> IqgmeVb<'d> {
         restart: u64,
     ) -> Result<Self> {
         config.validate()?;
+        if let Some(sharded) = &data.sharded {
+            let of_sample = IqgmeVb::new(&sharded.sample, config.clone(), start, restart)?;
+            let state = of_sample.into_state();
+            return Self::over_shards(data, config, state);
+        }
         let first = responsibilities(data, &config, start, restart)?;
         Self::from_responsibilities(data, config, first)
     }

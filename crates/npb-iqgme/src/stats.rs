@@ -2,19 +2,21 @@
 
 use npb_linalg::faer::Mat;
 use npb_linalg::mixture::Moments;
+use serde::{Deserialize, Serialize};
 
 /// What the updates of the components, experts and sticks, and the bound, need from the rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SufficientStats {
     pub(crate) labelled: Moments,
     pub(crate) unlabelled: Moments,
     /// `sum rho <t> x^b` over labelled rows, the intercept last: P+1 rows, a column for each component and utility.
+    #[serde(with = "npb_linalg::saved")]
     pub(crate) soft: Mat<f64>,
     pub(crate) rows: RowTerms,
 }
 
 /// What the bound needs of each row, summed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RowTerms {
     /// `sum_i ln Phi(y mu) - <t> mu + mu^2/2`.
     pub(crate) soft_local: f64,
@@ -49,6 +51,14 @@ impl SufficientStats {
     /// Columns of `soft` for each component.
     pub(crate) fn n_utilities(&self) -> usize {
         self.soft.ncols() / self.labelled.weight.len().max(1)
+    }
+
+    /// Adds those of other rows, of the same components.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for h in 0..self.labelled.weight.len() {
+            self.add(h, 1.0, other, h);
+        }
+        self.rows.add(1.0, &other.rows);
     }
 
     /// Keeps the components `order`, in that order; those left out have no rows.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use npb_data::{Mask, Standardiser, Table};
+use npb_data::{ColumnStats, Mask, Standardiser, Table};
 use npb_infer::parallel;
 use npb_linalg::faer::Mat;
 use npb_priors::NormalScore;
@@ -84,19 +84,26 @@ impl Units {
         let score = |j: usize| NormalScore::fit(table.observed_in_column(j).collect());
         let scores = (scale == FeatureScale::NormalScores)
             .then(|| (0..table.n_cols()).map(score).collect::<Vec<_>>());
-        let standardiser = Standardiser::fit(&*on_scores(scores.as_deref(), table)?);
-        let (constant, empty) = (
-            standardiser.constant_columns(),
-            standardiser.empty_columns(),
-        );
-        let varies = |j: &usize| !constant.contains(j) && !empty.contains(j);
-        let once = |&j: &usize| table.observed_in_column(j).count() == 1;
-        Ok(Self {
-            active: (0..table.n_cols()).filter(varies).collect(),
-            seen_once: (0..table.n_cols()).filter(once).collect(),
-            standardiser,
+        let stats = on_scores(scores.as_deref(), table)?.column_stats();
+        Ok(Self::of(table.column_names(), &stats, scores))
+    }
+
+    /// By what is known of the columns of training, on their scores if there are some.
+    pub(crate) fn of(
+        names: &[String],
+        stats: &[ColumnStats],
+        scores: Option<Vec<NormalScore>>,
+    ) -> Self {
+        let which = |holds: &dyn Fn(&ColumnStats) -> bool| {
+            let all = 0..stats.len();
+            all.filter(|&j| holds(&stats[j])).collect()
+        };
+        Self {
+            active: which(&|of| of.n_observed > 0 && of.sd != 0.0),
+            seen_once: which(&|of| of.n_observed == 1),
+            standardiser: Standardiser::of(names, stats),
             scores,
-        })
+        }
     }
 
     /// Those of a table whose columns are in the model's units as they are.

@@ -14,6 +14,7 @@ use crate::e_step::{EStepParameters, RowFamily, Update};
 use crate::prior::Prior;
 use crate::responsibilities::Responsibilities;
 use crate::row_state::RowState;
+use crate::shards::run::RunOverShards;
 use crate::state::{Component, Expected, Expert, IqgmeState, dot};
 use crate::stats::SufficientStats;
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,8 @@ pub struct IqgmeVb<'d> {
     iteration: u64,
     /// The factor of labelled rows with holes; tests try both.
     family: RowFamily,
+    /// The rows of this run, where they lie in shards.
+    shards: Option<RunOverShards>,
 }
 
 impl Variational for IqgmeVb<'_> {
@@ -108,6 +111,13 @@ impl Variational for IqgmeVb<'_> {
 
     fn state(&self) -> IqgmeState {
         self.state.clone()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        if let Some(shards) = &self.shards {
+            self.state.utility_means = shards.utility_means()?;
+        }
+        Ok(())
     }
 }
 
@@ -133,9 +143,21 @@ impl<'d> IqgmeVb<'d> {
             rows: RowState::begin(data, responsibilities, n_components),
             iteration: 0,
             family: RowFamily::MeanField,
+            shards: None,
         };
         vb.start()?;
         Ok(vb)
+    }
+
+    /// Starts a run over shards from where a run of some rows has started.
+    pub(crate) fn over_shards(
+        data: &'d IqgmeData,
+        config: IqgmeConfig,
+        start: IqgmeState,
+    ) -> Result<Self> {
+        let shards = data.sharded.as_ref();
+        let shards = shards.map(RunOverShards::begin).transpose()?;
+        Self::going_on(data, config, start, (0, Vec::new()), shards)
     }
 
     /// Continues a run from its state and trace: on the same data and configuration, in the same bits as if it had never stopped.
@@ -148,29 +170,41 @@ impl<'d> IqgmeVb<'d> {
         config.validate()?;
         let n_utilities = data.rows.n_utilities;
         state.check(data.rows.n_features, n_utilities)?;
-        if state.utility_means.len() != data.rows.len() * n_utilities
+        if state.utility_means.len() != data.n_rows() * n_utilities
             || state.sticks.truncation() != config.truncation
         {
             let what = "the state is of other data or another truncation";
             return Err(IqgmeError::saved(what));
         }
-        let prior = Prior::new(&config, &data.covariance, n_utilities)?;
-        let n_components = state.components.len();
         let locations = data.utilities_by_position(&state.utility_means);
+        let go_on = |sharded| RunOverShards::go_on(sharded, &state.utility_means);
+        let shards = data.sharded.as_ref().map(go_on).transpose()?;
+        Self::going_on(data, config, state, (trace.len() as u64, locations), shards)
+    }
+
+    /// From a state after so many iterations, and the locations of the utilities of rows that are here.
+    fn going_on(
+        data: &'d IqgmeData,
+        config: IqgmeConfig,
+        state: IqgmeState,
+        (iteration, locations): (u64, Vec<f64>),
+        shards: Option<RunOverShards>,
+    ) -> Result<Self> {
+        let prior = Prior::new(&config, &data.covariance, data.rows.n_utilities)?;
+        let n_components = state.components.len();
         let responsibilities = Responsibilities::zeros(data.rows.len(), n_components);
-        let mut vb = Self {
+        let expected = Component::all_expected(&state.components);
+        Ok(Self {
             data,
             config,
             prior,
-            expected: Vec::new(),
+            expected: expected.map_err(IqgmeError::at(iteration, "covariance"))?,
             rows: RowState::new(data, locations, responsibilities, n_components),
             state,
-            iteration: trace.len() as u64,
+            iteration,
             family: RowFamily::MeanField,
-        };
-        let expected = Component::all_expected(&vb.state.components);
-        vb.expected = expected.map_err(IqgmeError::at(vb.iteration, "covariance"))?;
-        Ok(vb)
+            shards,
+        })
     }
 
     /// First statistics: every component has the shared covariance, the mean of all rows, and no expert. Then the parameters are fitted to the
@@ -232,6 +266,10 @@ impl<'d> IqgmeVb<'d> {
         self.data
     }
 
+    pub(crate) fn shards(&self) -> Option<&RunOverShards> {
+        self.shards.as_ref()
+    }
+
     pub(crate) fn iteration(&self) -> u64 {
         self.iteration
     }
@@ -243,6 +281,11 @@ impl<'d> IqgmeVb<'d> {
 
     /// Updates the factors of the rows that are named. Equations: `docs/iqgme.md#rows`.
     fn e_step(&mut self, responsibilities: bool, utility_means: bool) -> Result<()> {
+        if let Some(shards) = &self.shards {
+            self.state.utility_means.clear();
+            self.rows.stats = shards.e_step(&self.state, self.iteration)?;
+            return Ok(());
+        }
         let parameters = self.e_step_parameters()?;
         let update = Update {
             responsibilities,

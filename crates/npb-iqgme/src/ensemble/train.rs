@@ -72,6 +72,10 @@ impl<V: Variational<Error = IqgmeError>> Variational for Placed<V> {
         Place::Member(self.0.state())
     }
 
+    fn settle(&mut self) -> Result<()> {
+        self.0.settle()
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.0.finish()
     }

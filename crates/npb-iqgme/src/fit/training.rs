@@ -4,8 +4,9 @@ use npb_data::{Labels, Table};
 
 use super::IqgmeFit;
 use crate::answers::{Imputation, MissingCell};
-use crate::data::{IqgmeData, fingerprint};
+use crate::data::IqgmeData;
 use crate::predict::{CellTerm, Gate, Predictor};
+use crate::shards::outline::print_of_training;
 use crate::vb::IqgmeVb;
 use crate::{IqgmeError, Result};
 
@@ -88,7 +89,7 @@ impl IqgmeFit {
     ) -> Result<IqgmeData> {
         let (units, classes) = (self.units().clone(), self.stored.classes.clone());
         let data = IqgmeData::with_units(table, labels, units, classes)?;
-        if fingerprint(&data)? == self.stored.trained.training {
+        if print_of_training(&data, table, labels)? == self.stored.trained.training {
             return Ok(data);
         }
         let rows = table.n_rows();

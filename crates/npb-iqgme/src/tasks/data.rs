@@ -106,6 +106,7 @@ fn one_task(task: &Task<'_>, pooled: &IqgmeData) -> Result<IqgmeData> {
         classes: pooled.classes.clone(),
         covariance: pooled.covariance.clone(),
         n_labelled: classes.iter().flatten().count(),
+        sharded: None,
     })
 }
 

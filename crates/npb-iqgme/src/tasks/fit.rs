@@ -380,6 +380,7 @@ impl MultiTaskFit {
                 classes: stored.classes.clone(),
                 covariance: &run.state.vacant.scale_inverse * Scale(1.0 / prior_scale),
                 n_labelled: usize::from(!stored.classes.is_empty()),
+                sharded: None,
             };
             let mut data = MultiTaskData::in_units(std::slice::from_ref(task), units)?;
             data.pooled.rows.clone_from(&data.tasks[0].rows);

@@ -1,15 +1,18 @@
 //! Weighted moments.
 
 use faer::Mat;
+use serde::{Deserialize, Serialize};
 
 /// Weighted moments of completed rows, one entry for each component.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Moments {
     /// `sum rho`.
     pub weight: Vec<f64>,
     /// `sum rho x^`, components as columns (P x N).
+    #[serde(with = "crate::saved")]
     pub first: Mat<f64>,
     /// `sum rho (x^ x^' + Omega^)`, P x P each.
+    #[serde(with = "crate::saved::vec")]
     pub second: Vec<Mat<f64>>,
 }
 

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// The observed and missing features of a group of rows, ascending.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pattern {
     /// Positions of the observed features.
     pub observed: Vec<usize>,
@@ -12,7 +14,7 @@ pub struct Pattern {
 }
 
 /// Consecutive sorted rows with one pattern, all labelled or all not, within one block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Group {
     /// Number of the pattern.
     pub pattern: usize,
@@ -21,7 +23,7 @@ pub struct Group {
 }
 
 /// Consecutive groups whose rows are multiplied with the components' precisions in one product.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Block {
     /// Numbers of the groups.
     pub groups: Range<usize>,
@@ -54,7 +56,7 @@ const FARTHEST: f64 = 1e100;
 /// assert_eq!((rows.order.as_slice(), rows.blocks.len()), (&[0, 2, 1][..], 2));
 /// assert_eq!(rows.row(1), [5.0, 6.0]);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SortedRows {
     /// P.
     pub n_features: usize,
