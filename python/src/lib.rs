@@ -4,12 +4,14 @@
 //! name them. The estimators that users see are in Python, on top of this.
 
 mod arrays;
+mod ask;
 mod bpfa;
 mod bsvd;
 mod columns;
 mod hbrec;
 mod iqgme;
 mod itf;
+mod ratings;
 mod regbayes;
 mod run;
 
@@ -28,6 +30,8 @@ mod _native {
     use crate::iqgme::{Iqgme, Tasks};
     #[pymodule_export]
     use crate::itf::Itf;
+    #[pymodule_export]
+    use crate::ratings::{ShardOfRatings, cuts_of_ratings, fit_ratings_in_shards};
     #[pymodule_export]
     use crate::regbayes::{ManyLabels, Topics};
 

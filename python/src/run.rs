@@ -5,7 +5,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ create_exception!(
 /// What the thread of the fit and that of the caller tell each other.
 #[derive(Default)]
 struct Shared {
-    cancel: AtomicBool,
+    cancel: Arc<AtomicBool>,
     /// Parts of the fit are made elsewhere.
     is_short: AtomicBool,
     heard: Mutex<Option<(String, u64, f64)>>,
@@ -88,11 +88,24 @@ impl How {
         py: Python<'_>,
         work: impl FnOnce(&Watch<'_>) -> Result<T, E> + Send,
     ) -> PyResult<T> {
+        self.fit_calling(py, Arc::default(), work)
+    }
+
+    /// As [`fit`](Self::fit), of work that calls Python and hears by `cancel` that it is interrupted.
+    pub(crate) fn fit_calling<T: Send, E: Error + Send + 'static>(
+        &self,
+        py: Python<'_>,
+        cancel: Arc<AtomicBool>,
+        work: impl FnOnce(&Watch<'_>) -> Result<T, E> + Send,
+    ) -> PyResult<T> {
         if !(self.every >= 0.0 && (self.every < 1e9 || self.every == f64::INFINITY)) {
             let message = format!("checkpoint_every={}: must be seconds", self.every);
             return Err(PyValueError::new_err(message));
         }
-        let shared = Shared::default();
+        let shared = Shared {
+            cancel,
+            ..Shared::default()
+        };
         let (checkpoint, every) = (
             self.checkpoint.clone(),
             Every {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use npb_data::{DataError, Rating, Ratings};
+use npb_data::Rating;
 use npb_infer::Saved;
 use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
@@ -11,7 +11,7 @@ use pulp::Arch;
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
-use crate::grouped::{Cells, in_units, largest, sum};
+use crate::grouped::{Cells, in_units, largest, starts, sum};
 use crate::products::{Candidates, ProductPass};
 use crate::questions::{PassQuestion, ProductQuestion, Question, check, pack, unpack, wrong};
 use crate::regression::{Pass, Pool, Regressors, ResidualSums, Target, fill_design};
@@ -43,7 +43,11 @@ impl Shard {
     ///
     /// # Errors
     /// An entry elsewhere, not finite, or given twice.
-    pub fn rows(range: Range<usize>, n_cols: usize, entries: &[Rating]) -> Result<Self, BsvdError> {
+    pub fn rows(
+        range: Range<usize>,
+        n_cols: usize,
+        entries: Vec<Rating>,
+    ) -> Result<Self, BsvdError> {
         Self::new(Side::Rows, range, n_cols, entries)
     }
 
@@ -54,7 +58,7 @@ impl Shard {
     pub fn columns(
         range: Range<usize>,
         n_rows: usize,
-        entries: &[Rating],
+        entries: Vec<Rating>,
     ) -> Result<Self, BsvdError> {
         Self::new(Side::Columns, range, n_rows, entries)
     }
@@ -63,67 +67,53 @@ impl Shard {
         side: Side,
         range: Range<usize>,
         others: usize,
-        entries: &[Rating],
+        mut entries: Vec<Rating>,
     ) -> Result<Self, BsvdError> {
-        let turned = |row: u32, column: u32| match side {
-            Side::Rows => (row, column),
-            Side::Columns => (column, row),
+        let place = |e: &Rating| match side {
+            Side::Rows => (e.row, e.column),
+            Side::Columns => (e.column, e.row),
         };
-        let mut own = Vec::with_capacity(entries.len());
         for (index, e) in entries.iter().enumerate() {
-            let (row, column) = turned(e.row, e.column);
-            if !range.contains(&(row as usize)) {
-                return Err(BsvdError::Index {
-                    what: "entry",
-                    index,
-                    axis: side.name(),
-                    found: row as usize,
-                    size: range.len(),
-                });
-            }
-            own.push(Rating {
-                row: row - range.start as u32,
-                column,
-                value: e.value,
-            });
-        }
-        let ratings = Ratings::new(range.len(), others, &own).map_err(|error| {
-            let (at, value, rule) = match &error {
-                DataError::DuplicateEntry { second, .. } => (
-                    own[*second],
-                    own[*second].value,
-                    "is given, and another value",
-                ),
-                &DataError::NotFinite { row, column, value } => {
-                    let at = Rating {
-                        row: row as u32,
-                        column: column as u32,
-                        value,
-                    };
-                    (at, value, "is not a finite number")
-                }
-                _ => return error.into(),
+            let (own, other) = place(e);
+            let outside = |side: Side, found: u32, size: usize| BsvdError::Index {
+                what: "entry",
+                index,
+                axis: side.name(),
+                found: found as usize,
+                size,
             };
-            let (row, column) = turned(at.row + range.start as u32, at.column);
-            BsvdError::Entry {
-                row: row as usize,
-                column: column as usize,
-                value,
-                rule,
+            if !range.contains(&(own as usize)) {
+                return Err(outside(side, own, range.len()));
             }
-        })?;
-        let starts = (0..range.len()).map(|i| ratings.row_positions(i).start);
+            if other as usize >= others {
+                return Err(outside(side.opposite(), other, others));
+            }
+            if !e.value.is_finite() {
+                return Err(refused(e, "is not a finite number"));
+            }
+        }
+        entries.sort_unstable_by_key(place);
+        let again = entries
+            .windows(2)
+            .find(|two| place(&two[0]) == place(&two[1]));
+        if let Some(two) = again {
+            return Err(refused(&two[1], "is given, and another value: keep one"));
+        }
+        let mut counts = vec![0; range.len()];
+        entries
+            .iter()
+            .for_each(|e| counts[place(e).0 as usize - range.start] += 1);
         Ok(Self {
             side,
             first: range.start,
             others,
             cells: Cells {
-                starts: starts.chain([own.len()]).collect(),
-                others: ratings.iter().map(|e| e.column).collect(),
+                starts: starts(range.len(), |i| counts[i]),
+                others: entries.iter().map(|e| place(e).1).collect(),
                 values: Vec::new(),
                 blocks: Vec::new(),
             },
-            given: ratings.values().to_vec(),
+            given: entries.iter().map(|e| e.value).collect(),
         })
     }
 
@@ -179,14 +169,10 @@ impl Shard {
         check(sized, "held-out entries")?;
         let kept = |at: &usize| !held_out.get(*at).copied().unwrap_or(false);
         let places = || (0..self.given.len()).filter(kept);
-        let rows = (0..self.cells.len()).map(|i| self.cells.range(i).filter(kept).count());
-        let starts = std::iter::once(0).chain(rows.scan(0, |total, n| {
-            *total += n;
-            Some(*total)
-        }));
+        let of_row = |i: usize| self.cells.range(i).filter(kept).count();
         Ok(Self {
             cells: Cells {
-                starts: starts.collect(),
+                starts: starts(self.cells.len(), of_row),
                 others: places().map(|at| self.cells.others[at]).collect(),
                 values: places().map(|at| in_units(self.given[at], units)).collect(),
                 blocks: Vec::new(),
@@ -352,6 +338,16 @@ impl Shard {
         let mut sums = Vec::new();
         pass.run(parts.iter().map(Vec::as_slice), &mut sums);
         pack(&sums, &[])
+    }
+}
+
+/// The error about an entry.
+fn refused(entry: &Rating, rule: &'static str) -> BsvdError {
+    BsvdError::Entry {
+        row: entry.row as usize,
+        column: entry.column as usize,
+        value: entry.value,
+        rule,
     }
 }
 

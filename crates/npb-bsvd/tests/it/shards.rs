@@ -63,10 +63,10 @@ fn in_shards(ratings: &Ratings, of: usize) -> RatingsInShards {
     };
     let by_rows = rows
         .iter()
-        .map(|r| Shard::rows(r.clone(), m, &within(r, |e| e.row)));
+        .map(|r| Shard::rows(r.clone(), m, within(r, |e| e.row)));
     let by_columns = columns
         .iter()
-        .map(|c| Shard::columns(c.clone(), n, &within(c, |e| e.column)));
+        .map(|c| Shard::columns(c.clone(), n, within(c, |e| e.column)));
     let shards: Vec<Vec<u8>> = by_rows
         .chain(by_columns)
         .map(|shard| shard.unwrap().to_bytes().unwrap())
@@ -311,7 +311,11 @@ fn what_shards_cannot_do_is_refused_by_name() {
 #[test]
 fn shards_name_the_entries_that_are_wrong() {
     let entry = |row, column, value| Rating { row, column, value };
-    let made = |entries: &[Rating]| Shard::rows(10..14, 6, entries).unwrap_err().to_string();
+    let made = |entries: &[Rating]| {
+        Shard::rows(10..14, 6, entries.to_vec())
+            .unwrap_err()
+            .to_string()
+    };
     let twice = made(&[entry(11, 2, 1.0), entry(12, 3, 2.0), entry(11, 2, 4.0)]);
     assert!(twice.starts_with("row 11, column 2: "), "{twice}");
     let infinite = made(&[entry(11, 2, 1.0), entry(13, 5, f64::INFINITY)]);
@@ -322,11 +326,11 @@ fn shards_name_the_entries_that_are_wrong() {
     let elsewhere = made(&[entry(11, 2, 1.0), entry(14, 2, 1.0)]);
     assert!(elsewhere.contains("entry 1: row 14"), "{elsewhere}");
     assert!(made(&[entry(11, 6, 1.0)]).contains("column"));
-    let columns = [entry(2, 11, 1.0), entry(2, 11, 4.0)];
-    let twice = Shard::columns(10..14, 6, &columns).unwrap_err().to_string();
+    let columns = vec![entry(2, 11, 1.0), entry(2, 11, 4.0)];
+    let twice = Shard::columns(10..14, 6, columns).unwrap_err().to_string();
     assert!(twice.starts_with("row 2, column 11: "), "{twice}");
     // Bytes that were cut short, or are no question.
-    let shard = Shard::rows(10..14, 6, &[entry(11, 2, 1.0)]).unwrap();
+    let shard = Shard::rows(10..14, 6, vec![entry(11, 2, 1.0)]).unwrap();
     assert!(shard.answer(&[1, 2, 3], &[]).is_err());
     let bytes = shard.to_bytes().unwrap();
     assert!(Shard::from_bytes(&bytes[..bytes.len() - 9]).is_err());
