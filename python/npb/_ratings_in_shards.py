@@ -2,6 +2,7 @@
 
 import functools
 import operator
+import weakref
 
 import numpy as np
 
@@ -57,34 +58,35 @@ class _Found:
     def __init__(self, workers, parts, columns, shards):
         if not parts:
             raise ValueError("there are no parts")
-        self.parts, self.columns, client = parts, columns, workers.client
-        found = [client.submit(_names, _native.VERSION, name, part, columns, pure=False) for name, part in zip(*self._frames(client), strict=True)]
+        self.workers, self.parts, self.columns = workers, parts, columns
+        found = [workers.submit(_names, _native.VERSION, name, part, columns) for name, part in self._frames()]
         while len(found) > 1:
-            found = [client.submit(_joint, found[k : k + _AT_ONCE], pure=False) for k in range(0, len(found), _AT_ONCE)]
+            found = [workers.submit(_joint, found[k : k + _AT_ONCE]) for k in range(0, len(found), _AT_ONCE)]
         # The names of all stay where they are, for those who number entries.
-        self.names = workers.keep(found[0])
+        self.names = found[0]
         ((rows, row_counts), (columns, column_counts)), _ = workers.gathered(found)[0]
         if not len(row_counts):
             raise ValueError("there is no entry in any part")
         self.sides = Side("rows", rows.tolist()), Side("columns", columns.tolist())
-        of = max(1, len(client.nthreads())) if shards is None else shards
+        of = max(1, len(workers.addresses())) if shards is None else shards
         self.sizes = len(rows), len(columns)
         self.cuts = tuple(_native.cuts_of_ratings(counts, of) for counts in (row_counts, column_counts))
 
-    def _frames(self, client):
+    def _frames(self):
         """Names of the parts, and futures of what they hold: computed anew for every use, and held by nobody."""
-        return [name for name, _ in self.parts], client.compute([part for _, part in self.parts])
+        return [(name, self.workers.compute(part)) for name, part in self.parts]
 
-    def shards(self, client):
+    def shards(self):
         """Futures of the shards, by rows and then by columns, each from what all parts have of it."""
-        by_part = [client.submit(_split, name, part, self.columns, self.names, self.cuts, pure=False) for name, part in zip(*self._frames(client), strict=True)]
-        made, addresses = [], sorted(client.nthreads())
+        submit, addresses = self.workers.submit, self.workers.addresses()
+        by_part = [submit(_split, name, part, self.columns, self.names, self.cuts) for name, part in self._frames()]
+        made = []
         for side, cuts in enumerate(self.cuts):
             for k, cut in enumerate(cuts):
-                pieces = [client.submit(operator.itemgetter(len(made)), part, pure=False) for part in by_part]
+                pieces = [submit(operator.itemgetter(len(made)), part) for part in by_part]
                 # Evenly over the workers that there are, and on another where one is lost.
                 where = {"workers": [addresses[k % len(addresses)]], "allow_other_workers": True} if addresses else {}
-                made.append(client.submit(_shard, side == 0, cut, self.sizes[1 - side], self.names, pieces, pure=False, **where))
+                made.append(submit(_shard, side == 0, cut, self.sizes[1 - side], self.names, pieces, **where))
         return made
 
 
@@ -94,42 +96,48 @@ class _OnWorkers:
     def __init__(self, client, waits):
         # What an interrupted fit has reached is written to its checkpoint, if it has one: that takes the answers of a sweep.
         self.client, self.waits = client, waits
-        self.sets, self.threads, self.kept, self.open = {}, None, [], set()
+        self.sets, self.threads, self.made = {}, None, weakref.WeakSet()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *raised):
-        held = [*self.kept, *(future for futures in self.sets.values() for future in futures)]
-        self.kept, self.sets = [], {}
-        if self.client.status == "running":
-            self.client.cancel([*held, *self.open])
+        self.sets = {}
+        _release(self.made)
 
-    def keep(self, future):
-        self.kept.append(future)
+    def addresses(self):
+        return sorted(self.client.nthreads())
+
+    def compute(self, part):
+        future = self.client.compute(part)
+        self.made.add(future)
+        return future
+
+    def submit(self, task, *arguments, **where):
+        future = self.client.submit(task, *arguments, pure=False, **where)
+        self.made.add(future)
         return future
 
     def hold(self, found, n_jobs):
-        self.sets[0], self.threads = found.shards(self.client), n_jobs
+        self.sets[0], self.threads = found.shards(), n_jobs
 
     def __call__(self, interrupted, kind, number, question, own):
         if kind == "release":
             self.sets.pop(number, None)
             return []
-        submit, shards = self.client.submit, self.sets[number if kind == "ask" else 0]
+        shards = self.sets[number if kind == "ask" else 0]
         # One task holds what all shards are asked, so that a worker that is lost can be replaced.
-        question = submit(_Holds(question), pure=False)
+        question = self.submit(_Holds(question))
         if kind == "derive":
-            self.sets[number] = [submit(_derived, shards[k], question, told, pure=False) for k, told in own]
-            self.gathered([submit(_is_there, shard, pure=False) for shard in self.sets[number]], interrupted)
+            self.sets[number] = [self.submit(_derived, shards[k], question, told) for k, told in own]
+            self.gathered([self.submit(_is_there, shard) for shard in self.sets[number]], interrupted)
             return []
-        return self.gathered([submit(_answer, shards[k], question, told, self.threads, pure=False) for k, told in own], interrupted)
+        return self.gathered([self.submit(_answer, shards[k], question, told, self.threads) for k, told in own], interrupted)
 
     def gathered(self, futures, interrupted=None):
         """The results of futures; ends early when the fit is interrupted."""
         import distributed
 
-        self.open.update(futures)
         try:
             while True:
                 if self.client.status != "running":
@@ -141,11 +149,15 @@ class _OnWorkers:
                     if interrupted is not None and interrupted() and not self.waits:
                         raise RuntimeError("interrupted") from None
         except BaseException:
-            if self.client.status == "running":
-                self.client.cancel(futures)
+            _release(futures)
             raise
-        finally:
-            self.open.difference_update(futures)
+
+
+def _release(futures):
+    """Nobody waits for these any more: what is not begun is not done, and what is there is forgotten."""
+    # A client's `cancel` trips over what was cancelled along with something else.
+    for future in list(futures):
+        future.release()
 
 
 class _Holds:
