@@ -2,9 +2,11 @@
 
 import functools
 import operator
+import warnings
 import weakref
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from npb import _native
 from npb._base import _listener, threads
@@ -22,24 +24,30 @@ def fit(model, parts, client, columns=None, shards=None):
     Parameters
     ----------
     model : BayesianMatrixCompletion of the Gaussian likelihood
-    parts : list of (what errors call the part, a delayed frame of pandas)
+    parts : a `_Parts` of `npb.distributed`, with an entry in each row
     columns : names of the columns of rows, columns and values; by default user, item and value, or the three that there are
     shards : of rows, and of columns; by default one of each for every worker
     """
+    import dask
+
     settings = _settings(model)
-    with _OnWorkers(client, model.checkpoint is not None) as workers:
+    # Factors are sent in each sweep.
+    quiet = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"})
+    with quiet, _OnWorkers(client, model.checkpoint is not None) as workers:
         found = _Found(workers, parts, columns, shards)
         model.__dict__.pop("_fit", None)
+        workers.hold(found, model.n_jobs)
         listen, close = _listener(model.progress)
         how = {"threads": threads(model.n_jobs), "progress": listen, "checkpoint": model.checkpoint, "every": float(model.checkpoint_every), "share": None}
-        workers.hold(found, model.n_jobs)
+        names = tuple(side.texts() for side in found.sides)
         try:
-            names = tuple(side.texts() for side in found.sides)
             fitted = _native.fit_ratings_in_shards(*found.cuts, names, workers, settings, how)
         finally:
             close()
     model._take(fitted)
     model._name(*found.sides)
+    if trouble := model._trouble(fitted):
+        warnings.warn(f"{type(model).__name__}: {trouble}", ConvergenceWarning, stacklevel=3)
     return model
 
 
@@ -56,8 +64,6 @@ class _Found:
     """What is known of all parts: names of rows and columns, and where these are cut into shards."""
 
     def __init__(self, workers, parts, columns, shards):
-        if not parts:
-            raise ValueError("there are no parts")
         self.workers, self.parts, self.columns = workers, parts, columns
         found = [workers.submit(_names, _native.VERSION, name, part, columns) for name, part in self._frames()]
         while len(found) > 1:
@@ -74,7 +80,7 @@ class _Found:
 
     def _frames(self):
         """Names of the parts, and futures of what they hold: computed anew for every use, and held by nobody."""
-        return [(name, self.workers.compute(part)) for name, part in self.parts]
+        return [(name, self.workers.compute(part)) for name, part in zip(self.parts.names, self.parts.frames, strict=True)]
 
     def shards(self):
         """Futures of the shards, by rows and then by columns, each from what all parts have of it."""

@@ -11,6 +11,7 @@ import pandas
 import pytest
 
 from npb import BayesianMatrixCompletion, BetaProcessDenoiser
+from npb.distributed import _Parts
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -58,7 +59,11 @@ def as_triplets(frame):
 
 def in_parts(frame, n):
     ends = np.linspace(0, len(frame), n + 1).astype(int)
-    return [(f"part {k}", dask.delayed(frame.iloc[a:b])) for k, (a, b) in enumerate(zip(ends[:-1], ends[1:], strict=True))]
+    return parts_of([frame.iloc[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)])
+
+
+def parts_of(frames):
+    return _Parts([f"part {k}" for k in range(len(frames))], [dask.delayed(frame) for frame in frames], frames[0].iloc[:0], (None,) * (len(frames) + 1))
 
 
 def fit(model, parts, client, **more):
@@ -92,6 +97,15 @@ def test_parts_have_the_bits_of_one_process(client, ratings, whole, n):
     nothing_is_left(client)
 
 
+def test_frames_of_dask_and_files(tmp_path, client, ratings, whole):
+    dd = pytest.importorskip("dask.dataframe")
+    assert_same(fit(model(), _Parts.of(dd.from_pandas(ratings, npartitions=3)), client), whole)
+    files = [tmp_path / f"{k}.parquet" for k in range(2)]
+    for k, file in enumerate(files):
+        ratings.iloc[k::2].assign(time=k).to_parquet(file, row_group_size=400)
+    assert_same(fit(model(), _Parts.of(files), client), whole)
+
+
 def test_the_start_of_the_rank_is_found_over_shards(client, ratings):
     found = fit(model(candidates=3, max_candidates=4), in_parts(ratings, 2), client)
     assert_same(found, model(candidates=3, max_candidates=4).fit(as_triplets(ratings)))
@@ -99,7 +113,7 @@ def test_the_start_of_the_rank_is_found_over_shards(client, ratings):
 
 def test_numbers_for_names_other_columns_and_an_empty_part(client, ratings):
     frame = pandas.DataFrame({"stars": ratings.value.astype(int), "film": ratings.item.astype(np.int32), "who": ratings.user.str[5:].astype(int)})
-    parts = [*in_parts(frame, 3), ("empty", dask.delayed(frame.iloc[:0].astype(object)))]
+    parts = parts_of([frame.iloc[:0].astype(object), frame.iloc[:900], frame.iloc[900:]])
     plain = model(chains=2).fit((frame.who.to_numpy(), frame.film.to_numpy(), frame.stars.to_numpy()))
     assert_same(fit(model(chains=2), parts, client, columns=("who", "film", "stars")), plain)
 
@@ -152,11 +166,11 @@ def test_ctrl_c(client, ratings):
 
 
 def test_wrong_input_is_named_by_part(client, ratings):
-    def refused(change, match, n=3, **more):
-        parts = in_parts(ratings, n)
-        parts[1] = "part 1", dask.delayed(change(ratings.iloc[len(ratings) // 3 : 2 * len(ratings) // 3].copy()))
+    def refused(change, match):
+        parts = in_parts(ratings, 3)
+        parts.frames[1] = dask.delayed(change(ratings.iloc[len(ratings) // 3 : 2 * len(ratings) // 3].copy()))
         with pytest.raises(ValueError, match=match):
-            fit(model(), parts, client, **more)
+            fit(model(), parts, client)
 
     def infinite(part):
         part.iloc[4, 2] = np.inf
