@@ -278,21 +278,13 @@ impl Target<'_> {
 
     fn split(self, rows: usize, cells: usize, blocks: usize, pass: &Pass<'_>) -> (Self, Self) {
         let r = &pass.regressors;
-        let (latents, latents_rest) = self.latents.split_at_mut(cells.min(self.latents.len()));
-        let factors = rows * r.rank;
-        let (factors, factors_rest) = self.factors.split_at_mut(factors.min(self.factors.len()));
-        let intercepts = rows * usize::from(r.intercept);
-        let (intercepts, intercepts_rest) = self
-            .intercepts
-            .split_at_mut(intercepts.min(self.intercepts.len()));
-        let coefficients = rows * r.features;
-        let (coefficients, coefficients_rest) = self
-            .coefficients
-            .split_at_mut(coefficients.min(self.coefficients.len()));
-        let (weights, weights_rest) = self.weights.split_at_mut(rows.min(self.weights.len()));
-        let means = rows * r.layout().width;
-        let (means, means_rest) = self.means.split_at_mut(means.min(self.means.len()));
-        let (sums, sums_rest) = self.sums.split_at_mut(blocks);
+        let (factors, factors_rest) = cut(self.factors, rows * r.rank);
+        let (intercepts, intercepts_rest) = cut(self.intercepts, rows * usize::from(r.intercept));
+        let (coefficients, coefficients_rest) = cut(self.coefficients, rows * r.features);
+        let (weights, weights_rest) = cut(self.weights, rows);
+        let (means, means_rest) = cut(self.means, rows * r.layout().width);
+        let (latents, latents_rest) = cut(self.latents, cells);
+        let (sums, sums_rest) = cut(self.sums, blocks);
         (
             Self {
                 factors,
@@ -314,6 +306,11 @@ impl Target<'_> {
             },
         )
     }
+}
+
+/// A table in two, or nothing twice.
+fn cut<T>(table: &mut [T], at: usize) -> (&mut [T], &mut [T]) {
+    table.split_at_mut(at.min(table.len()))
 }
 
 /// Above this noise precision (in units in which the data have variance 1 or so) single precision would be the larger part of the noise.

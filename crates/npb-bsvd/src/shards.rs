@@ -1,4 +1,4 @@
-//! Passes over entries that lie elsewhere: what shards are asked, and how answers are put together in order.
+//! Passes over entries that lie elsewhere: what shards are asked, and how answers are put together in order (`docs/bsvd.md#passes`).
 
 use std::fmt::Debug;
 use std::ops::Range;
