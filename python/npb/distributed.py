@@ -21,18 +21,21 @@ from npb._native import VERSION
 __all__ = ["fit", "impute", "predict", "predict_interval", "predict_proba", "recommend", "score_samples", "transform"]
 
 
-def fit(model, X, y=None, *, client=None):
-    """Fits an :class:`~npb.IncompleteClassifier`, :class:`~npb.IncompleteMixture` or :class:`~npb.IncompleteImputer` to rows that stay on the workers of a cluster.
+def fit(model, X, y=None, *, columns=None, client=None):
+    """Fits an :class:`~npb.IncompleteClassifier`, :class:`~npb.IncompleteMixture`, :class:`~npb.IncompleteImputer` or :class:`~npb.BayesianMatrixCompletion` to rows that stay on the
+    workers of a cluster.
 
     Workers hold the rows in shards of 131,072, and answer each iteration with sums over their rows, which are added here in the order of the shards: the fit has the bits
     of `model.fit` of the whole table, whatever the parts and whoever computes them. A worker that dies is replaced. A table of no more rows than a shard is fitted by one worker.
-    What passes through this process: sums, a sample of as many rows as a shard has, and for each label a number or more.
+    What passes through this process: sums, a sample of as many rows as a shard has, and for each label a number or more. Of a matrix workers hold the entries of some rows and of some
+    columns, and factors pass through.
 
     Parameters
     ----------
     model : estimator; its settings say how, its `progress` and `checkpoint` are of this process
-    X : `dask.dataframe`, or Parquet file or list of them; columns of numbers, NaN or null is missing
+    X : `dask.dataframe`, or Parquet file or list of them; columns of numbers, NaN or null is missing; of a matrix an entry in each row
     y : name of the column of `X` that holds the labels, or a series with the parts of `X`; missing for rows without a label
+    columns : of a matrix, names of the columns of users, items and values; by default these three
     client : `distributed.Client`; by default the one that is current
 
     Returns
@@ -41,13 +44,20 @@ def fit(model, X, y=None, *, client=None):
     """
     import distributed
 
-    from npb import _rows_in_shards
+    from npb import BayesianMatrixCompletion, _ratings_in_shards, _rows_in_shards
 
-    if not hasattr(model, "sample_missing"):
-        raise TypeError(f"{type(model).__name__} has no fit over parts: IncompleteClassifier, IncompleteMixture and IncompleteImputer have one")
+    is_matrix = isinstance(model, BayesianMatrixCompletion)
+    if not (is_matrix or hasattr(model, "sample_missing")):
+        raise TypeError(
+            f"{type(model).__name__} has no fit over parts: IncompleteClassifier, IncompleteMixture, IncompleteImputer and BayesianMatrixCompletion have one"
+        )
+    if is_matrix and y is not None:
+        raise ValueError("y: a matrix has no labels")
     client = distributed.get_client() if client is None else client
     if client.status != "running":
         raise RuntimeError(f"the Dask client is {client.status}: give one that is connected")
+    if is_matrix:
+        return _ratings_in_shards.fit(model, _Parts.of(X), client, columns)
     return _rows_in_shards.fit(model, _Parts.of(X), y, client)
 
 

@@ -49,7 +49,7 @@ fn best(ranked: Vec<Ranked>) -> Best {
 type Choice = (usize, f64, f64, f64, f64);
 
 #[pyclass(module = "npb._native", frozen)]
-pub(crate) struct Bsvd(BsvdFit);
+pub(crate) struct Bsvd(pub(crate) BsvdFit);
 
 saved!(Bsvd, BsvdFit);
 

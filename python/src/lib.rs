@@ -11,6 +11,7 @@ mod columns;
 mod hbrec;
 mod iqgme;
 mod itf;
+mod ratings;
 mod regbayes;
 mod run;
 mod shards;
@@ -30,6 +31,8 @@ mod _native {
     use crate::iqgme::{Iqgme, Tasks};
     #[pymodule_export]
     use crate::itf::Itf;
+    #[pymodule_export]
+    use crate::ratings::{ShardOfRatings, cuts_of_ratings, fit_ratings_in_shards};
     #[pymodule_export]
     use crate::regbayes::{ManyLabels, Topics};
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from npb import BayesianMatrixCompletion, IncompleteClassifier, IncompleteImputer, IncompleteMixture, _native, _rows_in_shards
+from npb import FactorAnalysis, IncompleteClassifier, IncompleteImputer, IncompleteMixture, _native, _rows_in_shards
 
 pandas = pytest.importorskip("pandas")
 dd = pytest.importorskip("dask.dataframe")
@@ -185,7 +185,7 @@ def test_what_is_wrong_is_said_with_its_part(tmp_path, client, small_shards):
     assert "add_indicator" in message(cut(frame[COLUMNS], 2), None, IncompleteImputer(add_indicator=True))
     assert "truncation" in message(cut(frame, 2), "y", IncompleteClassifier(truncation=0))
     assert "it must be a dask.dataframe" in message(frame, error=TypeError)
-    assert "BayesianMatrixCompletion has no fit over parts" in message(cut(frame, 2), None, BayesianMatrixCompletion(), TypeError)
+    assert "FactorAnalysis has no fit over parts" in message(cut(frame, 2), None, FactorAnalysis(), TypeError)
     for k, part in enumerate((frame, frame.assign(b=frame["b"].astype("float32")), frame.rename(columns={"b": "d"}))):
         part.to_parquet(tmp_path / f"{k}.parquet", row_group_size=400, index=False)
     assert "1.parquet: column 'b' is of type float32" in message([tmp_path / "0.parquet", tmp_path / "1.parquet"])

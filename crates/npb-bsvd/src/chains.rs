@@ -75,6 +75,7 @@ impl Sampler for Following<'_> {
     }
 
     fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), BsvdError> {
+        self.sampler.follow(sweep.kept && !self.cells.is_empty());
         self.sampler.sweep()?;
         self.sampler.scalars(scalars);
         if sweep.kept {

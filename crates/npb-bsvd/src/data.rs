@@ -1,69 +1,18 @@
 //! The observed entries as the sampler reads them.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use npb_infer::ranges::OutOfRange;
 use serde::Serialize;
 
 use crate::config::BsvdUnits;
 use crate::features::SideInformation;
+use crate::grouped::{Cells, NOTHING, in_units, largest, starts, sum};
 use crate::likelihood::Likelihood;
+use crate::shape::Shape;
+use crate::shards::Shards;
 use crate::{BsvdConfig, BsvdError};
 use npb_data::{Exposure, Features, Rating, Ratings};
-
-/// Blocks of rows (or columns) that are worked on in parallel and summed in order, at most.
-const BLOCKS: usize = 256;
-
-/// A row without entries costs about as much as this many entries.
-const ROW_COST: usize = 32;
-
-/// Entries grouped by rows, or by columns.
-#[derive(Clone, Debug)]
-pub(crate) struct Cells {
-    /// Entries of group g: `starts[g]..starts[g + 1]`.
-    pub(crate) starts: Vec<usize>,
-    /// Column of each entry (or its row).
-    pub(crate) others: Vec<u32>,
-    /// Response in units of the model.
-    pub(crate) values: Vec<f32>,
-    /// Groups that are worked on together: of about equal cost, and the same whatever the number of threads.
-    pub(crate) blocks: Vec<Range<usize>>,
-}
-
-impl Cells {
-    fn new(starts: Vec<usize>, others: Vec<u32>, values: Vec<f32>) -> Self {
-        let blocks = blocks(&starts);
-        Self {
-            starts,
-            others,
-            values,
-            blocks,
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    pub(crate) fn range(&self, group: usize) -> Range<usize> {
-        self.starts[group]..self.starts[group + 1]
-    }
-}
-
-fn blocks(starts: &[usize]) -> Vec<Range<usize>> {
-    let n = starts.len() - 1;
-    let cost = |group: usize| starts[group] + ROW_COST * group;
-    let share = cost(n).div_ceil(BLOCKS).max(64 * ROW_COST);
-    let mut blocks = Vec::new();
-    let mut first = 0;
-    for group in 1..=n {
-        if group == n || cost(group) - cost(first) >= share {
-            blocks.push(first..group);
-            first = group;
-        }
-    }
-    blocks
-}
 
 /// Training data, prepared: the entries by rows and by columns in single precision, in units of the model, and the features of both sides.
 ///
@@ -87,6 +36,8 @@ pub struct BsvdData {
     pub(crate) roots: (Vec<f32>, Vec<f32>),
     /// Place among the entries by rows of each entry by columns; of probit likelihoods.
     pub(crate) places: Vec<u32>,
+    /// Where the entries are, when only their places by rows are here, and numbers of them by columns.
+    pub(crate) shards: Option<Arc<Shards>>,
 }
 
 impl BsvdData {
@@ -107,56 +58,10 @@ impl BsvdData {
             self.columns.len(),
         )
     }
-}
 
-/// Sizes that a state must have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Shape {
-    pub(crate) n_rows: usize,
-    pub(crate) n_cols: usize,
-    pub(crate) row_features: usize,
-    pub(crate) column_features: usize,
-    pub(crate) row_intercepts: bool,
-    pub(crate) column_intercepts: bool,
-    pub(crate) thresholds: usize,
-    pub(crate) row_noise: bool,
-    pub(crate) column_noise: bool,
-    pub(crate) row_factor_precision: bool,
-    pub(crate) column_factor_precision: bool,
-    /// Features of rows, and of columns, that factors are linked to.
-    pub(crate) row_links: usize,
-    pub(crate) column_links: usize,
-}
-
-impl Shape {
-    /// Sizes for a matrix of so many rows and columns.
-    pub(crate) fn of(
-        (n_rows, n_cols): (usize, usize),
-        side: &SideInformation,
-        config: &BsvdConfig,
-    ) -> Self {
-        let q = |features: &Option<Features>| features.as_ref().map_or(0, Features::n_features);
-        let (row_features, column_features) = (q(&side.rows), q(&side.columns));
-        let (row_noise, column_noise) = config.own_noise();
-        let linked = |features| match config.feature_links {
-            true => features,
-            false => 0,
-        };
-        Self {
-            n_rows,
-            n_cols,
-            row_features,
-            column_features,
-            row_intercepts: config.row_intercepts,
-            column_intercepts: config.column_intercepts,
-            thresholds: config.likelihood.n_thresholds(),
-            row_noise,
-            column_noise,
-            row_factor_precision: config.row_factor_precision,
-            column_factor_precision: config.column_factor_precision,
-            row_links: linked(row_features),
-            column_links: linked(column_features),
-        }
+    /// What values are that are not here: 0 when all are.
+    pub(crate) fn content_of_shards(&self) -> u64 {
+        self.shards.as_ref().map_or(0, |shards| shards.content)
     }
 }
 
@@ -186,14 +91,18 @@ impl BsvdData {
             .into());
         }
         let probit = config.likelihood.is_probit();
-        let (centre, scale) = if probit {
+        let units = if probit {
             (0.0, 1.0)
         } else {
-            units(ratings, config.units)?
+            let values = || ratings.values().iter().map(|&v| Into::<f64>::into(v));
+            let largest = || Ok(largest(values()));
+            let sum = |unit, mean| Ok(sum(values(), unit, mean, NOTHING));
+            units(config.units, n, largest, sum, |_| {
+                ratings.values()[0].into()
+            })?
         };
-        let in_units = |v: &V| ((Into::<f64>::into(*v) - centre) / scale) as f32;
-        let units = (centre, scale);
-        let mut data = Self::unweighted(ratings, side, config.likelihood, units, in_units)?;
+        let of_value = |v: &V| in_units((*v).into(), units);
+        let mut data = Self::unweighted(ratings, side, config.likelihood, units, of_value)?;
         if let Some(at) = data.rows.values.iter().position(|v| !v.is_finite()) {
             return Err(entry(ratings, at, BEYOND));
         }
@@ -280,6 +189,7 @@ impl BsvdData {
             trials: Vec::new(),
             roots: (Vec::new(), Vec::new()),
             places: Vec::new(),
+            shards: None,
         })
     }
 
@@ -295,7 +205,7 @@ impl BsvdData {
 
     /// Number of observed entries.
     pub fn n_observed(&self) -> usize {
-        self.rows.values.len()
+        self.rows.others.len()
     }
 
     /// Centre and scale of the units of the model: `(y - centre) / scale`.
@@ -307,7 +217,10 @@ impl BsvdData {
     pub(crate) fn mean_entry(&self) -> f64 {
         let first = match self.likelihood {
             Likelihood::Gaussian => {
-                let sum: f64 = self.rows.values.iter().map(|&y| f64::from(y)).sum();
+                let sum = match &self.shards {
+                    Some(shards) => shards.sum_of_responses,
+                    None => self.rows.values.iter().map(|&y| f64::from(y)).sum(),
+                };
                 return self.centre + self.scale * sum / self.n_observed() as f64;
             }
             Likelihood::Ordinal { .. } => 1.0,
@@ -331,17 +244,6 @@ impl BsvdData {
     }
 }
 
-fn starts(n: usize, len: impl Fn(usize) -> usize) -> Vec<usize> {
-    let mut starts = Vec::with_capacity(n + 1);
-    starts.push(0);
-    let mut total = 0;
-    for group in 0..n {
-        total += len(group);
-        starts.push(total);
-    }
-    starts
-}
-
 fn fits(what: &'static str, features: Option<&Features>, expected: usize) -> Result<(), BsvdError> {
     match features {
         Some(f) if f.n_rows() != expected => Err(BsvdError::Size {
@@ -353,21 +255,25 @@ fn fits(what: &'static str, features: Option<&Features>, expected: usize) -> Res
     }
 }
 
-/// Mean and standard deviation of the entries, or what was given.
-fn units<V: Copy + Into<f64> + Send + Sync>(
-    ratings: &Ratings<V>,
+/// Centre and scale: mean and standard deviation of the entries, or what was given.
+///
+/// `largest`: absolute value of them; `sum`: of the values over a unit, or when there is a mean of squared deviations from it, in order by rows; `first`: value.
+pub(crate) fn units(
     units: BsvdUnits,
+    entries: usize,
+    largest: impl FnOnce() -> Result<f64, BsvdError>,
+    sum: impl Fn(f64, Option<f64>) -> Result<f64, BsvdError>,
+    first: impl FnOnce(f64) -> f64,
 ) -> Result<(f64, f64), BsvdError> {
     let (centre, scale) = match units {
         BsvdUnits::Given { centre, scale } => (centre, scale),
         BsvdUnits::Observed => {
             // Relative to the largest value, so that squares of 1e300 stay finite.
-            let values = || ratings.values().iter().map(|&v| Into::<f64>::into(v));
-            let largest = values().fold(0.0f64, |m, v| m.max(v.abs()));
-            let n = ratings.n_observed() as f64;
+            let largest = largest()?;
+            let n = entries as f64;
             let unit = if largest > 0.0 { largest } else { 1.0 };
-            let mean = values().map(|v| v / unit).sum::<f64>() / n;
-            let variance = values().map(|v| (v / unit - mean).powi(2)).sum::<f64>() / n;
+            let mean = sum(unit, None)? / n;
+            let variance = sum(unit, Some(mean))? / n;
             (mean * unit, variance.sqrt() * unit)
         }
     };
@@ -375,12 +281,13 @@ fn units<V: Copy + Into<f64> + Send + Sync>(
         return Ok((centre, scale));
     }
     Err(BsvdError::Constant {
-        value: ratings.values()[0].into(),
-        entries: ratings.n_observed(),
+        value: first(centre),
+        entries,
     })
 }
 
-const BEYOND: &str = "is beyond single precision in the units of the model: choose other units";
+pub(crate) const BEYOND: &str =
+    "is beyond single precision in the units of the model: choose other units";
 
 /// The error about entry number `at` of the rows.
 fn entry<V: Copy + Into<f64> + Send + Sync>(

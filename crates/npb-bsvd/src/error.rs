@@ -176,6 +176,12 @@ pub enum BsvdError {
         /// What is wrong.
         what: String,
     },
+    /// Ratings in shards: a question to a shard was not answered.
+    #[error("{what}")]
+    Shard {
+        /// What went wrong, in the words of those who hold the shards.
+        what: String,
+    },
     /// A writer refused.
     #[error("cannot be written: {0}")]
     Write(#[from] std::io::Error),

@@ -85,6 +85,7 @@ pub fn fit_watched(
     config.validate()?;
     let data = entries.prepare(side, config)?;
     let key = fingerprint(&(data.content(), &data.side, cells, config))?;
+    let key = key.wrapping_add(data.content_of_shards());
     let checkpoint = watch.checkpoint(MODEL, env!("CARGO_PKG_VERSION"), key, config.chains)?;
     let mut config = config.clone();
     if config.finds_start() {

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::cells::{CellMoments, Cells};
 use crate::chains::{BsvdChain, run};
 use crate::config::BsvdUnits;
-use crate::data::Shape;
-use crate::data::{self, BsvdData};
+use crate::data::BsvdData;
 use crate::entries::Entries;
 use crate::features::SideInformation;
 use crate::gibbs::BsvdSampler;
 use crate::names::{Key, Names};
+use crate::shape::Shape;
 use crate::side::Side;
 use crate::start::switch_on;
 use crate::state::BsvdState;
@@ -62,12 +62,6 @@ pub struct BsvdFit {
     pub(crate) mean_entry: f64,
     pub(crate) row_names: Names,
     pub(crate) column_names: Names,
-}
-
-fn counts(cells: &data::Cells) -> Vec<u32> {
-    (0..cells.len())
-        .map(|group| cells.range(group).len() as u32)
-        .collect()
 }
 
 /// Makes the sweeps that remain of a chain.
@@ -122,8 +116,8 @@ impl BsvdFit {
             side: data.side.clone(),
             centre: data.centre,
             scale: data.scale,
-            row_counts: counts(&data.rows),
-            column_counts: counts(&data.columns),
+            row_counts: data.rows.counts(),
+            column_counts: data.columns.counts(),
             entry_columns: data.rows.others.clone(),
             exposure: data.exposure,
             mean_entry: data.mean_entry(),
@@ -337,8 +331,8 @@ impl BsvdFit {
         config.sweeps.keep = config.sweeps.keep.saturating_add(more);
         config.stored_draws += spacing.map_or(0, |spacing| more / spacing.max(1));
         let data = entries.prepare(self.side.clone(), &config)?;
-        let same = counts(&data.rows) == self.row_counts
-            && counts(&data.columns) == self.column_counts
+        let same = data.rows.counts() == self.row_counts
+            && data.columns.counts() == self.column_counts
             && data.units() == self.units();
         if !same {
             return Err(BsvdError::State {

@@ -17,7 +17,8 @@ use rand::RngExt;
 
 use crate::axes::rotate_to_svd;
 use crate::config::BsvdMove;
-use crate::data::{self, BsvdData};
+use crate::data::BsvdData;
+use crate::grouped::Cells;
 use crate::probit::Latents;
 use crate::products::Candidates;
 use crate::regression::{Pass, Pool, Regressors, ResidualSums, Target, Task, fill_design};
@@ -73,6 +74,8 @@ pub struct BsvdSampler<'d> {
     config: BsvdConfig,
     state: BsvdState,
     sweep: u64,
+    /// Means of the rows given the rest are asked for.
+    follows: bool,
     memory: Memory,
 }
 
@@ -206,6 +209,7 @@ impl<'d> BsvdSampler<'d> {
             config,
             state,
             sweep,
+            follows: true,
             memory: Memory::default(),
         }
     }
@@ -338,6 +342,11 @@ impl<'d> BsvdSampler<'d> {
         }
     }
 
+    /// Says whether [`given_columns`](Self::given_columns) is asked after the sweeps to come.
+    pub(crate) fn follow(&mut self, follows: bool) {
+        self.follows = follows;
+    }
+
     /// Latent values averaged over the rows given everything else, when the last move drew the rows jointly.
     pub(crate) fn given_columns(&self) -> Option<GivenColumns<'_>> {
         let memory = &self.memory;
@@ -391,6 +400,11 @@ impl<'d> BsvdSampler<'d> {
         };
         let features = side.opposite().features(&self.data.side);
         let regressors = regressors(state.scales.len(), own, features);
+        prior_of(own, &mut memory.prior_precision, &mut memory.prior_linear);
+        // Shards fill it themselves; that of the rows is asked about afterwards.
+        if self.data.shards.is_some() && !(side == Side::Rows && self.follows) {
+            return regressors;
+        }
         fill_design(
             &regressors,
             &other.factors,
@@ -400,7 +414,6 @@ impl<'d> BsvdSampler<'d> {
             n_other,
             &mut memory.design,
         );
-        prior_of(own, &mut memory.prior_precision, &mut memory.prior_linear);
         regressors
     }
 
@@ -413,7 +426,7 @@ impl<'d> BsvdSampler<'d> {
             state,
             memory,
             sweep,
-            ..
+            follows,
         } = self;
         let coordinates = tuning::coordinates(config, state);
         let (cells, own, other) = match side {
@@ -426,8 +439,7 @@ impl<'d> BsvdSampler<'d> {
             Side::Rows => &memory.latents.rows,
             Side::Columns => &memory.latents.columns,
         };
-        let drawing = matches!(task, Task::Draw | Task::DrawAndSum);
-        memory.row_means_known = side == Side::Rows && drawing && !coordinates;
+        memory.row_means_known = *follows && side == Side::Rows && task.draws() && !coordinates;
         let width = match memory.row_means_known {
             true => regressors.layout().width,
             false => 0,
@@ -441,6 +453,7 @@ impl<'d> BsvdSampler<'d> {
         memory.block_sums.resize(cells.blocks.len(), sums);
         let pass = Pass {
             arch: memory.arch,
+            first: 0,
             cells,
             values,
             roots: roots(data, side),
@@ -461,7 +474,7 @@ impl<'d> BsvdSampler<'d> {
             block_name: side.name(),
             pool: &memory.pool,
         };
-        pass.run(Target {
+        let target = Target {
             means: &mut memory.row_means,
             factors: &mut own.factors,
             intercepts: &mut own.intercepts,
@@ -469,8 +482,12 @@ impl<'d> BsvdSampler<'d> {
             weights: &mut own.noise_weights,
             latents: &mut memory.linear,
             sums: &mut memory.block_sums,
-        })?;
-        if matches!(task, Task::DrawAndSum | Task::Sum) {
+        };
+        match &data.shards {
+            Some(shards) => shards.pass(side, &pass, &state.scales, target)?,
+            None => pass.run(&cells.blocks, target)?,
+        }
+        if task.sums() {
             let total = memory.sum_of_blocks();
             memory.residuals = Some(total);
             memory.ln_likelihood = ln_likelihood(data, state, total.second);
@@ -544,7 +561,7 @@ fn prior_of(own: &SideState, precision: &mut Vec<f64>, linear: &mut Vec<f64>) {
 
 /// ln likelihood of normal entries up to a constant, given their weighted squared residuals.
 fn ln_likelihood(data: &BsvdData, state: &BsvdState, squares: f64) -> f64 {
-    let ln_weights = |cells: &data::Cells, own: &SideState| -> f64 {
+    let ln_weights = |cells: &Cells, own: &SideState| -> f64 {
         let ln_weight = |(i, &w): (usize, &f32)| cells.range(i).len() as f64 * f64::from(w).ln();
         own.noise_weights.iter().enumerate().map(ln_weight).sum()
     };

@@ -64,6 +64,7 @@
 //! | keep in a file (its format: [`npb_infer::storage`]), hand over | [`Saved`], [`BsvdFit::write_draw_npy`], [`DrawTable`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
+//! | entries that lie on several machines | [`RatingsInShards`], [`Shard`], [`Holder`] |
 //! | features | [`Features`], [`SideInformation`], [`missingness`], [`popularity`] |
 //! | errors | [`BsvdError`] |
 
@@ -82,6 +83,8 @@ mod fit;
 mod fitted;
 mod fold_in;
 mod gibbs;
+mod grouped;
+mod in_shards;
 mod latent_scale;
 mod likelihood;
 mod links;
@@ -93,10 +96,14 @@ mod posterior;
 mod predict;
 mod probit;
 mod products;
+mod questions;
 mod ranking;
 mod regression;
 mod response;
 mod saved;
+mod shape;
+mod shard;
+mod shards;
 mod side;
 mod similar;
 mod spectrum;
@@ -120,6 +127,7 @@ pub use fit::{fit, fit_watched};
 pub use fitted::BsvdFit;
 pub use fold_in::Folded;
 pub use gibbs::BsvdSampler;
+pub use in_shards::{RatingsInShards, cuts};
 pub use likelihood::Likelihood;
 pub use names::Key;
 pub use npb_data;
@@ -130,6 +138,8 @@ pub use npb_priors;
 pub use posterior::{Components, Loadings};
 pub use predict::{CellPosterior, Prediction};
 pub use ranking::{Ranked, Recommended};
+pub use shard::Shard;
+pub use shards::{ByShard, Holder};
 pub use similar::Similar;
 pub use state::{BsvdState, SideState, Tuning};
 pub use summary::Summary;

@@ -1,11 +1,12 @@
 //! Products of the components over the observed cells: all that switches and scales need to know of the data.
 
 use std::ops::Range;
+use std::slice::Chunks;
 
 use npb_infer::parallel;
 use pulp::Arch;
 
-use crate::data::Cells;
+use crate::grouped::Cells;
 use crate::state::SideState;
 use npb_data::Features;
 use npb_linalg::dot_f32 as dot;
@@ -25,6 +26,21 @@ pub(crate) struct Candidates {
     pub(crate) links: [Vec<f64>; 2],
 }
 
+/// The blocks of all rows in parts.
+pub(crate) fn parts(blocks: &[Range<usize>]) -> Chunks<'_, Range<usize>> {
+    blocks.chunks(blocks.len().div_ceil(PARTS).max(1))
+}
+
+/// What the parts come to together.
+pub(crate) fn total(layout: Layout, parts: &[f64], totals: &mut Vec<f64>) {
+    let len = layout.sums_len();
+    totals.clear();
+    totals.resize(len, 0.0);
+    for part in parts.chunks_exact(len) {
+        totals.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+    }
+}
+
 /// What the pass knows.
 pub(crate) struct ProductPass<'a> {
     pub(crate) arch: Arch,
@@ -40,24 +56,25 @@ pub(crate) struct ProductPass<'a> {
     pub(crate) row_features: Option<&'a Features>,
     pub(crate) column_features: Option<&'a Features>,
     pub(crate) offset: f64,
+    /// Noise is so small that single precision would add to it.
+    pub(crate) in_double: bool,
 }
 
 impl ProductPass<'_> {
-    /// Sums over all cells of `w W_k W_l` (row k, l <= k) and, in row `width`, of `w r W_k`.
-    pub(crate) fn run<T: Real>(&self, parts: &mut Vec<f64>, totals: &mut Vec<f64>) {
+    /// Sums over the cells of each part, some blocks of rows, of `w W_k W_l` (row k, l <= k) and, in row `width`, of `w r W_k`.
+    pub(crate) fn run<'b>(
+        &self,
+        parts: impl ExactSizeIterator<Item = &'b [Range<usize>]>,
+        sums: &mut Vec<f64>,
+    ) {
         let len = self.layout.sums_len();
-        let blocks = &self.cells.blocks;
-        let per_part = blocks.len().div_ceil(PARTS);
-        let n_parts = blocks.len().div_ceil(per_part.max(1));
-        parts.clear();
-        parts.resize(n_parts * len, 0.0);
-        let pairs = parts.chunks_mut(len).zip(blocks.chunks(per_part.max(1)));
-        parallel::for_each(pairs, |(part, blocks)| self.part::<T>(blocks, part));
-        totals.clear();
-        totals.resize(len, 0.0);
-        for part in parts.chunks_exact(len) {
-            totals.iter_mut().zip(part).for_each(|(t, p)| *t += p);
-        }
+        sums.clear();
+        sums.resize(parts.len() * len, 0.0);
+        let pairs = sums.chunks_mut(len).zip(parts);
+        parallel::for_each(pairs, |(part, blocks)| match self.in_double {
+            true => self.part::<f64>(blocks, part),
+            false => self.part::<f32>(blocks, part),
+        });
     }
 
     fn part<T: Real>(&self, blocks: &[Range<usize>], sums: &mut [f64]) {

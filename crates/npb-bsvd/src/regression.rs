@@ -10,9 +10,10 @@ use npb_priors::dist::Gamma;
 use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
-use crate::data::Cells;
+use crate::grouped::Cells;
 use crate::links;
 use crate::normals::normals;
 use crate::state::SideState;
@@ -24,7 +25,7 @@ use npb_linalg::row_regression::{self, Layout, Real};
 const BUFFERED: usize = 16;
 
 /// Sums over cells of known noise: of weights `w`, `w r` and `w r^2`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ResidualSums {
     /// Of rows and columns with noise of their own; 0 otherwise.
     pub(crate) weight: f64,
@@ -110,6 +111,8 @@ pub(crate) fn fill_design(
 /// What a pass over one side knows. "Rows" are the rows of the matrix in one pass and its columns in the other.
 pub(crate) struct Pass<'a> {
     pub(crate) arch: Arch,
+    /// Number of the first of the rows: 0, or that of a shard.
+    pub(crate) first: usize,
     pub(crate) cells: &'a Cells,
     /// Response of each cell, in the order of `cells`.
     pub(crate) values: &'a [f32],
@@ -142,7 +145,7 @@ pub(crate) struct Pass<'a> {
 }
 
 /// What is done with the rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Draw their coefficients.
     Draw,
@@ -152,6 +155,18 @@ pub(crate) enum Task {
     Sum,
     /// Write down the fitted latent value of every cell.
     Latents,
+}
+
+impl Task {
+    /// Whether coefficients are drawn.
+    pub(crate) fn draws(self) -> bool {
+        matches!(self, Self::Draw | Self::DrawAndSum)
+    }
+
+    /// Whether residuals are summed up.
+    pub(crate) fn sums(self) -> bool {
+        matches!(self, Self::DrawAndSum | Self::Sum)
+    }
 }
 
 /// Memory of the blocks that are being worked on; as many parts as there ever were threads at once.
@@ -263,21 +278,13 @@ impl Target<'_> {
 
     fn split(self, rows: usize, cells: usize, blocks: usize, pass: &Pass<'_>) -> (Self, Self) {
         let r = &pass.regressors;
-        let (latents, latents_rest) = self.latents.split_at_mut(cells.min(self.latents.len()));
-        let factors = rows * r.rank;
-        let (factors, factors_rest) = self.factors.split_at_mut(factors.min(self.factors.len()));
-        let intercepts = rows * usize::from(r.intercept);
-        let (intercepts, intercepts_rest) = self
-            .intercepts
-            .split_at_mut(intercepts.min(self.intercepts.len()));
-        let coefficients = rows * r.features;
-        let (coefficients, coefficients_rest) = self
-            .coefficients
-            .split_at_mut(coefficients.min(self.coefficients.len()));
-        let (weights, weights_rest) = self.weights.split_at_mut(rows.min(self.weights.len()));
-        let means = rows * r.layout().width;
-        let (means, means_rest) = self.means.split_at_mut(means.min(self.means.len()));
-        let (sums, sums_rest) = self.sums.split_at_mut(blocks);
+        let (factors, factors_rest) = cut(self.factors, rows * r.rank);
+        let (intercepts, intercepts_rest) = cut(self.intercepts, rows * usize::from(r.intercept));
+        let (coefficients, coefficients_rest) = cut(self.coefficients, rows * r.features);
+        let (weights, weights_rest) = cut(self.weights, rows);
+        let (means, means_rest) = cut(self.means, rows * r.layout().width);
+        let (latents, latents_rest) = cut(self.latents, cells);
+        let (sums, sums_rest) = cut(self.sums, blocks);
         (
             Self {
                 factors,
@@ -301,16 +308,17 @@ impl Target<'_> {
     }
 }
 
+/// A table in two, or nothing twice.
+fn cut<T>(table: &mut [T], at: usize) -> (&mut [T], &mut [T]) {
+    table.split_at_mut(at.min(table.len()))
+}
+
 /// Above this noise precision (in units in which the data have variance 1 or so) single precision would be the larger part of the noise.
 pub(crate) const DOUBLE_BEYOND: f64 = 1e3;
 
 impl Pass<'_> {
-    /// Works on all rows, in parallel; the result does not depend on the number of threads.
-    pub(crate) fn run(&self, target: Target<'_>) -> Result<(), BsvdError> {
-        self.recurse(&self.cells.blocks, target)
-    }
-
-    fn recurse(&self, blocks: &[Range<usize>], target: Target<'_>) -> Result<(), BsvdError> {
+    /// Works on consecutive blocks of rows, in parallel; the result does not depend on the number of threads.
+    pub(crate) fn run(&self, blocks: &[Range<usize>], target: Target<'_>) -> Result<(), BsvdError> {
         match blocks {
             [] => Ok(()),
             [rows] => {
@@ -329,11 +337,15 @@ impl Pass<'_> {
                 let starts = &self.cells.starts;
                 let cells = starts[right[0].start] - starts[left[0].start];
                 let (first, second) = target.split(rows, cells, left.len(), self);
-                let (a, b) =
-                    rayon::join(|| self.recurse(left, first), || self.recurse(right, second));
+                let (a, b) = rayon::join(|| self.run(left, first), || self.run(right, second));
                 a.and(b)
             }
         }
+    }
+
+    /// What row `i` is called in keys of random streams.
+    fn number(&self, i: usize) -> u64 {
+        (self.first + i) as u64
     }
 
     /// The part of the latent value of a cell that this pass does not change; `features`: of its row.
@@ -442,7 +454,7 @@ impl Pass<'_> {
         let mut typed = T::typed(scratch);
         self.make_room(&mut typed, scratch);
         let first_cell = self.cells.starts[rows.start];
-        let draws = matches!(self.task, Task::Draw | Task::DrawAndSum);
+        let draws = self.task.draws();
         let mut total = ResidualSums::default();
         for (n, i) in rows.clone().enumerate() {
             self.prior_of_row(i, scratch);
@@ -489,7 +501,7 @@ impl Pass<'_> {
     /// Draws the noise weight of row `i`, given its coefficients: the residuals `r`, weighted by the other side, are `N(0, 1 / (alpha w))`.
     fn draw_weight(&self, i: usize, residuals: &ResidualSums) -> Result<f32, BsvdError> {
         let (seed, [chain, sweep, code]) = self.key;
-        let mut rng = stream(seed, [chain, sweep, code + NOISE_OF_SIDE, i as u64]);
+        let mut rng = stream(seed, [chain, sweep, code + NOISE_OF_SIDE, self.number(i)]);
         let n = self.cells.range(i).len() as f64;
         let shape = self.noise_shape + 0.5 * n;
         let rate = self.noise_shape + 0.5 * self.noise_precision * residuals.second;
@@ -598,13 +610,13 @@ impl<T: Real> Row<'_, '_, T> {
         let (seed, [chain, sweep, code]) = pass.key;
         normals(
             x,
-            &mut stream(seed, [chain, sweep, code, self.index as u64]),
+            &mut stream(seed, [chain, sweep, code, pass.number(self.index)]),
         );
         row_regression::draw_coefficients(pass.arch, self.layout, sums, column, x, mean).map_err(
             |bad| BsvdError::Numerical {
                 sweep,
                 block: pass.block_name,
-                item: self.index,
+                item: pass.first + self.index,
                 pivot: bad.pivot,
                 value: bad.value,
             },
@@ -642,7 +654,7 @@ impl<T: Real> Row<'_, '_, T> {
             }
         }
         let (seed, [chain, sweep, code]) = pass.key;
-        let mut rng = stream(seed, [chain, sweep, code, self.index as u64]);
+        let mut rng = stream(seed, [chain, sweep, code, pass.number(self.index)]);
         let noise_precision = pass.noise_precision * self.weight;
         let Typed { columns, left, .. } = &mut *self.typed;
         for (k, x) in x.iter_mut().enumerate() {

@@ -3,9 +3,10 @@
 use crate::features::SideInformation;
 use crate::state::{BsvdState, SideState};
 use npb_data::Features;
+use serde::{Deserialize, Serialize};
 
 /// Which side of the matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Side {
     Rows,
     Columns,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::BsvdError;
-use crate::data::Shape;
 use crate::features::SideInformation;
+use crate::shape::Shape;
 use crate::spectrum::singular_values;
 
 /// Unknowns of the rows, or of the columns.

@@ -11,7 +11,7 @@ use super::{BsvdSampler, SWITCHES, Scan};
 use crate::BsvdError;
 use crate::links;
 use crate::normals::normals;
-use crate::products::ProductPass;
+use crate::products::{ProductPass, parts, total};
 use crate::regression::DOUBLE_BEYOND;
 use crate::state::SideState;
 use crate::switches::Switchboard;
@@ -49,12 +49,13 @@ impl BsvdSampler<'_> {
             row_features: self.data.side.rows.as_ref(),
             column_features: self.data.side.columns.as_ref(),
             offset: self.state.offset,
+            in_double: self.state.noise_precision > DOUBLE_BEYOND,
         };
-        if self.state.noise_precision > DOUBLE_BEYOND {
-            pass.run::<f64>(&mut memory.parts, &mut memory.totals);
-        } else {
-            pass.run::<f32>(&mut memory.parts, &mut memory.totals);
+        match &self.data.shards {
+            Some(shards) => shards.products(&pass, &mut memory.parts)?,
+            None => pass.run(parts(&self.data.rows.blocks), &mut memory.parts),
         }
+        total(layout, &memory.parts, &mut memory.totals);
         let mut on: Vec<bool> = (0..layout.width).map(|k| k < rank).collect();
         let (products, gradient) = memory.totals.split_at_mut(layout.width * layout.stride);
         let mut board = Switchboard {

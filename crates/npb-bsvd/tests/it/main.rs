@@ -10,6 +10,7 @@ mod levels;
 mod predicted;
 mod recovery;
 mod saved;
+mod shards;
 mod side;
 mod simulated;
 mod summarised;
