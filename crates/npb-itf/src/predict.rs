@@ -65,16 +65,8 @@ impl RowLikelihoods {
         asked: impl Fn(usize) -> bool,
     ) -> Self {
         let laws = &draws[0].columns;
-        let of_column = |(j, column): (usize, &ColumnDraw)| {
-            let (rows, n) = (rows(j), column.n_clusters);
-            let mut out = vec![0.0; rows.len() * n];
-            if column.law.is_costly() && !rows.is_empty() {
-                let none = RowLabels::NONE;
-                (column.law).ln_likelihoods(&cells[j], rows, n, none, &mut out);
-                return out;
-            }
-            Vec::new()
-        };
+        let of_column =
+            |(j, column): (usize, &ColumnDraw)| costly_ln_likelihoods(column, &cells[j], rows(j));
         let of_draw = |(number, draw): (usize, &Draw)| match asked(number) {
             true => draw.columns.iter().enumerate().map(of_column).collect(),
             false => vec![Vec::new(); laws.len()],
@@ -96,6 +88,21 @@ impl RowLikelihoods {
     }
 }
 
+/// Log likelihoods of the cells of some rows in a column whose kernel has many numbers for every cluster, row by row; empty for other columns.
+pub(crate) fn costly_ln_likelihoods(
+    column: &ColumnDraw,
+    cells: &Cells,
+    rows: Range<usize>,
+) -> Vec<f64> {
+    if !column.law.is_costly() || rows.is_empty() {
+        return Vec::new();
+    }
+    let n = column.n_clusters;
+    let mut out = vec![0.0; rows.len() * n];
+    (column.law).ln_likelihoods(cells, rows, n, RowLabels::NONE, &mut out);
+    out
+}
+
 /// What one draw says about one row.
 pub(crate) struct RowInDraw {
     /// Log likelihoods that were computed before, column by column; empty for other columns.
@@ -109,10 +116,10 @@ pub(crate) struct RowInDraw {
 
 /// A cell, and its log likelihoods in a draw when they were computed before.
 #[derive(Clone, Copy)]
-struct Cell<'a> {
-    cells: &'a Cells,
-    row: usize,
-    likelihoods: Option<&'a [f64]>,
+pub(crate) struct Cell<'a> {
+    pub(crate) cells: &'a Cells,
+    pub(crate) row: usize,
+    pub(crate) likelihoods: Option<&'a [f64]>,
 }
 
 impl RowInDraw {
@@ -189,6 +196,26 @@ impl ItfFit {
             law.read(&rows).map_err(|_| other(of_column[0]))
         };
         self.members().iter().enumerate().map(of_column).collect()
+    }
+
+    /// New rows of these parts, column by column of the model.
+    pub(crate) fn rows_of_parts(
+        &self,
+        parts: &[Vec<Vec<Option<f64>>>],
+    ) -> Result<ItfRows, ItfError> {
+        let read = |(column, rows): (usize, &Vec<Vec<Option<f64>>>)| {
+            let law = &self.draws()[0].columns[column].law;
+            let name = |e| ItfError::cells(&self.columns()[self.members()[column][0]].name, &e);
+            law.read(rows).map_err(name)
+        };
+        let cells = parts.iter().enumerate().map(read);
+        let rows = ItfRows {
+            cells: cells.collect::<Result<_, _>>()?,
+            n_rows: parts.first().map_or(0, Vec::len),
+            training: false,
+        };
+        self.check_columns_of(&rows)?;
+        Ok(rows)
     }
 
     /// Rows of a table; `columns`: those of the table that hold the parts of each column.
@@ -791,7 +818,7 @@ impl ColumnDraw {
     }
 
     /// Adds ln Σ_k ψ_rk L_k of a cell to the number of every top-level cluster r.
-    fn add_ln_sums(
+    pub(crate) fn add_ln_sums(
         &self,
         mut numbers: Vec<f64>,
         cell: Cell<'_>,

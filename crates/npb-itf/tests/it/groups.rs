@@ -165,6 +165,20 @@ fn questions_about_single_columns_agree_with_densities_of_rows() {
             a.iter().zip(b).for_each(|(a, b)| close(*a, b));
         }
     }
+    // All cells at once, complete rows and others, new ones and those of the fit.
+    for (table, training) in [(&whole, false), (&new, false), (&shown, true)] {
+        let rows = match training {
+            true => fitted.training_rows(table).unwrap(),
+            false => fitted.rows(table).unwrap(),
+        };
+        let cells = fitted.surprisals(&rows).unwrap();
+        assert_eq!(cells.len(), 5 * table.n_rows() - table.n_missing());
+        for (j, name) in table.column_names().iter().enumerate() {
+            let wanted = fitted.ln_conditional(&rows, &[name]).unwrap();
+            let own = cells.iter().filter(|cell| cell.column == j);
+            own.for_each(|cell| close(cell.surprisal, -wanted[cell.row]));
+        }
+    }
     let two = fitted
         .ln_conditional(&fitted.rows(&whole).unwrap(), &["x", "z"])
         .unwrap();
