@@ -8,8 +8,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, check_level, checked_config, count, differ, names_differ, on_top, plain, with_running_doc
-from npb._frames import check_names, columns_of, filled, frame, unmasked
+from npb._base import Base, check_level, check_list, checked_config, count, differ, names_differ, on_top, plain, with_running_doc
+from npb._frames import Column, check_names, columns_of, filled, frame, unmasked
 from npb._posterior import Sampled
 from npb._schema import Schema, write_beside
 from npb._shares import Reading
@@ -257,14 +257,84 @@ class MixedTableModel(Sampled, Base):
 
         Returns
         -------
-        list of dict with `row`, `column` and, for numbers, `mean`, `lower`, `upper` (central intervals); for categories `probabilities` by category
+        list of dict with `row`, `column` and, for numbers, `mean`, `lower`, `upper` (central intervals); for categories `level` (the most
+        probable one) and `probabilities` by category; `epistemic`: the share of the uncertainty that more data would take away, 0 to 1 (as in `predict_columns`)
         """
         check_level(level)
         _, columns, rows = self._ask(X, training)
+        return self._cells(columns, self._fit.impute(rows, level, training, self._threads())[1])
+
+    def _cells(self, columns, cells):
         place = {column.name: column for column in columns}
         features = self._schema.features()
-        cells = self._fit.impute(rows, level, training, self._threads())[1]
-        return [_cell(row, features[j], place[features[j]["name"]], *ends) for row, j, *ends in cells]
+        return [_cell(row, features[j], place[features[j]["name"]], *told) for row, j, *told in cells]
+
+    def _given(self, given):
+        """One row of which only this is known: its columns, and for the native side."""
+        check_is_fitted(self)
+        if not isinstance(given, Mapping):
+            raise ValueError(f"given={given!r}: must be a dict of column names and values")
+        features = [column["name"] for column in self._schema.features()]
+        for name in given:
+            if name not in features:
+                raise ValueError(f"given: there is no column {name!r} in the fit; columns are {', '.join(features)}")
+        cell = lambda name: np.array([given[name]], dtype=object) if name in given else np.array([np.nan])
+        columns = [Column(name, cell(name)) for name in features]
+        strict = Schema(self._schema.reader, [name for name in given])
+        return columns, strict.read(columns, type(self).__name__)
+
+    def predict_columns(self, columns, X=None, given=None, level=0.9):
+        """What is believed of some columns given the other known cells of a row: of each row of `X`, or in one question of a row of which `given` is known.
+
+        Parameters
+        ----------
+        columns : name of a column, or a list of names
+        X : table like that of the fit; what it has of `columns` is not looked at
+        given : dict of values by column name, instead of `X`
+        level : probability that intervals hold
+
+        Returns
+        -------
+        list of dict as `predict_cells` gives, row by row. `epistemic` is, of numbers, the variance of the posterior draws' means over the whole predictive
+        variance (of positive numbers of the logarithm); of levels the mutual information of draw and level over the level's entropy.
+        """
+        check_level(level)
+        if (X is None) == (given is None):
+            raise ValueError("predict_columns: give X, or given=... for one question")
+        names = [columns] if isinstance(columns, str) else columns
+        check_list("columns", names, "names of columns")
+        _, asked, rows = self._ask(X, False) if given is None else (None, *self._given(given))
+        for name in names if given is not None else ():
+            if name in given:
+                raise ValueError(f"given: {name!r} is what is to be predicted; leave it out")
+        return self._cells(asked, self._fit.predict_columns(rows, [str(name) for name in names], level, self._threads()))
+
+    def simulate(self, n=1000, given=None):
+        """Rows that the model makes up, drawn from the posterior predictive; `sample_missing` draws the missing cells of the rows of a table.
+
+        Parameters
+        ----------
+        n : number of rows
+        given : dict of values by column name that all rows have
+
+        Returns
+        -------
+        dict of lists by column name, of which `pandas.DataFrame` makes a frame: numbers, counts, levels as numbers where they are and else as texts, dates as
+        texts; row k is the same for every n. Columns without any value in training are None.
+        """
+        count("n", n)
+        columns, rows = self._given({} if given is None else given)
+        given = given or {}
+        drawn = self._fit.simulate(rows, n, self._threads())["columns"]
+        made = {}
+        for feature, column, cells in zip(self._schema.features(), columns, drawn, strict=True):
+            ((_, values),) = cells.items()
+            if isinstance(values, dict):
+                values = values.get("codes", values.get("values"))
+            name = feature["name"]
+            value = int if feature["kind"] == "count" else lambda v, column=column, feature=feature: column.value(feature, v)
+            made[name] = [given[name]] * n if name in given else [None if v is None else value(v) for v in values]
+        return made
 
     def sample_missing(self, X, n_draws=10, training=False):
         """Completed tables, each a joint draw of the missing cells, in the kind of X: a list."""
@@ -276,6 +346,23 @@ class MixedTableModel(Sampled, Base):
         """Log predictive density of the observed cells of each row: array of shape (n,)."""
         rows = self._ask(X, training)[2]
         return self._fit.ln_density(rows, training, self._threads())
+
+    def score_cells(self, X, training=False):
+        """How odd each known cell is given the other known cells of its row, the oddest first.
+
+        `training` says that X is the whole table of the fit, its rows in the same order.
+
+        Returns
+        -------
+        list of dict with `row`, `column`, `surprisal` (-ln of the probability of a cell, of numbers of the density in their own units; in nats) and `excess`,
+        that less what is usual of the column: its mean in rows that the model makes up. Cells stand in the order of `excess`; it is nan
+        in columns without any value in training.
+        """
+        rows = self._ask(X, training)[2]
+        cells, usual = self._fit.surprisals(rows, training, self._threads())
+        names = [feature["name"] for feature in self._schema.features()]
+        found = [{"row": row, "column": names[j], "surprisal": surprisal, "excess": surprisal - usual[j]} for row, j, surprisal in cells]
+        return sorted(found, key=lambda cell: np.inf if np.isnan(cell["excess"]) else -cell["excess"])
 
     def score(self, X, y=None):
         """Mean log predictive density of the observed cells of a row."""
@@ -306,9 +393,9 @@ class MixedTableModel(Sampled, Base):
         return cls._native.dependence_defaults()
 
 
-def _cell(row, feature, column, expected, lower, upper):
+def _cell(row, feature, column, expected, lower, upper, epistemic):
     """What is believed of a cell, in the caller's values."""
-    cell = {"row": row, "column": feature["name"]}
+    cell = {"row": row, "column": feature["name"], "epistemic": epistemic[0]}
     if feature["levels"] is None:
         if feature["kind"] == "count":
             lower, upper = [max(0.0, np.floor(lower[0]))], [max(0.0, np.ceil(upper[0]))]
@@ -317,4 +404,4 @@ def _cell(row, feature, column, expected, lower, upper):
     if len(expected) < len(feature["levels"]):
         expected = [1 - expected[0], expected[0]]
     levels = [column.value(feature, k) for k in range(len(feature["levels"]))]
-    return cell | {"probabilities": dict(zip(levels, expected, strict=True))}
+    return cell | {"level": levels[int(np.argmax(expected))], "probabilities": dict(zip(levels, expected, strict=True))}

@@ -196,6 +196,10 @@ impl Sheet {
         self.columns.len()
     }
 
+    pub(crate) fn cell(&self, column: usize, row: usize) -> &Cell {
+        &self.columns[column][row]
+    }
+
     /// Puts a cell in the place of another.
     pub(crate) fn set(&mut self, column: usize, row: usize, cell: Cell) {
         self.columns[column][row] = cell;

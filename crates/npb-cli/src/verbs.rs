@@ -1,5 +1,6 @@
 //! The verbs.
 
+mod cells;
 mod classes;
 mod describe;
 mod exchange;
@@ -40,6 +41,7 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Predict(args) => questions::predict(&args, quiet),
         Verb::Impute(args) => questions::impute(&args, quiet),
         Verb::Score(args) => questions::score(&args, quiet),
+        Verb::Simulate(args) => questions::simulate(&args),
         Verb::Recommend(args) => questions::recommend(&args, quiet),
         Verb::Next(args) => ratings::next(&args, quiet),
         Verb::Dependence(args) => table::dependence(&args, quiet),

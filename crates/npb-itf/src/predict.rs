@@ -58,7 +58,7 @@ pub(crate) struct RowLikelihoods {
 
 impl RowLikelihoods {
     /// `rows(j)`: the rows in column j; `asked`: whether a draw will be.
-    fn new(
+    pub(crate) fn new(
         draws: &[Draw],
         cells: &[Cells],
         rows: impl Fn(usize) -> Range<usize>,
@@ -468,26 +468,33 @@ impl ItfFit {
     /// A column that does not exist, or of which no value was observed in training; rows of a fit with other columns.
     pub fn predict(&self, rows: &ItfRows, column: &str) -> Result<Vec<Vec<f64>>, ItfError> {
         self.check_columns_of(rows)?;
-        let target = self.column_index(column)?;
-        if !self.columns()[target].observed {
-            return Err(ItfError::Column {
-                name: column.to_owned(),
-                what: "no value of it was observed in training".to_owned(),
-            });
-        }
+        let target = self.target(column)?;
         let Place { column, part } = self.places()[target];
         let (hidden, alone) = self.without(rows, &[target]);
         let row = |row, likelihoods: &RowLikelihoods| {
             let asked = self.ask(&hidden, row, |j| !alone.contains(&j), likelihoods);
             let asked: Vec<RowInDraw> = asked.collect();
             let weights = draw_weights(asked.iter(), rows.training);
-            let expected = self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
+            let (expected, _) =
+                self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
             match part {
                 None => expected,
                 Some(part) => expected[self.law(target).place_of_part(part)].to_vec(),
             }
         };
         Ok(self.by_blocks(&hidden, row))
+    }
+
+    /// Position of a column that is to be predicted.
+    pub(crate) fn target(&self, column: &str) -> Result<usize, ItfError> {
+        let target = self.column_index(column)?;
+        match self.columns()[target].observed {
+            true => Ok(target),
+            false => Err(ItfError::Column {
+                name: column.to_owned(),
+                what: "no value of it was observed in training".to_owned(),
+            }),
+        }
     }
 
     /// Rows without some columns' cells in groups, and the columns of the model that are other ones of these columns.
@@ -586,7 +593,7 @@ impl ItfFit {
         }
     }
 
-    /// The mean over draws and clusters of what kernels expect, geometric for parts that ask for it.
+    /// The mean over draws and clusters of what kernels expect, geometric for parts that ask for it; and that of every draw, of geometric parts its logarithm.
     pub(crate) fn expected(
         &self,
         rows: &ItfRows,
@@ -595,7 +602,7 @@ impl ItfFit {
         ignore_observed: bool,
         asked: &[RowInDraw],
         weights: &[f64],
-    ) -> Vec<f64> {
+    ) -> (Vec<f64>, Vec<Vec<f64>>) {
         let law = &self.draws()[0].columns[column].law;
         let all_parts = 0..law.n_parts(&rows.cells[column], row);
         let geometric: Vec<Range<usize>> = all_parts
@@ -608,6 +615,7 @@ impl ItfFit {
             }
         };
         let mut mean: Vec<f64> = Vec::new();
+        let mut of_draws = Vec::with_capacity(asked.len());
         let (mut likelihoods, mut parts) = (Vec::new(), Vec::new());
         for ((draw, asked), weight) in self.draws().iter().zip(asked).zip(weights) {
             let own = &draw.columns[column];
@@ -623,6 +631,7 @@ impl ItfFit {
             );
             // What is costly is not asked where it makes no difference.
             let least = if own.law.is_costly() { NEGLIGIBLE } else { 0.0 };
+            let mut of_draw: Vec<f64> = Vec::new();
             for (cluster, p) in clusters.into_iter().enumerate() {
                 if p <= least {
                     continue;
@@ -636,10 +645,14 @@ impl ItfFit {
                 mean.iter_mut()
                     .zip(&parts)
                     .for_each(|(m, x)| *m += weight * p * x);
+                of_draw.resize(parts.len(), 0.0);
+                let both = of_draw.iter_mut().zip(&parts);
+                both.for_each(|(m, x)| *m += p * x);
             }
+            of_draws.push(of_draw);
         }
         in_all(&mut mean, f64::exp);
-        mean
+        (mean, of_draws)
     }
 
     /// Draws the parts of several cells of a row together.
