@@ -8,7 +8,7 @@ use npb_data::{Image, Labels, MixedColumn, MixedTable, Rating, Ratings, Table};
 use npb_hbrec::{Likes, Recommender};
 use npb_infer::VbReport;
 use npb_iqgme::{IqgmeFit, MultiTaskFit, Saved};
-use npb_itf::{DependenceConfig, ItfFit};
+use npb_itf::{CellSurprisal, DependenceConfig, ItfFit};
 use npb_regbayes::{LabelsFit, MedLdaFit};
 
 use crate::fits::{RATINGS, SMALL, TABLE, patients, stars};
@@ -542,6 +542,107 @@ fn tables_are_those_of_the_library() {
     };
     asked.has("same_block_as_first", (0..places.len()).map(share));
     has_diagnostics(&Answer::of(&folder, "diagnose m.npb"), &fit.diagnostics());
+}
+
+/// What columns are given others, which cells are odd, and rows that are made up.
+#[test]
+fn cells_of_tables_are_those_of_the_library() {
+    let folder = Folder::new("answers-cells");
+    folder.write("p.csv", patients(0..60));
+    folder.npb(&format!("-q fit table p.csv --id id {TABLE} -o m.npb"));
+    let fit: ItfFit = fit(&folder, "m.npb");
+    let data = read(&folder, "m.npb", "p.csv");
+    let rows = |training| {
+        fit.field_rows(&data.features, &data.fields, training)
+            .expect("rows")
+    };
+    let asked = Answer::of(&folder, "score m.npb p.csv --chunk-rows 7");
+    let densities = fit.ln_density(&rows(false)).expect("densities");
+    asked.has("ln_density", densities.iter().copied());
+    assert_eq!(asked.texts("id")[3], "p3");
+    for training in [false, true] {
+        let option = if training {
+            " --training"
+        } else {
+            " --chunk-rows 7"
+        };
+        let asked = Answer::of(
+            &folder,
+            &format!("score m.npb p.csv --cells{option} --top 50"),
+        );
+        let usual = fit.usual_surprisals(&rows(training)).expect("usual");
+        let mut cells = fit.surprisals(&rows(training)).expect("cells");
+        let excess = |cell: &CellSurprisal| cell.surprisal - usual[cell.column];
+        cells.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
+        cells.truncate(50);
+        asked.has("surprisal", cells.iter().map(|cell| cell.surprisal));
+        asked.has("excess", cells.iter().map(excess));
+        asked.has("ln_density", cells.iter().map(|cell| densities[cell.row]));
+        let given = Answer(super::cells(&folder.read("p.csv")));
+        let of = |(k, cell): (usize, &CellSurprisal)| {
+            let name = &fit.columns()[cell.column].name;
+            assert_eq!(asked.texts("column")[k], name);
+            assert_eq!(asked.texts("id")[k], format!("p{}", cell.row));
+            assert_eq!(asked.texts("value")[k], given.texts(name)[cell.row]);
+        };
+        cells.iter().enumerate().for_each(of);
+    }
+    let asked = Answer::of(
+        &folder,
+        "predict m.npb p.csv --target marker --target town --interval 0.8 --chunk-rows 7",
+    );
+    let targets = ["marker", "town"];
+    let cells = fit
+        .predict_columns(&data.features, &data.fields, &targets, 0.8)
+        .expect("cells");
+    let of = |name| {
+        let j = fit.column_index(name).expect("a column");
+        cells.iter().filter(move |cell| cell.column == j)
+    };
+    asked.has("marker", of("marker").map(|cell| cell.expected[0]));
+    asked.has("lower(marker)", of("marker").map(|cell| cell.lower[0]));
+    asked.has("upper(marker)", of("marker").map(|cell| cell.upper[0]));
+    for name in targets {
+        let epistemic = of(name).map(|cell| cell.epistemic[0]);
+        asked.has(&format!("epistemic({name})"), epistemic);
+    }
+    let levels = &fit.columns()[fit.column_index("town").expect("town")].levels;
+    for (k, level) in levels.iter().enumerate() {
+        asked.has(
+            &format!("P(town={level})"),
+            of("town").map(|cell| cell.expected[k]),
+        );
+    }
+    for (cell, town) in of("town").zip(asked.texts("town")) {
+        let most = cell.expected.iter().copied().fold(0.0, f64::max);
+        let k = levels
+            .iter()
+            .position(|level| level == town)
+            .expect("a level");
+        assert_eq!(cell.expected[k], most);
+    }
+    // One question is one row.
+    folder.write("one.csv", "id,age,marker,town,ill\n1,,,Oslo,yes\n");
+    let of_file = folder.npb("-q predict m.npb one.csv --target age");
+    let given = folder.npb("-q predict m.npb --target age --given ill=yes --given town=Oslo");
+    assert_eq!(of_file.replacen("id", "row", 1), given);
+    let data = read(&folder, "m.npb", "one.csv");
+    for n in [3, 5000] {
+        let asked = Answer::of(
+            &folder,
+            &format!("simulate m.npb -n {n} --given ill=yes --given town=Oslo"),
+        );
+        let made = fit
+            .simulate(&data.features, &data.fields, 0..n)
+            .expect("rows");
+        asked.has_features(&data.schema, &made, 0..n);
+        asked.has("row", (1..=n).map(|k| k as f64));
+        assert!(asked.texts("town").iter().all(|town| *town == "Oslo"));
+    }
+    assert_ne!(
+        folder.npb("simulate m.npb -n 9"),
+        folder.npb("simulate m.npb -n 9 --seed 77")
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 28] = [
+const VERBS: [&str; 29] = [
     "schema",
     "config",
     "fit",
@@ -22,6 +22,7 @@ const VERBS: [&str; 28] = [
     "predict",
     "impute",
     "score",
+    "simulate",
     "recommend",
     "next",
     "dependence",

@@ -226,7 +226,7 @@ fn dependence_in_a_group() {
     assert_eq!(pair("x", "y").same_block, 1.0);
     assert_eq!(with.matrix(0.0, |p| p.information.mean).len(), 25);
     let given = |third: &str| {
-        let information = grouped.conditional_information("x", "y", third, &[0.5]);
+        let information = grouped.conditional_information("x", "y", &[third], &[0.5]);
         information.unwrap().mean
     };
     for third in ["side", "z"] {
@@ -234,7 +234,7 @@ fn dependence_in_a_group() {
     }
     assert!(
         grouped
-            .conditional_information("x", "z", "y", &[0.5])
+            .conditional_information("x", "z", &["y"], &[0.5])
             .is_ok()
     );
 }
@@ -678,7 +678,7 @@ fn every_structure_takes_groups() {
                 .iter()
                 .all(|d| d.is_finite())
         );
-        assert!(fitted.co_clustering("y", &[0, 1, 2]).is_ok());
+        assert!(fitted.row_similarity(&["y"], &[0, 1, 2]).is_ok());
     }
 }
 

@@ -27,6 +27,7 @@ fn fields() -> Vec<Field> {
 /// Columns that are asked about are not looked at, several at once neither; the share of what is not known of the law, written out.
 #[test]
 fn predicted_columns_are_sums_over_the_draws() {
+    let mut all_off = Vec::new();
     for structure in ALL {
         let (_, fit) = fitted(structure, 41);
         let new = table(7, 42);
@@ -76,18 +77,18 @@ fn predicted_columns_are_sums_over_the_draws() {
                             .map(|(draw, w)| w * (mean(draw) - wanted[0]).powi(2))
                             .sum();
                         let all: f64 = draws().map(|(draw, w)| w * square(draw)).sum();
-                        // The rest of the variance is that of 400 simulated values.
-                        (known / all, 0.07)
+                        // The rest of the variance is that of 400 simulated values, of clusters some of which are rare and wide.
+                        (known / all, 0.12)
                     }
                 };
-                assert!(
-                    (cell.epistemic[0] - part).abs() < tolerance,
-                    "{} {part}",
-                    cell.epistemic[0]
-                );
+                let off = cell.epistemic[0] - part;
+                assert!(off.abs() < tolerance, "{} {part}", cell.epistemic[0]);
+                all_off.push(off);
             }
         }
     }
+    let off = all_off.iter().sum::<f64>() / all_off.len() as f64;
+    assert!(off.abs() < 0.02, "{off} in the mean");
 }
 
 /// Of one normal column the mean is not known by a variance over n, so that it is 1 / (n + 1) of that of a new value.
