@@ -1,5 +1,6 @@
 """Tables of columns of mixed kinds (crate npb-itf)."""
 
+import numbers
 import warnings
 from collections.abc import Mapping
 
@@ -371,18 +372,85 @@ class MixedTableModel(Sampled, Base):
     def _found(self):
         return [f"{self._fit.n_rows()} rows, {len(self._schema.features())} columns", *super()._found()]
 
-    def dependence(self, X, level=None, training=True, permutations=None, config=None):
+    def _names_of(self, columns):
+        """Names of columns of the fit, all for None."""
+        check_is_fitted(self)
+        if columns is None:
+            return []
+        names = [columns] if isinstance(columns, str) else columns
+        check_list("columns", names, "names of columns")
+        features = [column["name"] for column in self._schema.features()]
+        for name in names:
+            if name not in features:
+                raise ValueError(f"columns: there is no column {name!r} in the fit; columns are {', '.join(features)}")
+        return list(names)
+
+    def similar(self, row, columns=None, n=10):
+        """The rows of the fit that are most often in one cluster with a row of it.
+
+        Parameters
+        ----------
+        row : position of the row in the table of the fit
+        columns : name, or list of names, of the columns by whose clusterings rows are alike; None for all
+        n : number of rows
+
+        Returns
+        -------
+        list of dict with `row` and `similarity`, the share of columns and posterior draws in which both are in one cluster; the most similar first
+        """
+        names = self._names_of(columns)
+        count("n", n)
+        if isinstance(row, (bool, np.bool_)) or not isinstance(row, numbers.Integral) or not 0 <= row < self._fit.n_rows():
+            raise ValueError(f"row={row!r}: must be a row of the fit, from 0 to {self._fit.n_rows() - 1}")
+        alike = self._fit.similar_rows(names, int(row), self._threads())
+        others = sorted((other for other in range(len(alike)) if other != row), key=lambda other: -alike[other])
+        return [{"row": other, "similarity": alike[other]} for other in others[:n]]
+
+    def clusters(self, X, columns=None):
+        """The clusters of rows that columns have, one clustering that stands for all draws each.
+
+        Parameters
+        ----------
+        X : the table of the fit
+        columns : name, or list of names; None for all. Columns with a joint law have one clustering.
+
+        Returns
+        -------
+        list of dict with `columns`, `labels` (of the rows, 0 for the largest cluster), `support` (of the rows: the mean probability of being together with the
+        others of the cluster) and `clusters`: of each a dict with `size` and `columns`, what its cells are column by column, that in which it is least like the
+        whole table first: a dict with `column`, `divergence` (Kullback-Leibler, in nats) and, of numbers, `mean` and `sd` (of dates in days since 1970), of levels
+        `shares` by level
+        """
+        names = self._names_of(columns)
+        asked, rows = self._ask(X, True)[1:]
+        features, column_of = self._schema.features(), {column.name: column for column in asked}
+        together = {}
+        for feature, place in zip(features, self._fit.places(), strict=True):
+            together.setdefault(place, []).append(feature["name"])
+        found = []
+        for of_one in together.values():
+            if names and not set(names) & set(of_one):
+                continue
+            labels, support, clusters = self._fit.clusters(rows, of_one[0], self._threads())
+            labels = np.array(labels)
+            told = [{"size": int(np.sum(labels == k)), "columns": _described(cluster, features, column_of)} for k, cluster in enumerate(clusters)]
+            found.append({"columns": of_one, "labels": labels, "support": np.array(support), "clusters": told})
+        return found
+
+    def dependence(self, X, level=None, training=True, permutations=None, given=None, config=None):
         """Which columns depend on each other: list of dict with `a`, `b`, `rows` (where both are known), `information` (mutual, in nats) with its `sd` and 90%
         interval (`lower`, `upper`: the first and the last of `quantiles`), `same_block`, `p_value`, `adjusted_p_value`, `least_p_value` (what `permutations` can give at least: a p-value equal to it is an
         upper bound), `dependent` (the test rejects independence), `verdict`: "yes", "no", or "unexplained" where the test rejects but most draws of the fit share
         no information, so that how strong the dependence is is not known (`information` is nan).
 
-        X: the table of the fit (or, with `training=False`, another one). `level` (0.01), `permutations` (999) and all else that the question can be told stand in
+        X: the table of the fit (or, with `training=False`, another one). `given`: name, or list of names, of columns that are taken as known: pairs are those of
+        the others, `information` is that given them, and the test that of dependence as such. `level` (0.01), `permutations` (999) and all else that the question can be told stand in
         `config`, in the shape of `default_dependence()`; what is given beside it wins.
         """
         rows = self._ask(X, training)[2]
         settings = on_top(self.default_dependence(), checked_config(config))
-        for name, value in (("level", level), ("permutations", permutations)):
+        given = None if given is None else self._names_of(given)
+        for name, value in (("level", level), ("permutations", permutations), ("given", given)):
             if value is not None:
                 settings = on_top(settings, {name: plain(value)})
         return self._fit.dependence(rows, settings, training, self._threads())
@@ -391,6 +459,19 @@ class MixedTableModel(Sampled, Base):
     def default_dependence(cls):
         """The configuration of `dependence` with its defaults, as a dict."""
         return cls._native.dependence_defaults()
+
+
+def _described(cluster, features, columns):
+    """What the cells of a cluster are, column by column, in the caller's levels."""
+    told = []
+    for feature, (name, divergence, moments, shares) in zip(features, cluster, strict=True):
+        one = {"column": name, "divergence": divergence}
+        if moments is not None:
+            one |= dict(zip(("mean", "sd"), moments, strict=True))
+        if shares is not None:
+            one["shares"] = {columns[name].value(feature, k): share for k, share in enumerate(shares)}
+        told.append(one)
+    return sorted(told, key=lambda one: -one["divergence"])
 
 
 def _cell(row, feature, column, expected, lower, upper, epistemic):

@@ -54,6 +54,10 @@ pub(crate) enum Verb {
     Score(ScoreArgs),
     /// Rows that the model makes up, all of them or given some cells (table).
     Simulate(SimulateArgs),
+    /// The rows that are most often in one cluster with a row (table).
+    Similar(SimilarArgs),
+    /// The clusters of rows that each column has, and what sets them apart (table).
+    Clusters(ClustersArgs),
     /// What a row would choose and like among all that it has not rated (ratings, groups).
     Recommend(RecommendArgs),
     /// Which ratings would tell most.
@@ -623,6 +627,44 @@ pub(crate) struct SimulateArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct SimilarArgs {
+    /// A model file of a table.
+    pub(crate) model: PathBuf,
+    /// The file of the fit.
+    pub(crate) file: PathBuf,
+    /// The row, by its name, or by its number where rows have no names.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) row: String,
+    /// A column by whose clustering rows are alike (may be repeated) [default: all].
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) column: Vec<String>,
+    /// How many rows.
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) top: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) how: HowToAsk,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ClustersArgs {
+    /// A model file of a table.
+    pub(crate) model: PathBuf,
+    /// The file of the fit.
+    pub(crate) file: PathBuf,
+    /// A column whose clusters are asked for (may be repeated) [default: all, columns with a joint law once].
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) column: Vec<String>,
+    /// The cluster of each row instead of what each cluster is.
+    #[arg(long)]
+    pub(crate) rows: bool,
+    /// How many columns say what sets a cluster apart: those where it is least like the whole table.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) top: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) how: HowToAsk,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct RecommendArgs {
     /// A model file: ratings or groups.
     pub(crate) model: PathBuf,
@@ -675,6 +717,9 @@ pub(crate) struct DependenceArgs {
     /// A heat map to write, as SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
+    /// A column that is taken as known (may be repeated): information is that given it, p-values are of dependence as such.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) given: Vec<String>,
     /// Level of the test of each pair.
     #[arg(long, value_name = "P", default_value_t = 0.01)]
     pub(crate) level: f64,

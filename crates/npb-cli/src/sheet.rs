@@ -187,7 +187,7 @@ impl Sheet {
         self.columns.first().map_or(0, Vec::len)
     }
 
-    fn row(&self, row: usize) -> impl Iterator<Item = &Cell> {
+    pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = &Cell> {
         self.columns.iter().map(move |column| &column[row])
     }
 

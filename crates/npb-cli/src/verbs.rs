@@ -1,5 +1,6 @@
 //! The verbs.
 
+mod alike;
 mod cells;
 mod classes;
 mod describe;
@@ -42,6 +43,8 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Impute(args) => questions::impute(&args, quiet),
         Verb::Score(args) => questions::score(&args, quiet),
         Verb::Simulate(args) => questions::simulate(&args),
+        Verb::Similar(args) => questions::similar(&args, quiet),
+        Verb::Clusters(args) => questions::clusters(&args, quiet),
         Verb::Recommend(args) => questions::recommend(&args, quiet),
         Verb::Next(args) => ratings::next(&args, quiet),
         Verb::Dependence(args) => table::dependence(&args, quiet),

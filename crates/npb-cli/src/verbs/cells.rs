@@ -143,9 +143,7 @@ pub(super) fn predict(
         )));
     }
     let targets: Vec<&str> = args.target.iter().map(String::as_str).collect();
-    if let Some(unknown) = targets.iter().find(|name| !names.contains(name)) {
-        return Err(no_column("--target", unknown, &names));
-    }
+    check_columns(&fit, "--target", &args.target)?;
     if args.given.is_empty() {
         let asked = (args.file(), &args.how);
         return rows::answer(model, asked, Needs::default(), quiet, |rows| {
@@ -171,6 +169,13 @@ pub(super) fn predict(
     let mut sheet = Sheet::of_numbers(1..=1);
     push_predicted(&mut sheet, &fit, &data, (&targets, level)).map_err(Failure::usage)?;
     output::sheet(sheet, &args.how.out)
+}
+
+/// Refuses names that are no columns of the fit.
+pub(super) fn check_columns(fit: &ItfFit, option: &str, wanted: &[String]) -> Result<()> {
+    let names: Vec<&str> = fit.columns().iter().map(|c| c.name.as_str()).collect();
+    let unknown = wanted.iter().find(|name| !names.contains(&name.as_str()));
+    unknown.map_or(Ok(()), |name| Err(no_column(option, name, &names)))
 }
 
 fn no_column(option: &str, name: &str, names: &[&str]) -> Failure {

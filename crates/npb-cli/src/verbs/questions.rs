@@ -1,4 +1,4 @@
-//! `npb predict`, `impute`, `score`, `simulate` and `recommend`: which kind of model answers; answers of models of rows of numbers.
+//! `npb predict`, `impute`, `score`, `simulate`, `similar`, `clusters` and `recommend`: which kind of model answers; answers of models of rows of numbers.
 
 use npb_data::schema::{Kind, Role, SchemaData};
 use npb_data::{Labels, Table};
@@ -6,8 +6,11 @@ use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
 use npb_itf::ItfFit;
 
 use super::classes::push_classes;
-use super::{cells, grouped, groups, labels, ratings, table, tasks, topics};
-use crate::args::{ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs, SimulateArgs};
+use super::{alike, cells, grouped, groups, labels, ratings, table, tasks, topics};
+use crate::args::{
+    ClustersArgs, ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs, SimilarArgs,
+    SimulateArgs,
+};
 use crate::failure::{Failure, Result};
 use crate::model::ModelFile;
 use crate::rows::{self, Completed, Named, Needs, NewRows};
@@ -95,6 +98,22 @@ pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
     match model.is(ModelKind::Table) {
         true => cells::simulate(args, &model),
         false => Err(model.cannot("simulate", "table")),
+    }
+}
+
+pub(crate) fn similar(args: &SimilarArgs, quiet: bool) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    match model.is(ModelKind::Table) {
+        true => alike::similar(args, &model, quiet),
+        false => Err(model.cannot("similar", "table")),
+    }
+}
+
+pub(crate) fn clusters(args: &ClustersArgs, quiet: bool) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    match model.is(ModelKind::Table) {
+        true => alike::clusters(args, &model, quiet),
+        false => Err(model.cannot("clusters", "table")),
     }
 }
 

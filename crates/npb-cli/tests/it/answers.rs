@@ -8,7 +8,7 @@ use npb_data::{Image, Labels, MixedColumn, MixedTable, Rating, Ratings, Table};
 use npb_hbrec::{Likes, Recommender};
 use npb_infer::VbReport;
 use npb_iqgme::{IqgmeFit, MultiTaskFit, Saved};
-use npb_itf::{CellSurprisal, DependenceConfig, ItfFit};
+use npb_itf::{CellSurprisal, ClusteringLoss, DependenceConfig, ItfFit};
 use npb_regbayes::{LabelsFit, MedLdaFit};
 
 use crate::fits::{RATINGS, SMALL, TABLE, patients, stars};
@@ -531,6 +531,15 @@ fn tables_are_those_of_the_library() {
     asked.has("upper", pairs.iter().map(|p| p.information.quantiles[2]));
     let verdicts = pairs.iter().map(|p| if p.dependent { "yes" } else { "no" });
     assert!(asked.texts("dependent").into_iter().eq(verdicts));
+    let given = DependenceConfig {
+        given: vec!["ill".to_owned()],
+        ..config
+    };
+    let found = fit.dependence(&rows, &given).expect("pairs");
+    let asked = Answer::of(&folder, "dependence m.npb p.csv --level 0.2 --given ill");
+    let mut means: Vec<f64> = found.pairs().iter().map(|p| p.information.mean).collect();
+    means.sort_by(|a, b| b.total_cmp(a));
+    asked.has("information", means);
     let asked = Answer::of(&folder, "summary m.npb");
     let places = fit.places();
     let share = |k: usize| {
@@ -639,6 +648,31 @@ fn cells_of_tables_are_those_of_the_library() {
         asked.has("row", (1..=n).map(|k| k as f64));
         assert!(asked.texts("town").iter().all(|town| *town == "Oslo"));
     }
+    let asked = Answer::of(
+        &folder,
+        "similar m.npb p.csv --row p3 --column town --column age --top 60",
+    );
+    let alike = fit.similar_rows(&["town", "age"], 3).expect("rows");
+    let similarity = asked.numbers("similarity");
+    for (id, found) in asked.texts("id").into_iter().zip(&similarity) {
+        let row: usize = id[1..].parse().expect("a number");
+        assert!(id != "p3" && alike[row] == *found, "{id}");
+    }
+    assert!(similarity.len() == 59 && similarity.is_sorted_by(|a, b| a >= b));
+    let given = Answer(super::cells(&folder.read("p.csv")));
+    let row: usize = asked.texts("id")[0][1..].parse().expect("a number");
+    assert_eq!(asked.texts("town")[0], given.texts("town")[row]);
+    let loss = ClusteringLoss::VariationOfInformation;
+    let point = fit.point_clustering("ill", loss).expect("clusters");
+    let name = Answer::of(&folder, "clusters m.npb p.csv --column ill --rows");
+    let named = name.0[0][1].clone();
+    assert!(named.split(", ").any(|column| column == "ill"));
+    name.has(&named, point.labels.iter().map(|&k| f64::from(k) + 1.0));
+    let asked = Answer::of(&folder, "clusters m.npb p.csv --column ill --top 1");
+    asked.has("size", point.sizes.iter().map(|&n| n as f64));
+    assert!(asked.texts("clustering").iter().all(|name| *name == named));
+    let all = Answer::of(&folder, "clusters m.npb p.csv --rows");
+    assert!(all.0[0].len() > 1 && all.0.len() == 61);
     assert_ne!(
         folder.npb("simulate m.npb -n 9"),
         folder.npb("simulate m.npb -n 9 --seed 77")

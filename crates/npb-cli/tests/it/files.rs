@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 29] = [
+const VERBS: [&str; 31] = [
     "schema",
     "config",
     "fit",
@@ -23,6 +23,8 @@ const VERBS: [&str; 29] = [
     "impute",
     "score",
     "simulate",
+    "similar",
+    "clusters",
     "recommend",
     "next",
     "dependence",

@@ -400,12 +400,48 @@ fn questions_about_cells_that_cannot_be_are_named() {
         ("score t.npb p.csv --cells --top 0", "0"),
         ("simulate t.npb -n 0", "0"),
         ("simulate m.npb -n 3", "table"),
+        ("similar m.npb p.csv --row p3", "table"),
+        (
+            "similar t.npb p.csv --row p3 --column price",
+            "--column price: there is no such column",
+        ),
+        ("clusters m.npb p.csv", "table"),
+        (
+            "clusters t.npb p.csv --column price",
+            "--column price: there is no such column",
+        ),
+        (
+            "dependence t.npb p.csv --given price",
+            "--given price: there is no such column",
+        ),
         (
             "simulate t.npb -n 3 --given age=40 --given marker=2 --given town=Oslo --given ill=no",
             "leave a column out",
         ),
     ] {
         let error = folder.fails(question, 2);
+        assert!(error.contains(words), "{question}: {error}");
+    }
+    folder.write("few.csv", patients(0..7));
+    for (question, words) in [
+        (
+            "similar t.npb p.csv --row p99",
+            "--row p99: no row of this name in column \"id\"",
+        ),
+        (
+            "similar t.npb few.csv --row p3",
+            "has 7 rows, the file of the fit had 60",
+        ),
+        (
+            "clusters t.npb few.csv",
+            "has 7 rows, the file of the fit had 60",
+        ),
+        (
+            "dependence t.npb p.csv --given age --given ill --given town",
+            "so that two are left",
+        ),
+    ] {
+        let error = folder.fails(question, 3);
         assert!(error.contains(words), "{question}: {error}");
     }
     // A file without rows has the columns of its answers.
