@@ -308,17 +308,17 @@ impl ItfFit {
         config: &DependenceConfig,
     ) -> Result<ColumnDependence, ItfError> {
         config.validate()?;
-        let given = self.given(&config.given)?;
         let known = |j: usize| config.given.contains(&self.columns()[j].name);
         let p = self.columns().len();
         let pairs = (0..p).flat_map(|b| (0..b).map(move |a| (a, b)));
         let pairs: Vec<(usize, usize)> = pairs.filter(|&(a, b)| !known(a) && !known(b)).collect();
-        if pairs.is_empty() && !given.is_empty() {
+        if pairs.is_empty() && !config.given.is_empty() {
             return Err(bad_given(
                 config.given.join(", "),
                 "fewer columns, so that two are left",
             ));
         }
+        let given = self.given(&config.given)?;
         let scores = self.scores(rows, config)?;
         let n_pairs = pairs.len() as f64;
         let within = self.within_groups(&given);
