@@ -46,13 +46,13 @@ pub(crate) enum Verb {
     /// Fit a model to a file.
     #[command(subcommand)]
     Fit(Box<Fit>),
-    /// Classes with probabilities, ratings with intervals, or any column of a table given others.
+    /// Classes with probabilities, ratings with intervals, or any column given others.
     Predict(PredictArgs),
     /// Fill the missing cells of a file.
     Impute(ImputeArgs),
-    /// How usual each row is: the log density of what is known of it; low values are anomalies. Or the oddest cells (table).
+    /// How usual each row is: the log density of what is known of it; low values are anomalies. Or the oddest cells.
     Score(ScoreArgs),
-    /// Rows that the model makes up, all of them or given some cells (table).
+    /// Rows that the model makes up, all of them or given some cells.
     Simulate(SimulateArgs),
     /// The rows that are most often in one cluster with a row (table).
     Similar(SimilarArgs),
@@ -536,18 +536,18 @@ pub(crate) enum Values {
 
 #[derive(Args, Debug)]
 pub(crate) struct PredictArgs {
-    /// A model file: classifier, tasks, grouped, labels, topics, ratings or table.
+    /// A model file: classifier, tasks, grouped, labels, topics, ratings, table or mixture.
     pub(crate) model: PathBuf,
     /// New rows; for ratings, lines with row and column.
     #[arg(required_unless_present = "given", conflicts_with = "given")]
     file: Option<PathBuf>,
-    /// Of a table: the column to predict from the others, its own cells taken as unknown (may be repeated).
+    /// Of a table, mixture or classifier: a column to predict from the others, its own cells taken as unknown (may be repeated).
     #[arg(long, value_name = "COLUMN")]
     pub(crate) target: Vec<String>,
-    /// Of a table: one question instead of a file, what is known (may be repeated).
+    /// With --target, one question instead of a file: what is known (may be repeated).
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) given: Vec<String>,
-    /// Central intervals that hold this probability [default for ratings and tables: 0.9].
+    /// Central intervals that hold this probability [default for ratings and --target: 0.9].
     #[arg(long, value_name = "P")]
     pub(crate) interval: Option<f64>,
     /// Answer for tasks and groups that were not in training, by their own labels if there are any.
@@ -596,13 +596,13 @@ pub(crate) struct ScoreArgs {
     pub(crate) model: PathBuf,
     /// The rows.
     pub(crate) file: PathBuf,
-    /// Cells instead of rows, the oddest first (table).
+    /// Cells instead of rows, the oddest first.
     #[arg(long)]
     pub(crate) cells: bool,
     /// With --cells, how many; so many are held in memory.
     #[arg(long, value_name = "N", default_value = "1000", requires = "cells")]
     pub(crate) top: NonZeroUsize,
-    /// With --cells: the rows are those of the fit, which has seen them.
+    /// With --cells: the rows are those of the fit, which has seen them (table).
     #[arg(long, requires = "cells")]
     pub(crate) training: bool,
     #[command(flatten)]
@@ -611,7 +611,7 @@ pub(crate) struct ScoreArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct SimulateArgs {
-    /// A model file of a table.
+    /// A model file: table, mixture or classifier.
     pub(crate) model: PathBuf,
     /// How many rows.
     #[arg(long, short, value_name = "N")]

@@ -10,6 +10,7 @@ mod grouped;
 mod groups;
 mod images;
 mod labels;
+mod numbers;
 mod parts;
 mod questions;
 mod ratings;

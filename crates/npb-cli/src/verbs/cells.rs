@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use npb_data::read::{ReadingRules, Unexpected, raw_with_schema};
 use npb_data::schema::{ColumnSchema, Kind, Role, Schema, SchemaData};
 use npb_data::{RawColumn, RawTable};
-use npb_itf::{ImputedCell, ItfError, ItfFit, ItfRows};
+use npb_itf::{CellSurprisal, ImputedCell, ItfError, ItfFit, ItfRows};
 
 use crate::args::{PredictArgs, ScoreArgs, SimulateArgs};
 use crate::failure::{Failure, Result};
@@ -26,7 +26,15 @@ fn read(fit: &ItfFit, rows: &NewRows<'_>, training: bool) -> Result<ItfRows> {
 pub(super) fn score(args: &ScoreArgs, model: &ModelFile, quiet: bool) -> Result<()> {
     let fit: ItfFit = model.fit()?;
     if args.cells {
-        return odd_cells(&fit, model, args, quiet);
+        let mut usual: Option<Vec<f64>> = None;
+        return odd_cells(model, args, quiet, &mut |rows| {
+            let asked = read(&fit, rows, args.training)?;
+            let usual = match &mut usual {
+                Some(usual) => usual,
+                none => none.insert(fit.usual_surprisals(&asked).map_err(rows.wrong())?),
+            };
+            scored(&fit, rows, &asked, usual).map_err(rows.wrong())
+        });
     }
     let asked = (args.file.as_path(), &args.how);
     rows::answer(model, asked, Needs::default(), quiet, |rows| {
@@ -41,6 +49,23 @@ pub(super) fn score(args: &ScoreArgs, model: &ModelFile, quiet: bool) -> Result<
     })
 }
 
+/// What a model says of rows and of their known cells.
+pub(super) struct Scored {
+    pub(super) densities: Vec<f64>,
+    pub(super) cells: Vec<ScoredCell>,
+}
+
+/// A known cell.
+pub(super) struct ScoredCell {
+    pub(super) row: usize,
+    pub(super) column: String,
+    /// Its place among the features; none for cells of several columns.
+    pub(super) place: Option<usize>,
+    pub(super) surprisal: f64,
+    /// That of the column.
+    pub(super) usual: f64,
+}
+
 /// A cell among the oddest.
 struct Odd {
     /// What it is ordered by.
@@ -49,9 +74,13 @@ struct Odd {
 }
 
 /// The oddest cells of a file; no more than are asked for are held beside the rows that are read.
-fn odd_cells(fit: &ItfFit, model: &ModelFile, args: &ScoreArgs, quiet: bool) -> Result<()> {
+pub(super) fn odd_cells(
+    model: &ModelFile,
+    args: &ScoreArgs,
+    quiet: bool,
+    score: &mut dyn FnMut(&NewRows<'_>) -> Result<Scored>,
+) -> Result<()> {
     let mut answers = Answers::open(&args.how.out)?;
-    let mut usual: Option<Vec<f64>> = None;
     let (mut oddest, mut sheet) = (Vec::new(), None);
     let needs = Needs {
         all_rows: args.training,
@@ -59,18 +88,12 @@ fn odd_cells(fit: &ItfFit, model: &ModelFile, args: &ScoreArgs, quiet: bool) -> 
     };
     rows::each(model, (&args.file, &args.how), needs, quiet, |rows| {
         sheet.get_or_insert_with(|| head(rows));
-        if rows.data.n_rows == 0 {
-            return Ok(true);
+        if rows.data.n_rows > 0 {
+            oddest.extend(odd_of(rows, score(rows)?));
+            // What stands first in the file is first among equals.
+            oddest.sort_by(|a: &Odd, b: &Odd| b.by.total_cmp(&a.by));
+            oddest.truncate(args.top.get());
         }
-        let asked = read(fit, rows, args.training)?;
-        let usual = match &mut usual {
-            Some(usual) => usual,
-            none => none.insert(fit.usual_surprisals(&asked).map_err(rows.wrong())?),
-        };
-        odd_rows(fit, rows, &asked, usual, &mut oddest).map_err(rows.wrong())?;
-        // What stands first in the file is first among equals.
-        oddest.sort_by(|a: &Odd, b: &Odd| b.by.total_cmp(&a.by));
-        oddest.truncate(args.top.get());
         Ok(true)
     })?;
     let mut sheet = sheet.unwrap_or_default();
@@ -94,38 +117,51 @@ fn head(rows: &NewRows<'_>) -> Sheet {
     sheet
 }
 
-fn odd_rows(
+fn odd_of(rows: &NewRows<'_>, scored: Scored) -> Vec<Odd> {
+    let mut table = rows.sheet();
+    let first = table.width();
+    rows.push_completed(&rows.data.features, &mut table);
+    let odd = |cell: ScoredCell| {
+        let excess = Some(cell.surprisal - cell.usual).filter(|x| !x.is_nan());
+        let value = cell
+            .place
+            .map(|at| table.cell(first + at, cell.row).clone());
+        Odd {
+            by: excess.unwrap_or(f64::NEG_INFINITY),
+            cells: [
+                table.cell(0, cell.row).clone(),
+                Cell::Text(cell.column),
+                value.unwrap_or(Cell::Missing),
+                Cell::Number(cell.surprisal),
+                Cell::from(excess),
+                Cell::Number(scored.densities[cell.row]),
+            ],
+        }
+    };
+    scored.cells.into_iter().map(odd).collect()
+}
+
+fn scored(
     fit: &ItfFit,
     rows: &NewRows<'_>,
     asked: &ItfRows,
     usual: &[f64],
-    oddest: &mut Vec<Odd>,
-) -> std::result::Result<(), ItfError> {
-    let densities = fit.ln_density(asked)?;
-    let mut table = rows.sheet();
-    let first = table.width();
-    rows.push_completed(&rows.data.features, &mut table);
-    for cell in fit.surprisals(asked)? {
+) -> std::result::Result<Scored, ItfError> {
+    let cell = |cell: CellSurprisal| {
         let field = &rows.data.fields[cell.column];
-        // Of a vector or curve there is no one value.
-        let value = match field.columns[..] {
-            [at] => table.cell(first + at, cell.row).clone(),
-            _ => Cell::Missing,
-        };
-        let excess = Some(cell.surprisal - usual[cell.column]).filter(|x| !x.is_nan());
-        oddest.push(Odd {
-            by: excess.unwrap_or(f64::NEG_INFINITY),
-            cells: [
-                table.cell(0, cell.row).clone(),
-                Cell::Text(field.name.clone()),
-                value,
-                Cell::Number(cell.surprisal),
-                Cell::from(excess),
-                Cell::Number(densities[cell.row]),
-            ],
-        });
-    }
-    Ok(())
+        ScoredCell {
+            row: cell.row,
+            column: field.name.clone(),
+            // Of a vector or curve there is no one value.
+            place: Some(field.columns[0]).filter(|_| field.columns.len() == 1),
+            surprisal: cell.surprisal,
+            usual: usual[cell.column],
+        }
+    };
+    Ok(Scored {
+        densities: fit.ln_density(asked)?,
+        cells: fit.surprisals(asked)?.into_iter().map(cell).collect(),
+    })
 }
 
 pub(super) fn predict(
@@ -136,14 +172,8 @@ pub(super) fn predict(
 ) -> Result<()> {
     let fit: ItfFit = model.fit()?;
     let names: Vec<&str> = fit.columns().iter().map(|c| c.name.as_str()).collect();
-    if args.target.is_empty() {
-        return Err(Failure::usage(format_args!(
-            "name the column to predict by --target; columns are {}",
-            names.join(", ")
-        )));
-    }
+    check_targets(args, &names)?;
     let targets: Vec<&str> = args.target.iter().map(String::as_str).collect();
-    check_columns(&fit, "--target", &args.target)?;
     if args.given.is_empty() {
         let asked = (args.file(), &args.how);
         return rows::answer(model, asked, Needs::default(), quiet, |rows| {
@@ -154,28 +184,49 @@ pub(super) fn predict(
         });
     }
     let data = given(&args.given, &model.schema()?)?;
-    let fields = data
-        .fields
-        .iter()
-        .filter(|field| targets.contains(&field.name.as_str()));
-    for at in fields.flat_map(|field| &field.columns) {
-        let name = &data.features.column_names()[*at];
-        if data.features.is_observed(0, *at) {
-            return Err(Failure::usage(format_args!(
-                "--given {name}=...: is what is to be predicted; leave it out"
-            )));
-        }
-    }
+    check_given(&data, &args.target)?;
     let mut sheet = Sheet::of_numbers(1..=1);
     push_predicted(&mut sheet, &fit, &data, (&targets, level)).map_err(Failure::usage)?;
     output::sheet(sheet, &args.how.out)
 }
 
+/// Columns to predict must be there.
+pub(super) fn check_targets(args: &PredictArgs, names: &[&str]) -> Result<()> {
+    if args.target.is_empty() {
+        return Err(Failure::usage(format_args!(
+            "name the column to predict by --target; columns are {}",
+            names.join(", ")
+        )));
+    }
+    check_names("--target", &args.target, names)
+}
+
+/// What is to be predicted must not be given.
+pub(super) fn check_given(data: &SchemaData, targets: &[String]) -> Result<()> {
+    let fields = data
+        .fields
+        .iter()
+        .filter(|field| targets.contains(&field.name));
+    let mut given = fields
+        .flat_map(|field| &field.columns)
+        .filter(|&&at| data.features.is_observed(0, at));
+    given.next().map_or(Ok(()), |&at| {
+        let name = &data.features.column_names()[at];
+        Err(Failure::usage(format_args!(
+            "--given {name}=...: is what is to be predicted; leave it out"
+        )))
+    })
+}
+
 /// Refuses names that are no columns of the fit.
 pub(super) fn check_columns(fit: &ItfFit, option: &str, wanted: &[String]) -> Result<()> {
     let names: Vec<&str> = fit.columns().iter().map(|c| c.name.as_str()).collect();
+    check_names(option, wanted, &names)
+}
+
+fn check_names(option: &str, wanted: &[String], names: &[&str]) -> Result<()> {
     let unknown = wanted.iter().find(|name| !names.contains(&name.as_str()));
-    unknown.map_or(Ok(()), |name| Err(no_column(option, name, &names)))
+    unknown.map_or(Ok(()), |name| Err(no_column(option, name, names)))
 }
 
 fn no_column(option: &str, name: &str, names: &[&str]) -> Failure {
@@ -259,7 +310,7 @@ fn push_part(
 }
 
 /// One row in which what is given is known, as `NAME=VALUE`.
-fn given(given: &[String], schema: &Schema) -> Result<SchemaData> {
+pub(super) fn given(given: &[String], schema: &Schema) -> Result<SchemaData> {
     let features = || schema.with_role(Role::Feature);
     let names: Vec<&str> = features().map(|c| c.name.as_str()).collect();
     let mut values: HashMap<&str, &str> = HashMap::new();

@@ -6,7 +6,7 @@ use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
 use npb_itf::ItfFit;
 
 use super::classes::push_classes;
-use super::{alike, cells, grouped, groups, labels, ratings, table, tasks, topics};
+use super::{alike, cells, grouped, groups, labels, numbers, ratings, table, tasks, topics};
 use crate::args::{
     ClustersArgs, ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs, SimilarArgs,
     SimulateArgs,
@@ -30,9 +30,12 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     match model.kind.as_str() {
         "table" if !args.new_tasks => cells::predict(args, &model, level.unwrap_or(0.9), quiet),
-        _ if !(args.target.is_empty() && args.given.is_empty()) => {
-            Err(Failure::usage("--target, --given: of models of kind table"))
+        "classifier" | "mixture" if !(args.target.is_empty() && args.given.is_empty()) => {
+            numbers::predict(&model.fit()?, args, &model, (level.unwrap_or(0.9), quiet))
         }
+        _ if !(args.target.is_empty() && args.given.is_empty()) => Err(Failure::usage(
+            "--target, --given: of models of kind table, mixture or classifier",
+        )),
         "ratings" => ratings::predict(args, &model, level.unwrap_or(0.9), quiet),
         "labels" => labels::predict(args, &model, quiet),
         "topics" => topics::predict(args, &model, quiet),
@@ -72,13 +75,13 @@ pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
     if model.is(ModelKind::Table) {
         return cells::score(args, &model, quiet);
     }
-    if args.cells {
-        return Err(model.cannot("score --cells", "table"));
-    }
     if !model.is(ModelKind::Classifier) && !model.is(ModelKind::Mixture) {
         return Err(model.cannot("score", "mixture, classifier or table"));
     }
     let fit: IqgmeFit = model.fit()?;
+    if args.cells {
+        return numbers::odd_cells(&fit, &model, args, quiet);
+    }
     let asked = (args.file.as_path(), &args.how);
     rows::answer(&model, asked, Needs::default(), quiet, |rows| {
         let table = rows.numbers()?;
@@ -95,9 +98,16 @@ pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
 
 pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
-    match model.is(ModelKind::Table) {
-        true => cells::simulate(args, &model),
-        false => Err(model.cannot("simulate", "table")),
+    match model.kind.as_str() {
+        "table" => cells::simulate(args, &model),
+        "classifier" | "mixture" => {
+            let mut fit: IqgmeFit = model.fit()?;
+            if let Some(seed) = args.seed {
+                fit = fit.with_seed(seed);
+            }
+            numbers::simulate(&fit, args, &model)
+        }
+        _ => Err(model.cannot("simulate", "table, mixture or classifier")),
     }
 }
 

@@ -4,7 +4,7 @@ use npb_bpfa::{ImageConfig, restore};
 use npb_bsvd::{Acquisition, BsvdFit, Cells};
 use npb_data::read::{ReadingRules, with_schema};
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData};
-use npb_data::{Image, Labels, MixedColumn, MixedTable, Rating, Ratings, Table};
+use npb_data::{Image, Labels, Mask, MixedColumn, MixedTable, Rating, Ratings, Table};
 use npb_hbrec::{Likes, Recommender};
 use npb_infer::VbReport;
 use npb_iqgme::{IqgmeFit, MultiTaskFit, Saved};
@@ -677,6 +677,70 @@ fn cells_of_tables_are_those_of_the_library() {
         folder.npb("simulate m.npb -n 9"),
         folder.npb("simulate m.npb -n 9 --seed 77")
     );
+}
+
+/// The same of a model of numbers: what is hidden is filled, and a cell is as odd as its density given the others is low.
+#[test]
+fn cells_of_mixtures_are_those_of_the_library() {
+    let (folder, fit, data) = classifier_of_patients("answers-cells-numbers", "classifier");
+    let (design, table) = numbers(&data);
+    let names = design.names().concat();
+    let without = |feature: &str| {
+        let is_in = |name: &String| name == feature || name.starts_with(&format!("{feature}="));
+        let mask = Mask::from_fn(table.n_rows(), table.n_cols(), |_, j| is_in(&names[j]));
+        table.hide(&mask.expect("a mask")).expect("fewer cells")
+    };
+    let hidden = without("marker");
+    let at = names
+        .iter()
+        .position(|name| name == "marker")
+        .expect("marker");
+    let asked = Answer::of(
+        &folder,
+        "predict m.npb p.csv --target marker --interval 0.8 --chunk-rows 7",
+    );
+    let filled = fit.impute(&hidden).expect("filled").completed;
+    asked.has(
+        "marker",
+        (0..60).map(|i| filled.get(i, at).expect("a number")),
+    );
+    let cells = fit.cells_by_row(&hidden).expect("cells");
+    let cell = |row: &Vec<npb_iqgme::MissingCell>| {
+        row.iter().find(|c| c.column == at).expect("marker").clone()
+    };
+    asked.has(
+        "lower(marker)",
+        cells
+            .iter()
+            .map(|row| cell(row).quantile(0.5 - 0.5 * 0.8).expect("a level")),
+    );
+    folder.write("one.csv", "id,age,marker,town,ill\n1,40,,Oslo,\n");
+    let of_file = folder.npb("-q predict m.npb one.csv --target marker");
+    let given = folder.npb("-q predict m.npb --target marker --given town=Oslo --given age=40");
+    assert_eq!(of_file.replacen("id", "row", 1), given);
+    let asked = Answer::of(&folder, "score m.npb p.csv --cells --chunk-rows 7");
+    let all = fit.ln_density(&table).expect("densities");
+    let known = (0..60).map(|i| (0..3).filter(|&k| data.features.is_observed(i, k)).count());
+    assert_eq!(asked.0.len() - 1, known.sum::<usize>());
+    for feature in ["age", "marker", "town"] {
+        let rest = fit.ln_density(&without(feature)).expect("densities");
+        let rows = asked
+            .texts("id")
+            .into_iter()
+            .zip(asked.texts("column"))
+            .zip(asked.numbers("surprisal"));
+        for ((id, _), found) in rows.filter(|((_, column), _)| *column == feature) {
+            let row: usize = id[1..].parse().expect("a number");
+            assert_eq!(found, rest[row] - all[row], "{feature} of {id}");
+        }
+    }
+    let excess = asked.numbers("excess");
+    assert!(excess.is_sorted_by(|a, b| a >= b));
+    let made = Answer::of(&folder, "simulate m.npb -n 500 --given town=Oslo");
+    assert!(made.texts("town").iter().all(|town| *town == "Oslo"));
+    let markers = made.numbers("marker");
+    let mean = markers.iter().sum::<f64>() / 500.0;
+    assert!((1.5..3.5).contains(&mean), "{mean}");
 }
 
 #[test]

@@ -392,14 +392,18 @@ fn questions_about_cells_that_cannot_be_are_named() {
             "--interval 2",
         ),
         (
-            "predict m.npb p.csv --target age",
-            "--target, --given: of models of kind table",
+            "predict m.npb p.csv --target ill",
+            "--target ill: there is no such column",
         ),
-        ("score m.npb p.csv --cells", "table"),
+        ("predict m.npb p.csv", "asks models of kind classifier"),
+        ("score m.npb p.csv --cells --training", "table"),
         ("score t.npb p.csv --top 3", "--cells"),
         ("score t.npb p.csv --cells --top 0", "0"),
         ("simulate t.npb -n 0", "0"),
-        ("simulate m.npb -n 3", "table"),
+        (
+            "simulate m.npb -n 3 --given age=40 --given marker=2 --given town=Oslo",
+            "leave a column out",
+        ),
         ("similar m.npb p.csv --row p3", "table"),
         (
             "similar t.npb p.csv --row p3 --column price",
@@ -449,6 +453,8 @@ fn questions_about_cells_that_cannot_be_are_named() {
     for question in [
         "score t.npb none.csv",
         "score t.npb none.csv --cells",
+        "score m.npb none.csv --cells",
+        "predict m.npb none.csv --target town",
         "predict t.npb none.csv --target town",
     ] {
         assert_eq!(
