@@ -110,6 +110,42 @@ class _Iqgme(Variational):
         """Log density of the observed cells of each row, in the units of X (nats); low values are anomalies. Array of shape (n,)."""
         return self._fit_of(X, lambda fit, X: fit.ln_density(X, self._threads()))
 
+    def score_cells(self, X):
+        """How odd each known cell is given the other known cells of its row, the oddest first.
+
+        Returns
+        -------
+        list of dict with `row`, `column`, `surprisal` (-ln of its density in its own units, in nats; of a category that of the numbers that it becomes) and
+        `excess`, that less what is usual of the column: its mean in rows that the model makes up. Cells stand in the order of `excess`.
+        """
+        table = self._table(X)
+        usual = np.array([np.mean(found[1]) for found in self._surprisals(self._made_up(400))])
+        names = [feature["name"] for feature in self._schema.features()] if self._schema is not None else self._names() or list(range(table.shape[1]))
+        found = []
+        for k, (rows, surprisals) in enumerate(self._surprisals(table)):
+            found += [{"row": int(i), "column": names[k], "surprisal": float(s), "excess": float(s - usual[k])} for i, s in zip(rows, surprisals, strict=True)]
+        return sorted(found, key=lambda cell: (-cell["excess"], cell["row"]))
+
+    def _surprisals(self, table):
+        """Of each feature the rows in which it is known, and its surprisals given the others."""
+        widths = self._schema.reader.number_widths() if self._schema is not None else [1] * table.shape[1]
+        density = lambda table: self._fit.ln_density(np.ascontiguousarray(table), self._threads())
+        whole, end = density(table), 0
+        for width in widths:
+            place, end = slice(end, end + width), end + width
+            rest = table.copy()
+            rest[:, place] = np.nan
+            rows = np.flatnonzero(~np.isnan(table[:, place]).all(axis=1))
+            yield rows, (density(rest) - whole)[rows]
+
+    def _made_up(self, n):
+        """Rows of the posterior predictive. Those of one draw have the same parameters: as many draws as make rows differ in these, too."""
+        n_draws = min(n, 200)
+        width = len(self._fit.column_names())
+        unknown = np.full((-(-n // max(n_draws, 1)), width), np.nan)
+        drawn = self._fit.impute_draws(unknown, n_draws, self._threads())
+        return drawn.swapaxes(0, 1).reshape(-1, width)[:n]
+
     def _fit_of(self, X, question):
         X = self._table(X)
         return question(self._fit, X)
@@ -366,13 +402,7 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
         The draws depend on `random_state` of the fit and are the same in each call.
         """
         check_is_fitted(self)
-        n_samples = count("n_samples", n_samples, most=10**8)
-        # Rows of one draw have the same parameters: as many draws as make rows differ in these, too.
-        n_draws = min(n_samples, 200)
-        width = len(self._fit.column_names())
-        unknown = np.full((-(-n_samples // max(n_draws, 1)), width), np.nan)
-        drawn = self._fit.impute_draws(unknown, n_draws, self._threads())
-        return drawn.swapaxes(0, 1).reshape(-1, width)[:n_samples]
+        return self._made_up(count("n_samples", n_samples, most=10**8))
 
 
 @_documented

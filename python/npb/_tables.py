@@ -1,5 +1,6 @@
 """Tables of columns of mixed kinds (crate npb-itf)."""
 
+import numbers
 import warnings
 from collections.abc import Mapping
 
@@ -8,8 +9,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from npb import _native
-from npb._base import Base, check_level, checked_config, count, differ, names_differ, on_top, plain, with_running_doc
-from npb._frames import check_names, columns_of, filled, frame, unmasked
+from npb._base import Base, check_level, check_list, checked_config, count, differ, names_differ, on_top, plain, with_running_doc
+from npb._frames import Column, check_names, columns_of, filled, frame, unmasked
 from npb._posterior import Sampled
 from npb._schema import Schema, write_beside
 from npb._shares import Reading
@@ -257,14 +258,84 @@ class MixedTableModel(Sampled, Base):
 
         Returns
         -------
-        list of dict with `row`, `column` and, for numbers, `mean`, `lower`, `upper` (central intervals); for categories `probabilities` by category
+        list of dict with `row`, `column` and, for numbers, `mean`, `lower`, `upper` (central intervals); for categories `level` (the most
+        probable one) and `probabilities` by category; `epistemic`: the share of the uncertainty that more data would take away, 0 to 1 (as in `predict_columns`)
         """
         check_level(level)
         _, columns, rows = self._ask(X, training)
+        return self._cells(columns, self._fit.impute(rows, level, training, self._threads())[1])
+
+    def _cells(self, columns, cells):
         place = {column.name: column for column in columns}
         features = self._schema.features()
-        cells = self._fit.impute(rows, level, training, self._threads())[1]
-        return [_cell(row, features[j], place[features[j]["name"]], *ends) for row, j, *ends in cells]
+        return [_cell(row, features[j], place[features[j]["name"]], *told) for row, j, *told in cells]
+
+    def _given(self, given):
+        """One row of which only this is known: its columns, and for the native side."""
+        check_is_fitted(self)
+        if not isinstance(given, Mapping):
+            raise ValueError(f"given={given!r}: must be a dict of column names and values")
+        features = [column["name"] for column in self._schema.features()]
+        for name in given:
+            if name not in features:
+                raise ValueError(f"given: there is no column {name!r} in the fit; columns are {', '.join(features)}")
+        cell = lambda name: np.array([given[name]], dtype=object) if name in given else np.array([np.nan])
+        columns = [Column(name, cell(name)) for name in features]
+        strict = Schema(self._schema.reader, [name for name in given])
+        return columns, strict.read(columns, type(self).__name__)
+
+    def predict_columns(self, columns, X=None, given=None, level=0.9):
+        """What is believed of some columns given the other known cells of a row: of each row of `X`, or in one question of a row of which `given` is known.
+
+        Parameters
+        ----------
+        columns : name of a column, or a list of names
+        X : table like that of the fit; what it has of `columns` is not looked at
+        given : dict of values by column name, instead of `X`
+        level : probability that intervals hold
+
+        Returns
+        -------
+        list of dict as `predict_cells` gives, row by row. `epistemic` is, of numbers, the variance of the posterior draws' means over the whole predictive
+        variance (of positive numbers of the logarithm); of levels the mutual information of draw and level over the level's entropy.
+        """
+        check_level(level)
+        if (X is None) == (given is None):
+            raise ValueError("predict_columns: give X, or given=... for one question")
+        names = [columns] if isinstance(columns, str) else columns
+        check_list("columns", names, "names of columns")
+        _, asked, rows = self._ask(X, False) if given is None else (None, *self._given(given))
+        for name in names if given is not None else ():
+            if name in given:
+                raise ValueError(f"given: {name!r} is what is to be predicted; leave it out")
+        return self._cells(asked, self._fit.predict_columns(rows, [str(name) for name in names], level, self._threads()))
+
+    def simulate(self, n=1000, given=None):
+        """Rows that the model makes up, drawn from the posterior predictive; `sample_missing` draws the missing cells of the rows of a table.
+
+        Parameters
+        ----------
+        n : number of rows
+        given : dict of values by column name that all rows have
+
+        Returns
+        -------
+        dict of lists by column name, of which `pandas.DataFrame` makes a frame: numbers, counts, levels as numbers where they are and else as texts, dates as
+        texts; row k is the same for every n. Columns without any value in training are None.
+        """
+        count("n", n)
+        columns, rows = self._given({} if given is None else given)
+        given = given or {}
+        drawn = self._fit.simulate(rows, n, self._threads())["columns"]
+        made = {}
+        for feature, column, cells in zip(self._schema.features(), columns, drawn, strict=True):
+            ((_, values),) = cells.items()
+            if isinstance(values, dict):
+                values = values.get("codes", values.get("values"))
+            name = feature["name"]
+            value = int if feature["kind"] == "count" else lambda v, column=column, feature=feature: column.value(feature, v)
+            made[name] = [given[name]] * n if name in given else [None if v is None else value(v) for v in values]
+        return made
 
     def sample_missing(self, X, n_draws=10, training=False):
         """Completed tables, each a joint draw of the missing cells, in the kind of X: a list."""
@@ -277,6 +348,23 @@ class MixedTableModel(Sampled, Base):
         rows = self._ask(X, training)[2]
         return self._fit.ln_density(rows, training, self._threads())
 
+    def score_cells(self, X, training=False):
+        """How odd each known cell is given the other known cells of its row, the oddest first.
+
+        `training` says that X is the whole table of the fit, its rows in the same order.
+
+        Returns
+        -------
+        list of dict with `row`, `column`, `surprisal` (-ln of the probability of a cell, of numbers of the density in their own units; in nats) and `excess`,
+        that less what is usual of the column: its mean in rows that the model makes up. Cells stand in the order of `excess`; it is nan
+        in columns without any value in training.
+        """
+        rows = self._ask(X, training)[2]
+        cells, usual = self._fit.surprisals(rows, training, self._threads())
+        names = [feature["name"] for feature in self._schema.features()]
+        found = [{"row": row, "column": names[j], "surprisal": surprisal, "excess": surprisal - usual[j]} for row, j, surprisal in cells]
+        return sorted(found, key=lambda cell: np.inf if np.isnan(cell["excess"]) else -cell["excess"])
+
     def score(self, X, y=None):
         """Mean log predictive density of the observed cells of a row."""
         return float(np.mean(self.score_samples(X)))
@@ -284,18 +372,85 @@ class MixedTableModel(Sampled, Base):
     def _found(self):
         return [f"{self._fit.n_rows()} rows, {len(self._schema.features())} columns", *super()._found()]
 
-    def dependence(self, X, level=None, training=True, permutations=None, config=None):
+    def _names_of(self, columns):
+        """Names of columns of the fit, all for None."""
+        check_is_fitted(self)
+        if columns is None:
+            return []
+        names = [columns] if isinstance(columns, str) else columns
+        check_list("columns", names, "names of columns")
+        features = [column["name"] for column in self._schema.features()]
+        for name in names:
+            if name not in features:
+                raise ValueError(f"columns: there is no column {name!r} in the fit; columns are {', '.join(features)}")
+        return list(names)
+
+    def similar(self, row, columns=None, n=10):
+        """The rows of the fit that are most often in one cluster with a row of it.
+
+        Parameters
+        ----------
+        row : position of the row in the table of the fit
+        columns : name, or list of names, of the columns by whose clusterings rows are alike; None for all
+        n : number of rows
+
+        Returns
+        -------
+        list of dict with `row` and `similarity`, the share of columns and posterior draws in which both are in one cluster; the most similar first
+        """
+        names = self._names_of(columns)
+        count("n", n)
+        if isinstance(row, (bool, np.bool_)) or not isinstance(row, numbers.Integral) or not 0 <= row < self._fit.n_rows():
+            raise ValueError(f"row={row!r}: must be a row of the fit, from 0 to {self._fit.n_rows() - 1}")
+        alike = self._fit.similar_rows(names, int(row), self._threads())
+        others = sorted((other for other in range(len(alike)) if other != row), key=lambda other: -alike[other])
+        return [{"row": other, "similarity": alike[other]} for other in others[:n]]
+
+    def clusters(self, X, columns=None):
+        """The clusters of rows that columns have, one clustering that stands for all draws each.
+
+        Parameters
+        ----------
+        X : the table of the fit
+        columns : name, or list of names; None for all. Columns with a joint law have one clustering.
+
+        Returns
+        -------
+        list of dict with `columns`, `labels` (of the rows, 0 for the largest cluster), `support` (of the rows: the mean probability of being together with the
+        others of the cluster) and `clusters`: of each a dict with `size` and `columns`, what its cells are column by column, that in which it is least like the
+        whole table first: a dict with `column`, `divergence` (Kullback-Leibler, in nats) and, of numbers, `mean` and `sd` (of dates in days since 1970), of levels
+        `shares` by level
+        """
+        names = self._names_of(columns)
+        asked, rows = self._ask(X, True)[1:]
+        features, column_of = self._schema.features(), {column.name: column for column in asked}
+        together = {}
+        for feature, place in zip(features, self._fit.places(), strict=True):
+            together.setdefault(place, []).append(feature["name"])
+        found = []
+        for of_one in together.values():
+            if names and not set(names) & set(of_one):
+                continue
+            labels, support, clusters = self._fit.clusters(rows, of_one[0], self._threads())
+            labels = np.array(labels)
+            told = [{"size": int(np.sum(labels == k)), "columns": _described(cluster, features, column_of)} for k, cluster in enumerate(clusters)]
+            found.append({"columns": of_one, "labels": labels, "support": np.array(support), "clusters": told})
+        return found
+
+    def dependence(self, X, level=None, training=True, permutations=None, given=None, config=None):
         """Which columns depend on each other: list of dict with `a`, `b`, `rows` (where both are known), `information` (mutual, in nats) with its `sd` and 90%
         interval (`lower`, `upper`: the first and the last of `quantiles`), `same_block`, `p_value`, `adjusted_p_value`, `least_p_value` (what `permutations` can give at least: a p-value equal to it is an
         upper bound), `dependent` (the test rejects independence), `verdict`: "yes", "no", or "unexplained" where the test rejects but most draws of the fit share
         no information, so that how strong the dependence is is not known (`information` is nan).
 
-        X: the table of the fit (or, with `training=False`, another one). `level` (0.01), `permutations` (999) and all else that the question can be told stand in
+        X: the table of the fit (or, with `training=False`, another one). `given`: name, or list of names, of columns that are taken as known: pairs are those of
+        the others, `information` is that given them, and the test that of dependence as such. `level` (0.01), `permutations` (999) and all else that the question can be told stand in
         `config`, in the shape of `default_dependence()`; what is given beside it wins.
         """
         rows = self._ask(X, training)[2]
         settings = on_top(self.default_dependence(), checked_config(config))
-        for name, value in (("level", level), ("permutations", permutations)):
+        given = None if given is None else self._names_of(given)
+        for name, value in (("level", level), ("permutations", permutations), ("given", given)):
             if value is not None:
                 settings = on_top(settings, {name: plain(value)})
         return self._fit.dependence(rows, settings, training, self._threads())
@@ -306,9 +461,22 @@ class MixedTableModel(Sampled, Base):
         return cls._native.dependence_defaults()
 
 
-def _cell(row, feature, column, expected, lower, upper):
+def _described(cluster, features, columns):
+    """What the cells of a cluster are, column by column, in the caller's levels."""
+    told = []
+    for feature, (name, divergence, moments, shares) in zip(features, cluster, strict=True):
+        one = {"column": name, "divergence": divergence}
+        if moments is not None:
+            one |= dict(zip(("mean", "sd"), moments, strict=True))
+        if shares is not None:
+            one["shares"] = {columns[name].value(feature, k): share for k, share in enumerate(shares)}
+        told.append(one)
+    return sorted(told, key=lambda one: -one["divergence"])
+
+
+def _cell(row, feature, column, expected, lower, upper, epistemic):
     """What is believed of a cell, in the caller's values."""
-    cell = {"row": row, "column": feature["name"]}
+    cell = {"row": row, "column": feature["name"], "epistemic": epistemic[0]}
     if feature["levels"] is None:
         if feature["kind"] == "count":
             lower, upper = [max(0.0, np.floor(lower[0]))], [max(0.0, np.ceil(upper[0]))]
@@ -317,4 +485,4 @@ def _cell(row, feature, column, expected, lower, upper):
     if len(expected) < len(feature["levels"]):
         expected = [1 - expected[0], expected[0]]
     levels = [column.value(feature, k) for k in range(len(feature["levels"]))]
-    return cell | {"probabilities": dict(zip(levels, expected, strict=True))}
+    return cell | {"level": levels[int(np.argmax(expected))], "probabilities": dict(zip(levels, expected, strict=True))}

@@ -44,10 +44,10 @@ def fit(model, X, y=None, *, columns=None, client=None):
     """
     import distributed
 
-    from npb import BayesianMatrixCompletion, _ratings_in_shards, _rows_in_shards
+    from npb import BayesianMatrixCompletion, IncompleteClassifier, IncompleteImputer, IncompleteMixture, _ratings_in_shards, _rows_in_shards
 
     is_matrix = isinstance(model, BayesianMatrixCompletion)
-    if not (is_matrix or hasattr(model, "sample_missing")):
+    if not isinstance(model, (BayesianMatrixCompletion, IncompleteClassifier, IncompleteImputer, IncompleteMixture)):
         raise TypeError(
             f"{type(model).__name__} has no fit over parts: IncompleteClassifier, IncompleteMixture, IncompleteImputer and BayesianMatrixCompletion have one"
         )

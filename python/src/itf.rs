@@ -3,8 +3,9 @@
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::Trace;
 use npb_itf::{
-    ColumnDependence, DependenceConfig, ItfConfig, ItfData, ItfFit, PairDependence, Verdict,
-    fit_data_watched,
+    CellSummary, ClusterSummary, ClusteringLoss, ColumnDependence, ColumnSummary, DependenceConfig,
+    ImputedCell, ItfConfig, ItfData, ItfError, ItfFit, PairDependence, Verdict, fit_data_watched,
+    summarise_clusters,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,8 +15,17 @@ use crate::arrays::{Array, array, config, diagnostics, dict, scalars};
 use crate::columns::Rows;
 use crate::run::{How, ask, error, saved};
 
-/// Row, column, expected values of the parts, lower and upper ends.
-type Cells = Vec<(usize, usize, Vec<f64>, Vec<f64>, Vec<f64>)>;
+/// Row, column, and of the parts expected values, lower and upper ends, epistemic shares.
+type Cells = Vec<(usize, usize, Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>)>;
+
+/// Of a cluster, column by column: name, divergence, mean and standard deviation of numbers, shares of levels.
+type Summary = Vec<(String, f64, Option<(f64, f64)>, Option<Vec<f64>>)>;
+
+fn told(cells: Vec<ImputedCell>) -> Cells {
+    let cells = cells.into_iter();
+    let told = cells.map(|c| (c.row, c.column, c.expected, c.lower, c.upper, c.epistemic));
+    told.collect()
+}
 
 /// A completed table as Python has it.
 #[derive(Serialize)]
@@ -122,9 +132,57 @@ impl Itf {
             self.0
                 .impute_fields(&rows.0.features, &rows.0.fields, level, training)
         })?;
-        let cells = found.cells.into_iter();
-        let cells = cells.map(|c| (c.row, c.column, c.expected, c.lower, c.upper));
-        Ok((dict(py, &Completed::of(&found.completed))?, cells.collect()))
+        let completed = dict(py, &Completed::of(&found.completed))?;
+        Ok((completed, told(found.cells)))
+    }
+
+    /// The cells of some columns of new rows, given the others.
+    fn predict_columns(
+        &self,
+        py: Python<'_>,
+        rows: &Rows,
+        columns: Vec<String>,
+        level: f64,
+        threads: usize,
+    ) -> PyResult<Cells> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let (table, fields) = (&rows.0.features, &rows.0.fields);
+        let found = ask(py, threads, || {
+            self.0.predict_columns(table, fields, &columns, level)
+        })?;
+        Ok(told(found))
+    }
+
+    /// Rows that have what one row has, all else drawn.
+    fn simulate<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Rows,
+        n: usize,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (table, fields) = (&rows.0.features, &rows.0.fields);
+        let found = ask(py, threads, || self.0.simulate(table, fields, 0..n))?;
+        dict(py, &Completed::of(&found))
+    }
+
+    /// Row, column and surprisal of every known cell, and what is usual of each column.
+    fn surprisals(
+        &self,
+        py: Python<'_>,
+        rows: &Rows,
+        training: bool,
+        threads: usize,
+    ) -> PyResult<(Vec<(usize, usize, f64)>, Vec<f64>)> {
+        let (found, usual) = ask(py, threads, || {
+            let rows = self
+                .0
+                .field_rows(&rows.0.features, &rows.0.fields, training)?;
+            let usual = self.0.usual_surprisals(&rows)?;
+            Ok::<_, ItfError>((self.0.surprisals(&rows)?, usual))
+        })?;
+        let cells = found.into_iter().map(|c| (c.row, c.column, c.surprisal));
+        Ok((cells.collect(), usual))
     }
 
     /// Completed tables, each a joint draw.
@@ -158,6 +216,50 @@ impl Itf {
             self.0.ln_density(&rows)
         })?;
         array(py, &[found.len()], found)
+    }
+
+    /// Which column of the model each column is in.
+    fn places(&self) -> Vec<usize> {
+        self.0.places().iter().map(|place| place.column).collect()
+    }
+
+    /// How alike each row of the fit is to one of them.
+    fn similar_rows(
+        &self,
+        py: Python<'_>,
+        columns: Vec<String>,
+        row: usize,
+        threads: usize,
+    ) -> PyResult<Vec<f64>> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        ask(py, threads, || self.0.similar_rows(&columns, row))
+    }
+
+    /// Labels and support of the rows of the fit by a column, and what each cluster is.
+    fn clusters(
+        &self,
+        py: Python<'_>,
+        rows: &Rows,
+        column: &str,
+        threads: usize,
+    ) -> PyResult<(Vec<u32>, Vec<f64>, Vec<Summary>)> {
+        let (point, clusters) = ask(py, threads, || {
+            let loss = ClusteringLoss::VariationOfInformation;
+            let point = self.0.point_clustering(column, loss)?;
+            let clusters = summarise_clusters(&rows.0.features, &point.labels)?;
+            Ok::<_, ItfError>((point, clusters))
+        })?;
+        let column = |column: ColumnSummary| {
+            let (numbers, shares) = match column.cells {
+                CellSummary::Nothing => (None, None),
+                CellSummary::Numbers { mean, sd, .. } => (Some((mean, sd)), None),
+                CellSummary::Levels { shares } => (None, Some(shares)),
+            };
+            (column.column, column.divergence, numbers, shares)
+        };
+        let cluster = |cluster: ClusterSummary| cluster.columns.into_iter().map(column).collect();
+        let clusters = clusters.into_iter().map(cluster).collect();
+        Ok((point.labels, point.support, clusters))
     }
 
     #[staticmethod]

@@ -104,6 +104,19 @@ def test_fill(run):
     assert observed.var() / 160 < 1.3 * found["variance"] < 1.3 * 1.5 * observed.var() / len(observed)
 
 
+def test_ask(run):
+    found = run("ask")
+    (income,) = found["answer"]
+    survey = found["survey"]
+    assert income["lower"] < income["mean"] < income["upper"] and 0 <= income["epistemic"] < 0.5
+    # More rooms, more income.
+    (small,) = found["model"].predict_columns("income", given={"rooms": 1})
+    assert small["mean"] < income["mean"]
+    assert (found["odd"]["excess"].diff().dropna() <= 0).all() and set(found["odd"]["column"]) <= set(survey)
+    assert len(found["bergen"]) == 1000 and set(found["bergen"]["town"]) == {"Bergen"} and not found["bergen"].isna().any(axis=None)
+    assert len(found["alike"]) == 5 and len(found["groups"][0]["labels"]) == len(survey)
+
+
 def test_dependence(run):
     found = run("dependence")
     pairs = {frozenset((pair["a"], pair["b"])): pair for pair in found["pairs"]}

@@ -88,6 +88,21 @@ def test_clusters_and_densities(moons):
     np.testing.assert_allclose(drawn.mean(axis=0), full.mean(axis=0), atol=0.6)
 
 
+def test_odd_cells_stand_first(moons):
+    X = moons[0]
+    model = IncompleteMixture(unlabelled_starts=[{"k_means": 2}]).fit(X)
+    row = int(np.flatnonzero(~np.isnan(X).any(axis=1))[0])
+    wrong = X.copy()
+    wrong[row, 1] = 60.0
+    cells = model.score_cells(wrong)
+    assert cells[0]["row"] == row and len(cells) == np.count_nonzero(~np.isnan(X))
+    cell = next(cell for cell in cells if (cell["row"], cell["column"]) == (row, 1))
+    rest = wrong.copy()
+    rest[row, 1] = np.nan
+    assert cell["surprisal"] == (model.score_samples(rest) - model.score_samples(wrong))[row]
+    assert all(a["excess"] >= b["excess"] for a, b in zip(cells, cells[1:]))
+
+
 def test_in_pipelines_and_searches(moons):
     X, y, _ = moons
     model = make_pipeline(StandardScaler(), IncompleteClassifier(**QUICK))

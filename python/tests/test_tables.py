@@ -122,3 +122,79 @@ def test_what_is_no_column_of_a_model_is_named():
         MixedTableModel(measures={"x": "size"}).fit(pandas.DataFrame({"x": [1.0, 2.5]}))
     ordered = pandas.DataFrame({"mood": pandas.Categorical(MOODS * 4, categories=MOODS, ordered=True)})
     assert MixedTableModel(measures={"mood": "ordinal"}, **SHORT).fit(ordered)._schema.columns[0]["levels"] == MOODS
+
+
+def test_columns_are_predicted_given_others(model, table):
+    told = model.predict_columns(["visits", "place"], table)
+    assert [(cell["row"], cell["column"]) for cell in told[:2]] == [(0, "visits"), (0, "place")] and len(told) == 120
+    for cell in told:
+        assert 0 <= cell["epistemic"] <= 1
+        if cell["column"] == "place":
+            assert cell["probabilities"][cell["level"]] == max(cell["probabilities"].values()) and sum(cell["probabilities"].values()) == pytest.approx(1)
+    # What the rows have of the targets is not looked at.
+    other = table.assign(visits=3.0, place="Oslo")
+    assert model.predict_columns(["visits", "place"], other) == told
+    (one,) = model.predict_columns("visits", given={"member": True, "mood": "high"})
+    (few,) = model.predict_columns("visits", given={"member": False, "mood": "low"})
+    assert few["mean"] < one["mean"]
+    row = pandas.DataFrame({"since": [pandas.NaT], "wind": [np.nan], "mood": ["high"], "visits": [np.nan], "member": [True], "place": [None]})
+    assert model.predict_columns("visits", row)[0]["mean"] == one["mean"]
+    (date,) = model.predict_columns("since", given={"member": True})
+    assert date["mean"].startswith("202")
+
+
+def test_simulated_rows_keep_what_is_given(model):
+    made = pandas.DataFrame(model.simulate(300, given={"mood": "high"}))
+    assert set(made["mood"]) == {"high"} and not made.isna().any(axis=None)
+    assert made["visits"].dtype.kind == "i" and made["wind"].between(0, 360).all() and set(made["place"]) <= {"Oslo", "Bergen", 'a "Ø"'}
+    assert pandas.DataFrame(model.simulate(5, given={"mood": "high"})).equals(made.head())
+    assert np.isfinite(model.score_samples(pandas.DataFrame(model.simulate(20)))).all()
+
+
+def test_odd_cells_stand_first(model, table):
+    wrong = table.copy()
+    row = int(np.flatnonzero((table["member"] == True) & table["visits"].notna() & table["since"].notna())[0])  # noqa: E712
+    wrong.loc[row, "visits"] = 400.0
+    cells = model.score_cells(wrong)
+    assert (cells[0]["row"], cells[0]["column"]) == (row, "visits") and len(cells) == int(wrong.notna().sum().sum())
+    assert all(a["excess"] >= b["excess"] for a, b in zip(cells, cells[1:]))
+    one = next(cell for cell in cells if cell["column"] == "mood")
+    rest = wrong.copy()
+    rest.loc[one["row"], "mood"] = None
+    difference = model.score_samples(rest)[one["row"]] - model.score_samples(wrong)[one["row"]]
+    assert one["surprisal"] == pytest.approx(difference)
+
+
+def test_rows_that_are_alike(model, table):
+    alike = model.similar(4, columns=["member", "visits"], n=59)
+    assert len(alike) == 59 and all(a["similarity"] >= b["similarity"] for a, b in zip(alike, alike[1:]))
+    found = model.clusters(table)
+    assert sorted(name for one in found for name in one["columns"]) == sorted(table)
+    for one in found:
+        assert [cluster["size"] for cluster in one["clusters"]] == np.bincount(one["labels"]).tolist()
+        assert all(cluster["columns"][0]["divergence"] >= cluster["columns"][-1]["divergence"] for cluster in one["clusters"])
+    pairs = model.dependence(table, permutations=99, level=0.05, given="member")
+    assert len(pairs) == 10 and not any("member" in (pair["a"], pair["b"]) for pair in pairs)
+
+
+def test_questions_that_cannot_be_are_named(model, table):
+    everything = {"since": "2020-01-02", "wind": 3.0, "mood": "low", "visits": 2, "member": True, "place": "Oslo"}
+    for ask, message in (
+        (lambda: model.predict_columns("visits"), "give X, or given"),
+        (lambda: model.predict_columns("price", table), "price"),
+        (lambda: model.predict_columns([], table), "columns"),
+        (lambda: model.predict_columns("visits", given={"visits": 3}), "'visits' is what is to be predicted"),
+        (lambda: model.predict_columns("visits", given={"price": 3}), "there is no column 'price'"),
+        (lambda: model.predict_columns("visits", given={"place": "Paris"}), "Paris"),
+        (lambda: model.predict_columns("visits", given={"wind": "strong"}), "strong"),
+        (lambda: model.predict_columns("visits", given=["place"]), "must be a dict"),
+        (lambda: model.simulate(0), "n=0"),
+        (lambda: model.simulate(3, given=everything), "leave a column out"),
+        (lambda: model.similar(60), "row=60: must be a row of the fit, from 0 to 59"),
+        (lambda: model.similar(0, columns="price"), "there is no column 'price'"),
+        (lambda: model.clusters(table.head(9)), "the table has 9 rows"),
+        (lambda: model.dependence(table, given=list(everything)), "so that two are left"),
+        (lambda: MixedTableModel().simulate(3), "not fitted"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()

@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -15,6 +15,12 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 bad data, 4 not converged (with --requi
   npb schema patients.csv > patients.toml         what the columns are; edit it
   npb fit classifier patients.csv --label ill -o p.npb
   npb predict p.npb new.csv --interval 0.9 > probabilities.csv";
+
+/// Below `npb score --help`.
+const ODD_CELLS: &str = "\
+With --cells: surprisal is -ln of the probability of a cell (for numbers of the density in the units of
+the file) given the other known cells of its row, in nats. excess is that less what is usual of the
+column, its mean in rows that the model makes up; cells stand in its order. ln_density is of the row.";
 
 /// Nonparametric Bayes for incomplete data: classify, fill, complete, recommend, from files with holes.
 #[derive(Parser, Debug)]
@@ -40,12 +46,18 @@ pub(crate) enum Verb {
     /// Fit a model to a file.
     #[command(subcommand)]
     Fit(Box<Fit>),
-    /// Classes with probabilities, or ratings with intervals.
+    /// Classes with probabilities, ratings with intervals, or any column given others.
     Predict(PredictArgs),
     /// Fill the missing cells of a file.
     Impute(ImputeArgs),
-    /// How usual each row is: the log density of what is known of it; low values are anomalies.
+    /// How usual each row is: the log density of what is known of it; low values are anomalies. Or the oddest cells.
     Score(ScoreArgs),
+    /// Rows that the model makes up, all of them or given some cells.
+    Simulate(SimulateArgs),
+    /// The rows that are most often in one cluster with a row (table).
+    Similar(SimilarArgs),
+    /// The clusters of rows that each column has, and what sets them apart (table).
+    Clusters(ClustersArgs),
     /// What a row would choose and like among all that it has not rated (ratings, groups).
     Recommend(RecommendArgs),
     /// Which ratings would tell most.
@@ -524,11 +536,18 @@ pub(crate) enum Values {
 
 #[derive(Args, Debug)]
 pub(crate) struct PredictArgs {
-    /// A model file: classifier, tasks, grouped, labels, topics or ratings.
+    /// A model file: classifier, tasks, grouped, labels, topics, ratings, table or mixture.
     pub(crate) model: PathBuf,
     /// New rows; for ratings, lines with row and column.
-    pub(crate) file: PathBuf,
-    /// Central intervals that hold this probability.
+    #[arg(required_unless_present = "given", conflicts_with = "given")]
+    file: Option<PathBuf>,
+    /// Of a table, mixture or classifier: a column to predict from the others, its own cells taken as unknown (may be repeated).
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) target: Vec<String>,
+    /// With --target, one question instead of a file: what is known (may be repeated).
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) given: Vec<String>,
+    /// Central intervals that hold this probability [default for ratings and --target: 0.9].
     #[arg(long, value_name = "P")]
     pub(crate) interval: Option<f64>,
     /// Answer for tasks and groups that were not in training, by their own labels if there are any.
@@ -536,6 +555,13 @@ pub(crate) struct PredictArgs {
     pub(crate) new_tasks: bool,
     #[command(flatten)]
     pub(crate) how: HowToAsk,
+}
+
+impl PredictArgs {
+    /// The file, which there is unless something is given.
+    pub(crate) fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new("-"))
+    }
 }
 
 #[derive(Args, Debug)]
@@ -564,11 +590,76 @@ pub(crate) struct ImputeArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_long_help = ODD_CELLS)]
 pub(crate) struct ScoreArgs {
-    /// A model file: classifier or mixture.
+    /// A model file: classifier, mixture or table.
     pub(crate) model: PathBuf,
     /// The rows.
     pub(crate) file: PathBuf,
+    /// Cells instead of rows, the oddest first.
+    #[arg(long)]
+    pub(crate) cells: bool,
+    /// With --cells, how many; so many are held in memory.
+    #[arg(long, value_name = "N", default_value = "1000", requires = "cells")]
+    pub(crate) top: NonZeroUsize,
+    /// With --cells: the rows are those of the fit, which has seen them (table).
+    #[arg(long, requires = "cells")]
+    pub(crate) training: bool,
+    #[command(flatten)]
+    pub(crate) how: HowToAsk,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SimulateArgs {
+    /// A model file: table, mixture or classifier.
+    pub(crate) model: PathBuf,
+    /// How many rows.
+    #[arg(long, short, value_name = "N")]
+    pub(crate) n: NonZeroUsize,
+    /// What is known of the rows (may be repeated); `npb impute --draws` draws the unknown cells of every row of a file.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) given: Vec<String>,
+    /// Seed of the draws; that of the fit by default.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SimilarArgs {
+    /// A model file of a table.
+    pub(crate) model: PathBuf,
+    /// The file of the fit.
+    pub(crate) file: PathBuf,
+    /// The row, by its name, or by its number where rows have no names.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) row: String,
+    /// A column by whose clustering rows are alike (may be repeated) [default: all].
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) column: Vec<String>,
+    /// How many rows.
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) top: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) how: HowToAsk,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ClustersArgs {
+    /// A model file of a table.
+    pub(crate) model: PathBuf,
+    /// The file of the fit.
+    pub(crate) file: PathBuf,
+    /// A column whose clusters are asked for (may be repeated) [default: all, columns with a joint law once].
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) column: Vec<String>,
+    /// The cluster of each row instead of what each cluster is.
+    #[arg(long)]
+    pub(crate) rows: bool,
+    /// How many columns say what sets a cluster apart: those where it is least like the whole table.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) top: NonZeroUsize,
     #[command(flatten)]
     pub(crate) how: HowToAsk,
 }
@@ -626,6 +717,9 @@ pub(crate) struct DependenceArgs {
     /// A heat map to write, as SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
+    /// A column that is taken as known (may be repeated): information is that given it, p-values are of dependence as such.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) given: Vec<String>,
     /// Level of the test of each pair.
     #[arg(long, value_name = "P", default_value_t = 0.01)]
     pub(crate) level: f64,

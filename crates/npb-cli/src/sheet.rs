@@ -187,13 +187,17 @@ impl Sheet {
         self.columns.first().map_or(0, Vec::len)
     }
 
-    fn row(&self, row: usize) -> impl Iterator<Item = &Cell> {
+    pub(crate) fn row(&self, row: usize) -> impl Iterator<Item = &Cell> {
         self.columns.iter().map(move |column| &column[row])
     }
 
     /// Number of columns so far.
     pub(crate) fn width(&self) -> usize {
         self.columns.len()
+    }
+
+    pub(crate) fn cell(&self, column: usize, row: usize) -> &Cell {
+        &self.columns[column][row]
     }
 
     /// Puts a cell in the place of another.

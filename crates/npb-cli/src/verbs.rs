@@ -1,5 +1,7 @@
 //! The verbs.
 
+mod alike;
+mod cells;
 mod classes;
 mod describe;
 mod exchange;
@@ -8,6 +10,7 @@ mod grouped;
 mod groups;
 mod images;
 mod labels;
+mod numbers;
 mod parts;
 mod questions;
 mod ratings;
@@ -40,6 +43,9 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Predict(args) => questions::predict(&args, quiet),
         Verb::Impute(args) => questions::impute(&args, quiet),
         Verb::Score(args) => questions::score(&args, quiet),
+        Verb::Simulate(args) => questions::simulate(&args),
+        Verb::Similar(args) => questions::similar(&args, quiet),
+        Verb::Clusters(args) => questions::clusters(&args, quiet),
         Verb::Recommend(args) => questions::recommend(&args, quiet),
         Verb::Next(args) => ratings::next(&args, quiet),
         Verb::Dependence(args) => table::dependence(&args, quiet),

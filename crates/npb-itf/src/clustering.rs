@@ -77,37 +77,64 @@ impl PairTable {
 }
 
 impl ItfFit {
-    /// Probability that two rows are in one cluster of a column, for all pairs among `rows`. Cost: pairs x draws.
+    /// How alike two rows are: the share of `columns` (all when empty) in whose clusterings they are together, averaged over draws; of one column the
+    /// probability that they are in one cluster. For all pairs among `rows`. Cost: pairs x draws x columns.
     ///
     /// # Errors
     /// An unknown column, a row that does not exist, a fit without labels ([`crate::ItfConfig::keep_labels`]).
-    pub fn co_clustering(&self, column: &str, rows: &[usize]) -> Result<PairTable, ItfError> {
-        self.check_rows(rows)?;
-        Ok(PairTable::of(&self.label_draws(column)?, rows))
-    }
-
-    /// How alike two rows are: the share of `columns` (all when empty) in whose clusterings they are together, averaged over draws.
-    ///
-    /// # Errors
-    /// As [`co_clustering`](Self::co_clustering).
     pub fn row_similarity(&self, columns: &[&str], rows: &[usize]) -> Result<PairTable, ItfError> {
         self.check_rows(rows)?;
+        Ok(PairTable::of(&self.label_draws_of(columns)?, rows))
+    }
+
+    /// How alike each row of training is to one of them, as in [`row_similarity`](Self::row_similarity); 1 to itself.
+    ///
+    /// ```
+    /// use npb_itf::npb_data::{MixedColumn, MixedTable};
+    /// use npb_itf::npb_infer::SweepPlan;
+    /// use npb_itf::{ItfConfig, fit};
+    ///
+    /// let x = MixedColumn::Real((0..60).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
+    /// let table = MixedTable::new(vec!["x".into()], vec![x])?;
+    /// let config = ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() };
+    /// let alike = fit(&table, &config)?.similar_rows(&["x"], 0)?;
+    /// assert_eq!((alike.len(), alike[0]), (60, 1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`row_similarity`](Self::row_similarity).
+    pub fn similar_rows(&self, columns: &[&str], row: usize) -> Result<Vec<f64>, ItfError> {
+        self.check_rows(&[row])?;
+        let draws = self.label_draws_of(columns)?;
+        let together = |other| {
+            draws
+                .iter()
+                .filter(|labels| labels[other] == labels[row])
+                .count()
+        };
+        let shares = (0..self.n_rows()).map(|other| together(other) as f64 / draws.len() as f64);
+        Ok(shares.collect())
+    }
+
+    /// Labels of columns, all when empty, in all kept draws.
+    fn label_draws_of(&self, columns: &[&str]) -> Result<Vec<&[u32]>, ItfError> {
+        for column in columns {
+            self.column_index(column)?;
+        }
         let mut draws = Vec::new();
         for info in self.columns() {
             if columns.is_empty() || columns.contains(&info.name.as_str()) {
                 draws.extend(self.label_draws(&info.name)?);
             }
         }
-        for column in columns {
-            self.column_index(column)?;
-        }
-        Ok(PairTable::of(&draws, rows))
+        Ok(draws)
     }
 
     /// The clustering of a column's cells with the least expected loss that [`point_clustering`] finds.
     ///
     /// # Errors
-    /// As [`co_clustering`](Self::co_clustering).
+    /// An unknown column, a fit without labels ([`crate::ItfConfig::keep_labels`]).
     pub fn point_clustering(
         &self,
         column: &str,

@@ -31,6 +31,8 @@ const PERMUTATION: u64 = 2;
 
 /// Information, in nats, that is rounding.
 const NOTHING: f64 = 1e-9;
+/// Ways in which the clusters of columns that are given may be together.
+const MOST_WAYS: f64 = 65_536.0;
 /// Numbers in a score vector.
 const WIDTH: usize = 8;
 /// Those that hold functions of the value when a cell is one number, a vector or a curve.
@@ -59,6 +61,8 @@ pub struct DependenceConfig {
     pub sweeps: SweepPlan,
     /// Which quantiles of the mutual information are reported.
     pub quantiles: Vec<f64>,
+    /// Columns that are taken as known: information is that given them, of pairs of the other columns. The test is of dependence as such.
+    pub given: Vec<String>,
     /// Seed of all random numbers.
     pub seed: u64,
 }
@@ -74,6 +78,7 @@ impl Default for DependenceConfig {
                 thin: 5,
             },
             quantiles: vec![0.05, 0.5, 0.95],
+            given: Vec::new(),
             seed: 0,
         }
     }
@@ -227,7 +232,7 @@ impl ColumnDependence {
     /// The pair of two columns, in either order.
     ///
     /// # Errors
-    /// An unknown name, or twice the same.
+    /// An unknown name, twice the same, or a column that was taken as known.
     pub fn pair(&self, a: &str, b: &str) -> Result<&PairDependence, ItfError> {
         let position = |name: &str| {
             let found = self.names.iter().position(|known| known == name);
@@ -241,7 +246,17 @@ impl ColumnDependence {
         if a == b {
             return Err(twice(&self.names[a]));
         }
-        Ok(&self.pairs[place(a.min(b), a.max(b))])
+        let wanted = (a.max(b), a.min(b));
+        let found = self
+            .pairs
+            .binary_search_by_key(&wanted, |pair| (pair.b, pair.a));
+        let known = |_| {
+            bad_given(
+                self.names[a].clone(),
+                "other columns than those of the pair",
+            )
+        };
+        found.map(|at| &self.pairs[at]).map_err(known)
     }
 
     /// One number per pair as a symmetric matrix, row by row (for a heat map), `diagonal` on its diagonal.
@@ -257,9 +272,12 @@ impl ColumnDependence {
     }
 }
 
-/// Place of a pair in the list of all.
-fn place(low: usize, high: usize) -> usize {
-    high * (high - 1) / 2 + low
+fn bad_given(value: String, rule: &'static str) -> ItfError {
+    ItfError::Argument {
+        argument: "given",
+        value,
+        rule,
+    }
 }
 
 fn twice(name: &str) -> ItfError {
@@ -290,21 +308,24 @@ impl ItfFit {
         config: &DependenceConfig,
     ) -> Result<ColumnDependence, ItfError> {
         config.validate()?;
+        let known = |j: usize| config.given.contains(&self.columns()[j].name);
+        let p = self.columns().len();
+        let pairs = (0..p).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let pairs: Vec<(usize, usize)> = pairs.filter(|&(a, b)| !known(a) && !known(b)).collect();
+        if pairs.is_empty() && !config.given.is_empty() {
+            return Err(bad_given(
+                config.given.join(", "),
+                "fewer columns, so that two are left",
+            ));
+        }
+        let given = self.given(&config.given)?;
         let scores = self.scores(rows, config)?;
-        let p = scores.len();
-        let pairs: Vec<(usize, usize)> = (0..p).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
         let n_pairs = pairs.len() as f64;
-        let within = self.within_groups();
+        let within = self.within_groups(&given);
         let pair = |(a, b): (usize, usize)| {
             let (n_rows, p_value) = permutation_test(&scores[a], &scores[b], config, [a, b]);
             let (one, other) = (self.places()[a].column, self.places()[b].column);
-            let of_draws: Vec<f64> = match (self.places()[a].part, self.places()[b].part) {
-                (Some(part), Some(with)) if one == other => {
-                    let n = self.members()[one].len();
-                    within.iter().map(|d| d[one][part * n + with]).collect()
-                }
-                _ => parallel::map(self.draws(), |d| d.mutual_information(one, other)),
-            };
+            let of_draws = self.information_of(a, b, &given, &within);
             let in_one_block = |d: &&Draw| d.columns[one].block == d.columns[other].block;
             let together = self.draws().iter().filter(in_one_block).count();
             let dependent = p_value <= config.level;
@@ -333,52 +354,78 @@ impl ItfFit {
         })
     }
 
-    /// Posterior of the mutual information of the latent indices of two columns given that of a third
-    /// ([`Draw::conditional_mutual_information`]): what they share beyond it.
+    /// Posterior of the mutual information of the latent indices of two columns given those of others
+    /// ([`Draw::conditional_mutual_information`]): what they share beyond these.
     ///
     /// # Errors
-    /// An unknown column, the same twice, a quantile outside 0..1.
+    /// An unknown column, the same twice, a quantile outside 0..1; columns that have too many clusters together.
     pub fn conditional_information(
         &self,
         a: &str,
         b: &str,
-        given: &str,
+        given: &[&str],
         quantiles: &[f64],
     ) -> Result<InformationSummary, ItfError> {
-        for (one, other) in [(a, b), (a, given), (b, given)] {
-            if one == other {
-                return Err(twice(one));
-            }
+        let names = [&[a, b], given].concat();
+        if let Some(k) = (1..names.len()).find(|&k| names[..k].contains(&names[k])) {
+            return Err(twice(names[k]));
         }
         let settings = DependenceConfig {
             quantiles: quantiles.to_vec(),
             ..DependenceConfig::default()
         };
         settings.validate()?;
-        let index = |name| self.column_index(name);
-        let (a, b, given) = (index(a)?, index(b)?, index(given)?);
-        let [a, b, given] = [a, b, given].map(|j| self.places()[j]);
-        match (a.part, b.part) {
-            (Some(part), Some(with)) if a.column == b.column => {
-                let n = self.members()[a.column].len();
-                let of_draw =
-                    |d: &Draw| d.information_within_given(a.column, given.column)[part * n + with];
-                Ok(self.summarise(quantiles, of_draw))
-            }
-            _ => {
-                let [a, b, given] = [a, b, given].map(|place| place.column);
-                Ok(self.summarise(quantiles, |d| d.conditional_mutual_information(a, b, given)))
-            }
+        let (a, b) = (self.column_index(a)?, self.column_index(b)?);
+        let given = self.given(&given.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let of_draws = self.information_of(a, b, &given, &self.within_groups(&given));
+        Ok(InformationSummary::new(of_draws, quantiles))
+    }
+
+    /// Where columns that are given are among those of the draws.
+    fn given(&self, names: &[String]) -> Result<Vec<usize>, ItfError> {
+        let place = |name: &String| Ok(self.places()[self.column_index(name)?].column);
+        let mut given: Vec<usize> = names.iter().map(place).collect::<Result<_, ItfError>>()?;
+        given.sort_unstable();
+        given.dedup();
+        let ways = |draw: &Draw| -> f64 {
+            given
+                .iter()
+                .map(|&j| draw.columns[j].n_clusters as f64)
+                .product()
+        };
+        match self.draws().iter().any(|draw| ways(draw) > MOST_WAYS) {
+            true => Err(bad_given(
+                names.join(", "),
+                "columns with fewer clusters together: give fewer of them",
+            )),
+            false => Ok(given),
         }
     }
 
-    fn summarise(
+    /// Mutual information of two columns in every draw, given others; `within`: that of the groups.
+    fn information_of(
         &self,
-        quantiles: &[f64],
-        of_draw: impl Fn(&Draw) -> f64 + Send + Sync,
-    ) -> InformationSummary {
-        let values = parallel::map(self.draws(), of_draw);
-        InformationSummary::new(values, quantiles)
+        a: usize,
+        b: usize,
+        given: &[usize],
+        within: &[Vec<Vec<f64>>],
+    ) -> Vec<f64> {
+        let (a, b) = (self.places()[a], self.places()[b]);
+        match (a.part, b.part) {
+            (Some(part), Some(with)) if a.column == b.column => {
+                let n = self.members()[a.column].len();
+                within
+                    .iter()
+                    .map(|d| d[a.column][part * n + with])
+                    .collect()
+            }
+            _ if given.is_empty() => {
+                parallel::map(self.draws(), |d| d.mutual_information(a.column, b.column))
+            }
+            _ => parallel::map(self.draws(), |d| {
+                d.conditional_mutual_information(a.column, b.column, given)
+            }),
+        }
     }
 
     /// Scores of all columns, each from its own cells alone.
@@ -398,10 +445,11 @@ impl ItfFit {
         })
     }
 
-    /// For every draw and group the information between its columns, as a matrix; empty for columns that are no group.
-    fn within_groups(&self) -> Vec<Vec<Vec<f64>>> {
+    /// For every draw and group the information between its columns given others, as a matrix; empty for columns that are no group.
+    fn within_groups(&self, given: &[usize]) -> Vec<Vec<Vec<f64>>> {
         let of_column = |draw: &Draw, column: usize| match self.groups_at(column) {
-            true => draw.information_within(column),
+            true if given.is_empty() => draw.information_within(column),
+            true => draw.information_within_given(column, given),
             false => Vec::new(),
         };
         let of_draw = |draw: &Draw| {

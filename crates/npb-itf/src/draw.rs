@@ -158,32 +158,29 @@ impl Draw {
         }
     }
 
-    /// Mutual information of the latent indices of two columns given that of a third, in nats. 0 when two of the three columns
-    /// settle it: columns of different blocks, one level, or `given` one of the two.
+    /// Mutual information of the latent indices of two columns given those of others, in nats. 0 when these and one of the two
+    /// settle it: columns of different blocks, one level, or one of the two among `given`.
     ///
-    /// Source: B (21) within each cluster of the third column. Cost: the product of the three columns' numbers of clusters times
+    /// Source: B (21) within each cluster of the other columns. Cost: the product of all these columns' numbers of clusters times
     /// that of top-level clusters.
-    pub fn conditional_mutual_information(&self, a: usize, b: usize, given: usize) -> f64 {
-        let Some(joint) = self.joint_weights(a, b) else {
+    pub fn conditional_mutual_information(&self, a: usize, b: usize, given: &[usize]) -> f64 {
+        let Some(mut joint) = self.joint_weights(a, b) else {
             return 0.0;
         };
-        let (of_a, of_b, third) = (&self.columns[a], &self.columns[b], &self.columns[given]);
-        if given == a || given == b {
+        let (of_a, of_b) = (&self.columns[a], &self.columns[b]);
+        if given.contains(&a) || given.contains(&b) {
             return 0.0;
         }
-        if third.block != of_a.block {
-            return mutual_information(&joint, of_b.n_clusters);
+        let inside = |&&j: &&usize| self.columns[j].block == of_a.block;
+        match given.iter().find(inside) {
+            None => return mutual_information(&joint, of_b.n_clusters),
+            Some(&third) if self.columns[third].weights.is_empty() => return 0.0,
+            Some(_) => {}
         }
-        if third.weights.is_empty() {
-            return 0.0;
-        }
-        let top = &self.blocks[of_a.block].weights;
-        let mut joint = joint;
         let mut information = 0.0;
-        for m in 0..third.n_clusters {
+        for top in self.tops_given(of_a.block, given) {
             joint.fill(0.0);
             for (r, &weight) in top.iter().enumerate() {
-                let weight = weight * third.weights[r * third.n_clusters + m];
                 let of_b = &of_b.weights[r * of_b.n_clusters..][..of_b.n_clusters];
                 let of_a = &of_a.weights[r * of_a.n_clusters..][..of_a.n_clusters];
                 for (&of_a, line) in of_a.iter().zip(joint.chunks_exact_mut(of_b.len())) {
@@ -201,30 +198,49 @@ impl Draw {
         information
     }
 
+    /// Weights of a block's top-level clusters together with each way in which the latent indices of some columns may be; those of other blocks say
+    /// nothing.
+    fn tops_given(&self, block: usize, given: &[usize]) -> Vec<Vec<f64>> {
+        let mut ways = vec![self.blocks[block].weights.clone()];
+        let inside = given.iter().map(|&j| &self.columns[j]);
+        for third in inside.filter(|column| column.block == block) {
+            let with = |(top, m): (&Vec<f64>, usize)| {
+                let top = top.iter().enumerate();
+                top.map(|(r, weight)| weight * third.share(r, m)).collect()
+            };
+            let ms = || 0..third.n_clusters;
+            let all = ways.iter().flat_map(|top| ms().map(move |m| (top, m)));
+            ways = all.map(with).collect();
+        }
+        ways
+    }
+
     /// Mutual information between the columns of a group in nats, as a matrix in the order of parts, of laws with the covariances that
     /// the group's law has, clusters summed out: −ln(1 − R²) / 2, with R² the squared correlation of two numbers, or the share of
     /// a number's variance that is between levels; of two columns of levels their mutual information itself.
     pub fn information_within(&self, column: usize) -> Vec<f64> {
         let own = &self.columns[column];
-        own.law.information(&self.cluster_weights(column, None))
+        let tops = &self.blocks[own.block].weights;
+        own.law.information(&self.cluster_weights(column, tops))
     }
 
-    /// The same given the latent index of another column, averaged over that; given the group's own index when it is of the group.
-    pub fn information_within_given(&self, column: usize, given: usize) -> Vec<f64> {
+    /// The same given the latent indices of other columns, averaged over these; given the group's own index when it is among them.
+    pub fn information_within_given(&self, column: usize, given: &[usize]) -> Vec<f64> {
         let own = &self.columns[column];
-        let third = &self.columns[given];
-        if third.block != own.block {
+        let tops = &self.blocks[own.block].weights;
+        let ways: Vec<(f64, Vec<f64>)> = if given.contains(&column) {
+            let one = |k: usize| (0..own.n_clusters).map(move |l| f64::from(u8::from(k == l)));
+            let shares = self.cluster_weights(column, tops).into_iter().enumerate();
+            shares.map(|(k, share)| (share, one(k).collect())).collect()
+        } else if given.iter().all(|&j| self.columns[j].block != own.block) {
             return self.information_within(column);
-        }
+        } else {
+            let ways = self.tops_given(own.block, given).into_iter();
+            let way = |top: Vec<f64>| (top.iter().sum(), self.cluster_weights(column, &top));
+            ways.map(way).collect()
+        };
         let mut mean = Vec::new();
-        for m in 0..third.n_clusters {
-            let weights = match given == column {
-                true => (0..own.n_clusters)
-                    .map(|k| f64::from(u8::from(k == m)))
-                    .collect(),
-                false => self.cluster_weights(column, Some((given, m))),
-            };
-            let share: f64 = self.cluster_weights(given, None)[m];
+        for (share, weights) in ways {
             let information = own.law.information(&weights);
             mean.resize(information.len(), 0.0);
             mean.iter_mut()
@@ -234,18 +250,13 @@ impl Draw {
         mean
     }
 
-    /// Probabilities of the clusters of a column, or of them together with a cluster of another column of its block.
-    fn cluster_weights(&self, column: usize, with: Option<(usize, usize)>) -> Vec<f64> {
+    /// Probabilities of the clusters of a column by those of the top-level clusters.
+    fn cluster_weights(&self, column: usize, tops: &[f64]) -> Vec<f64> {
         let own = &self.columns[column];
         let mut weights = vec![0.0; own.n_clusters];
-        for (r, &top) in self.blocks[own.block].weights.iter().enumerate() {
-            let of = |column: &ColumnDraw, k: usize| match column.weights.is_empty() {
-                true => f64::from(u8::from(r == k)),
-                false => column.weights[r * column.n_clusters + k],
-            };
-            let top = top * with.map_or(1.0, |(j, m)| of(&self.columns[j], m));
+        for (r, &top) in tops.iter().enumerate() {
             let weights = weights.iter_mut().enumerate();
-            weights.for_each(|(k, weight)| *weight += top * of(own, k));
+            weights.for_each(|(k, weight)| *weight += top * own.share(r, k));
         }
         weights
     }
@@ -285,6 +296,14 @@ impl Draw {
 }
 
 impl ColumnDraw {
+    /// The share of cluster k in top-level cluster r.
+    fn share(&self, r: usize, k: usize) -> f64 {
+        match self.weights.is_empty() {
+            true => f64::from(u8::from(r == k)),
+            false => self.weights[r * self.n_clusters + k],
+        }
+    }
+
     fn check(&self, block: &BlockDraw, n_rows: usize, two_levels: bool) -> Result<(), String> {
         self.law.check()?;
         let n = self.n_clusters;

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use npb_data::{Field, MixedColumn, MixedTable};
-use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_infer::{Xoshiro256PlusPlus, parallel, stream};
 use rand::RngExt;
 
 use crate::data::in_levels_of_training;
 use crate::fields::{check_fields, columns_of_fields};
 use crate::gibbs::shuffle;
 use crate::kernel::CellPart;
-use crate::kernels::Cells;
+use crate::kernels::{Cells, Column};
 use crate::numeric::pick;
 use crate::predict::{RowInDraw, RowLikelihoods, draw_weights};
 use crate::{ItfError, ItfFit, ItfRows};
@@ -19,6 +19,7 @@ use crate::{ItfError, ItfFit, ItfRows};
 const INTERVAL: u64 = 1;
 const ROWS: u64 = 2;
 const TABLES: u64 = 3;
+const SIMULATED: u64 = 4;
 
 /// Simulated values behind an interval.
 const SAMPLES: usize = 400;
@@ -40,6 +41,10 @@ pub struct ImputedCell {
     pub lower: Vec<f64>,
     /// Upper ends.
     pub upper: Vec<f64>,
+    /// The share of the uncertainty about the parts that more data would take away, from 0 to 1. With the draws' means m_s and their weights w_s: of numbers
+    /// V / (V + W), where V = Σ w_s (m_s − Σ w_s m_s)² and W is the mean square of the simulated values less the mean of the draw that each is from (of positive
+    /// numbers that of logarithms); of levels the mutual information of draw and level over the level's entropy. 0 where nothing is uncertain.
+    pub epistemic: Vec<f64>,
 }
 
 /// Draws of a cell with missing parts.
@@ -157,6 +162,70 @@ impl ItfFit {
     /// A level not between 0 and 1; rows of a fit with other columns.
     pub fn impute_cells(&self, rows: &ItfRows, level: f64) -> Result<Vec<ImputedCell>, ItfError> {
         self.check_columns_of(rows)?;
+        self.filled(rows, level, |_| true)
+    }
+
+    /// Predicts some columns, given by their names, from the other known cells of new rows: what the rows have of these columns is not looked at. A
+    /// cell for each row and column, as [`impute_fields`](Self::impute_fields) has them for missing cells.
+    ///
+    /// ```
+    /// use npb_itf::npb_data::{Field, Measure, MixedColumn, MixedTable};
+    /// use npb_itf::npb_infer::SweepPlan;
+    /// use npb_itf::{ItfConfig, fit};
+    ///
+    /// let x = MixedColumn::Real((0..60).map(|i| Some(f64::from(i % 2) * 9.0 + f64::from(i % 5))).collect());
+    /// let y = MixedColumn::Binary { levels: ["low".into(), "high".into()], values: (0..60).map(|i| Some(i % 2 == 1)).collect() };
+    /// let table = MixedTable::new(vec!["x".into(), "y".into()], vec![x, y])?;
+    /// let config = ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() };
+    /// let model = fit(&table, &config)?;
+    ///
+    /// let fields = [Field::new("x", Measure::Real, vec![0]), Field::new("y", Measure::Binary, vec![1])];
+    /// let cells = model.predict_columns(&table, &fields, &["y"], 0.9)?;
+    /// assert!(cells[0].expected[0] > 0.5 && cells[1].expected[1] > 0.5);
+    /// assert!((0.0..=1.0).contains(&cells[0].epistemic[0]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`impute_fields`](Self::impute_fields); no column, one that does not exist or that is named twice, or of which no value was observed in training.
+    pub fn predict_columns(
+        &self,
+        table: &MixedTable,
+        fields: &[Field],
+        columns: &[&str],
+        level: f64,
+    ) -> Result<Vec<ImputedCell>, ItfError> {
+        let targets = columns.iter().map(|name| self.target(name));
+        let targets: Vec<usize> = targets.collect::<Result<_, _>>()?;
+        let again = (1..columns.len()).find(|&k| columns[..k].contains(&columns[k]));
+        if columns.is_empty() || again.is_some() {
+            return Err(ItfError::Argument {
+                argument: "columns",
+                value: again.map_or("[]".to_owned(), |k| format!("{:?} twice", columns[k])),
+                rule: "the columns to predict, each once",
+            });
+        }
+        let of_target = |at: usize| {
+            let mut own = fields.iter().enumerate();
+            own.any(|(j, field)| targets.contains(&j) && field.columns.contains(&at))
+        };
+        let cells = table.columns().iter().enumerate();
+        let cells = cells.map(|(at, cells)| match of_target(at) {
+            true => emptied(cells),
+            false => cells.clone(),
+        });
+        let hidden = MixedTable::new(table.column_names().to_vec(), cells.collect())?;
+        let rows = self.field_rows(&hidden, fields, false)?;
+        self.filled(&rows, level, |column| targets.contains(&column))
+    }
+
+    /// The cells with missing parts in the columns that are wanted.
+    fn filled(
+        &self,
+        rows: &ItfRows,
+        level: f64,
+        wanted: impl Fn(usize) -> bool + Sync,
+    ) -> Result<Vec<ImputedCell>, ItfError> {
         if !(level > 0.0 && level < 1.0) {
             return Err(ItfError::Argument {
                 argument: "level",
@@ -164,7 +233,7 @@ impl ItfFit {
                 rule: "between 0 and 1",
             });
         }
-        let row = |row, likelihoods: &_| self.impute_row(rows, row, level, likelihoods);
+        let row = |row, likelihoods: &_| self.impute_row(rows, row, (level, &wanted), likelihoods);
         let cells = self.by_blocks(rows, row);
         let mut cells: Vec<ImputedCell> = cells.into_iter().flatten().collect();
         let places = cells.iter().map(|c| (c.row, c.column, &c.missing[..]));
@@ -177,19 +246,21 @@ impl ItfFit {
             cell.sd[twin.part] = first.sd[twin.part_of_first];
             cell.lower[twin.part] = first.lower[twin.part_of_first];
             cell.upper[twin.part] = first.upper[twin.part_of_first];
+            cell.epistemic[twin.part] = first.epistemic[twin.part_of_first];
         }
         Ok(cells)
     }
 
-    /// The cells of a row.
+    /// The cells of a row in the columns that are wanted.
     fn impute_row(
         &self,
         rows: &ItfRows,
         row: usize,
-        level: f64,
+        (level, wanted): (f64, impl Fn(usize) -> bool),
         likelihoods: &RowLikelihoods,
     ) -> Vec<ImputedCell> {
-        let targets = self.targets(rows, row);
+        let mut targets = self.targets(rows, row);
+        targets.retain(|target| self.members()[target.0].iter().any(|&j| wanted(j)));
         if targets.is_empty() {
             return Vec::new();
         }
@@ -199,9 +270,10 @@ impl ItfFit {
         // The same random numbers for every row: an interval depends on the row's own cells, not on where it stands in the question.
         let mut rng = self.question_stream(INTERVAL, 0);
         let mut samples = vec![Vec::with_capacity(SAMPLES); targets.len()];
-        for sample in 0..SAMPLES {
-            // Draws come up in proportion to their weights.
-            let draw = pick(&weights, (sample as f64 + 0.5) / SAMPLES as f64);
+        // Draws come up in proportion to their weights.
+        let of_sample = |sample| pick(&weights, (sample as f64 + 0.5) / SAMPLES as f64);
+        let picked: Vec<usize> = (0..SAMPLES).map(of_sample).collect();
+        for &draw in &picked {
             let drawn = self.draw_cells(rows, row, &columns, draw, &asked[draw], &mut rng);
             let all = samples.iter_mut().zip(drawn);
             all.for_each(|(all, parts)| all.push(parts));
@@ -209,9 +281,17 @@ impl ItfFit {
         let cells = |((column, missing), samples): ((usize, Vec<usize>), Vec<Vec<f64>>)| {
             let (lower, upper) = central(&samples, level);
             let sd = deviations(&samples);
-            let mut expected = self.expected(rows, row, column, false, &asked, &weights);
+            let (mut expected, of_draws) =
+                self.expected(rows, row, column, false, &asked, &weights);
             self.keep_observed(rows, row, column, &mut expected);
             let law = &self.draws()[0].columns[column].law;
+            let told = Told {
+                law,
+                weights: &weights,
+                of_draws: &of_draws,
+                samples: &samples,
+                picked: &picked,
+            };
             let cell = |(column, missing, parts): (usize, Vec<usize>, Range<usize>)| {
                 let of_parts = match parts.len() {
                     0 => 0..0,
@@ -224,11 +304,13 @@ impl ItfFit {
                     expected: expected[of_parts].to_vec(),
                     sd: sd[parts.clone()].to_vec(),
                     lower: lower[parts.clone()].to_vec(),
-                    upper: upper[parts].to_vec(),
+                    upper: upper[parts.clone()].to_vec(),
+                    epistemic: parts.map(|part| told.epistemic(part)).collect(),
                 }
             };
             let n_parts = law.n_parts(&rows.cells()[column], row);
-            let own = self.own_cells(column, missing, n_parts);
+            let mut own = self.own_cells(column, missing, n_parts);
+            own.retain(|(j, ..)| wanted(*j));
             own.into_iter().map(cell).collect::<Vec<_>>()
         };
         let cells = targets.into_iter().zip(samples).flat_map(cells);
@@ -327,6 +409,77 @@ impl ItfFit {
             }
         }
         Ok(cells)
+    }
+
+    /// New rows from the posterior predictive, given what is known of one row: a row whose known cells all these rows have, and whose other cells are drawn
+    /// together, each row by a kept draw chosen by how well it explains what is known. `numbers`: which of endlessly many such rows; that with a number
+    /// is always the same. Columns without any value in training stay missing.
+    ///
+    /// ```
+    /// use npb_itf::npb_data::{Field, Measure, MixedColumn, MixedTable};
+    /// use npb_itf::npb_infer::SweepPlan;
+    /// use npb_itf::{ItfConfig, fit};
+    ///
+    /// let x = |cells: Vec<Option<f64>>| MixedTable::new(vec!["x".into()], vec![MixedColumn::Real(cells)]);
+    /// let table = x((0..60).map(|i| Some(f64::from(i % 5))).collect())?;
+    /// let config = ItfConfig { chains: 1, sweeps: SweepPlan { burn_in: 50, keep: 20, thin: 1 }, ..ItfConfig::default() };
+    /// let model = fit(&table, &config)?;
+    ///
+    /// let fields = [Field::new("x", Measure::Real, vec![0])];
+    /// let rows = model.simulate(&x(vec![None])?, &fields, 0..10)?;
+    /// assert_eq!((rows.n_rows(), rows.n_missing()), (10, 0));
+    /// let last = model.simulate(&x(vec![None])?, &fields, 9..10)?;
+    /// assert_eq!(last.column(0).number(0), rows.column(0).number(9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`field_rows`](Self::field_rows); another number of rows than one in `table`, or no cell that is to be drawn.
+    pub fn simulate(
+        &self,
+        table: &MixedTable,
+        fields: &[Field],
+        numbers: Range<usize>,
+    ) -> Result<MixedTable, ItfError> {
+        let wrong = |argument, value: usize, rule| {
+            Err(ItfError::Argument {
+                argument,
+                value: value.to_string(),
+                rule,
+            })
+        };
+        if table.n_rows() != 1 {
+            return wrong("table (number of rows)", table.n_rows(), "1");
+        }
+        let rows = self.field_rows(table, fields, false)?;
+        let targets = self.targets(&rows, 0);
+        if targets.is_empty() {
+            return wrong(
+                "cells to draw",
+                0,
+                "at least 1: leave a column out of what is given",
+            );
+        }
+        let columns: Vec<usize> = targets.iter().map(|target| target.0).collect();
+        let likelihoods = RowLikelihoods::new(self.draws(), rows.cells(), |_| 0..1, |_| true);
+        let asked: Vec<RowInDraw> = self.ask(&rows, 0, |_| true, &likelihoods).collect();
+        let weights = draw_weights(asked.iter(), false);
+        let drawn = parallel::map(numbers, |number| {
+            let mut rng = self.question_stream(SIMULATED, number);
+            let draw = pick(&weights, rng.random());
+            self.draw_cells(&rows, 0, &columns, draw, &asked[draw], &mut rng)
+        });
+        let places = columns_of_fields(fields);
+        let mut own =
+            self.own_columns(&table.select_rows(&vec![0; drawn.len()]), &rows, &places)?;
+        let cells = self.cells_to_draw(&rows, 0, targets, 0);
+        for (row, drawn) in drawn.iter().enumerate() {
+            for (place, parts, cell) in &cells {
+                let value = |part: usize| drawn[*place][parts.start + part];
+                self.write(&mut own, &places, row, cell.column, &cell.missing, value);
+            }
+        }
+        Ok(MixedTable::new(table.column_names().to_vec(), own)?)
     }
 
     /// The user's cells in some columns of the model, for `n` draws; with the place among these columns, and where their parts stand.
@@ -554,6 +707,82 @@ impl ItfFit {
 
     fn question_stream(&self, question: u64, row: usize) -> Xoshiro256PlusPlus {
         stream(self.config().seed, [u64::MAX, question, row as u64, 0])
+    }
+}
+
+/// What draws say of one cell.
+struct Told<'a> {
+    law: &'a Column,
+    weights: &'a [f64],
+    /// What each draw expects; empty for those without weight.
+    of_draws: &'a [Vec<f64>],
+    samples: &'a [Vec<f64>],
+    /// The draw that each sample is from.
+    picked: &'a [usize],
+}
+
+impl Told<'_> {
+    /// See [`ImputedCell::epistemic`].
+    fn epistemic(&self, part: usize) -> f64 {
+        let place = self.law.place_of_part(part);
+        let draws = || self.of_draws.iter().zip(self.weights);
+        let mean = |k: usize| -> f64 { draws().map(|(of, w)| w * of.get(k).unwrap_or(&0.0)).sum() };
+        let (known, unknown) = match self.law.n_levels(part) {
+            Some(_) => {
+                let entropy = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
+                let whole: f64 = place.clone().map(|k| entropy(mean(k))).sum();
+                let within = |of: &Vec<f64>| {
+                    of.get(place.clone())
+                        .unwrap_or(&[])
+                        .iter()
+                        .map(|&p| entropy(p))
+                        .sum::<f64>()
+                };
+                let within: f64 = draws().map(|(of, w)| w * within(of)).sum();
+                (whole - within, within)
+            }
+            None => {
+                let at = place.start;
+                let (mean, of) = (mean(at), |draw: usize| {
+                    self.of_draws[draw].get(at).copied().unwrap_or(0.0)
+                });
+                let apart = (0..self.of_draws.len())
+                    .map(|draw| self.weights[draw] * (of(draw) - mean).powi(2));
+                let scale = |x: f64| {
+                    if self.law.is_geometric(part) {
+                        x.ln()
+                    } else {
+                        x
+                    }
+                };
+                let samples = self.samples.iter().zip(self.picked);
+                let within: f64 = samples
+                    .map(|(parts, &draw)| (scale(parts[part]) - of(draw)).powi(2))
+                    .sum();
+                (apart.sum::<f64>(), within / self.picked.len() as f64)
+            }
+        };
+        match known + unknown > 0.0 {
+            true => (known / (known + unknown)).clamp(0.0, 1.0),
+            false => 0.0,
+        }
+    }
+}
+
+/// A column of as many cells without a value.
+fn emptied(column: &MixedColumn) -> MixedColumn {
+    let n = column.len();
+    match column {
+        MixedColumn::Real(_) => MixedColumn::Real(vec![None; n]),
+        MixedColumn::Count(_) => MixedColumn::Count(vec![None; n]),
+        MixedColumn::Categorical { levels, .. } => MixedColumn::Categorical {
+            levels: levels.clone(),
+            codes: vec![None; n],
+        },
+        MixedColumn::Binary { levels, .. } => MixedColumn::Binary {
+            levels: levels.clone(),
+            values: vec![None; n],
+        },
     }
 }
 

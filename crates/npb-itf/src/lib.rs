@@ -52,6 +52,7 @@
 //! | data: columns of a table, or any kernel with its cells | [`ItfData`], [`kernels`] |
 //! | columns that share a joint law, given or found | [`Grouping`], [`ItfData::with_groups`], [`ItfData::find_groups`], [`Place`] |
 //! | questions to a fit: densities, conditional predictions, imputation, diagnostics | [`ItfFit`], [`ItfRows`], [`ImputedTable`] |
+//! | how odd single cells are given the rest of their rows | [`ItfFit::surprisals`], [`CellSurprisal`] |
 //! | kept draws: weights, parameters, labels, mutual information | [`Draw`] |
 //! | which columns depend on each other: mutual information, verdicts at a level | [`ColumnDependence`] |
 //! | which rows belong together, clusters by column | [`PairTable`], [`point_clustering`], [`summarise_clusters`] |
@@ -84,6 +85,7 @@ mod prior;
 mod state;
 mod sticks;
 mod summary;
+mod surprise;
 
 pub use clustering::{ClusteringLoss, PairTable, PointClustering, point_clustering};
 pub use config::{Grouping, ItfConfig, ItfMove, LowerConcentration, Structure};
@@ -108,3 +110,4 @@ pub use place::Place;
 pub use predict::ItfRows;
 pub use state::{Block, ColumnState, ItfState};
 pub use summary::{CellSummary, ClusterSummary, ColumnSummary, summarise_clusters};
+pub use surprise::CellSurprisal;

@@ -58,23 +58,15 @@ pub(crate) struct RowLikelihoods {
 
 impl RowLikelihoods {
     /// `rows(j)`: the rows in column j; `asked`: whether a draw will be.
-    fn new(
+    pub(crate) fn new(
         draws: &[Draw],
         cells: &[Cells],
         rows: impl Fn(usize) -> Range<usize>,
         asked: impl Fn(usize) -> bool,
     ) -> Self {
         let laws = &draws[0].columns;
-        let of_column = |(j, column): (usize, &ColumnDraw)| {
-            let (rows, n) = (rows(j), column.n_clusters);
-            let mut out = vec![0.0; rows.len() * n];
-            if column.law.is_costly() && !rows.is_empty() {
-                let none = RowLabels::NONE;
-                (column.law).ln_likelihoods(&cells[j], rows, n, none, &mut out);
-                return out;
-            }
-            Vec::new()
-        };
+        let of_column =
+            |(j, column): (usize, &ColumnDraw)| costly_ln_likelihoods(column, &cells[j], rows(j));
         let of_draw = |(number, draw): (usize, &Draw)| match asked(number) {
             true => draw.columns.iter().enumerate().map(of_column).collect(),
             false => vec![Vec::new(); laws.len()],
@@ -96,6 +88,21 @@ impl RowLikelihoods {
     }
 }
 
+/// Log likelihoods of the cells of some rows in a column whose kernel has many numbers for every cluster, row by row; empty for other columns.
+pub(crate) fn costly_ln_likelihoods(
+    column: &ColumnDraw,
+    cells: &Cells,
+    rows: Range<usize>,
+) -> Vec<f64> {
+    if !column.law.is_costly() || rows.is_empty() {
+        return Vec::new();
+    }
+    let n = column.n_clusters;
+    let mut out = vec![0.0; rows.len() * n];
+    (column.law).ln_likelihoods(cells, rows, n, RowLabels::NONE, &mut out);
+    out
+}
+
 /// What one draw says about one row.
 pub(crate) struct RowInDraw {
     /// Log likelihoods that were computed before, column by column; empty for other columns.
@@ -109,10 +116,10 @@ pub(crate) struct RowInDraw {
 
 /// A cell, and its log likelihoods in a draw when they were computed before.
 #[derive(Clone, Copy)]
-struct Cell<'a> {
-    cells: &'a Cells,
-    row: usize,
-    likelihoods: Option<&'a [f64]>,
+pub(crate) struct Cell<'a> {
+    pub(crate) cells: &'a Cells,
+    pub(crate) row: usize,
+    pub(crate) likelihoods: Option<&'a [f64]>,
 }
 
 impl RowInDraw {
@@ -189,6 +196,26 @@ impl ItfFit {
             law.read(&rows).map_err(|_| other(of_column[0]))
         };
         self.members().iter().enumerate().map(of_column).collect()
+    }
+
+    /// New rows of these parts, column by column of the model.
+    pub(crate) fn rows_of_parts(
+        &self,
+        parts: &[Vec<Vec<Option<f64>>>],
+    ) -> Result<ItfRows, ItfError> {
+        let read = |(column, rows): (usize, &Vec<Vec<Option<f64>>>)| {
+            let law = &self.draws()[0].columns[column].law;
+            let name = |e| ItfError::cells(&self.columns()[self.members()[column][0]].name, &e);
+            law.read(rows).map_err(name)
+        };
+        let cells = parts.iter().enumerate().map(read);
+        let rows = ItfRows {
+            cells: cells.collect::<Result<_, _>>()?,
+            n_rows: parts.first().map_or(0, Vec::len),
+            training: false,
+        };
+        self.check_columns_of(&rows)?;
+        Ok(rows)
     }
 
     /// Rows of a table; `columns`: those of the table that hold the parts of each column.
@@ -441,26 +468,33 @@ impl ItfFit {
     /// A column that does not exist, or of which no value was observed in training; rows of a fit with other columns.
     pub fn predict(&self, rows: &ItfRows, column: &str) -> Result<Vec<Vec<f64>>, ItfError> {
         self.check_columns_of(rows)?;
-        let target = self.column_index(column)?;
-        if !self.columns()[target].observed {
-            return Err(ItfError::Column {
-                name: column.to_owned(),
-                what: "no value of it was observed in training".to_owned(),
-            });
-        }
+        let target = self.target(column)?;
         let Place { column, part } = self.places()[target];
         let (hidden, alone) = self.without(rows, &[target]);
         let row = |row, likelihoods: &RowLikelihoods| {
             let asked = self.ask(&hidden, row, |j| !alone.contains(&j), likelihoods);
             let asked: Vec<RowInDraw> = asked.collect();
             let weights = draw_weights(asked.iter(), rows.training);
-            let expected = self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
+            let (expected, _) =
+                self.expected(&hidden, row, column, part.is_none(), &asked, &weights);
             match part {
                 None => expected,
                 Some(part) => expected[self.law(target).place_of_part(part)].to_vec(),
             }
         };
         Ok(self.by_blocks(&hidden, row))
+    }
+
+    /// Position of a column that is to be predicted.
+    pub(crate) fn target(&self, column: &str) -> Result<usize, ItfError> {
+        let target = self.column_index(column)?;
+        match self.columns()[target].observed {
+            true => Ok(target),
+            false => Err(ItfError::Column {
+                name: column.to_owned(),
+                what: "no value of it was observed in training".to_owned(),
+            }),
+        }
     }
 
     /// Rows without some columns' cells in groups, and the columns of the model that are other ones of these columns.
@@ -559,7 +593,7 @@ impl ItfFit {
         }
     }
 
-    /// The mean over draws and clusters of what kernels expect, geometric for parts that ask for it.
+    /// The mean over draws and clusters of what kernels expect, geometric for parts that ask for it; and that of every draw, of geometric parts its logarithm.
     pub(crate) fn expected(
         &self,
         rows: &ItfRows,
@@ -568,7 +602,7 @@ impl ItfFit {
         ignore_observed: bool,
         asked: &[RowInDraw],
         weights: &[f64],
-    ) -> Vec<f64> {
+    ) -> (Vec<f64>, Vec<Vec<f64>>) {
         let law = &self.draws()[0].columns[column].law;
         let all_parts = 0..law.n_parts(&rows.cells[column], row);
         let geometric: Vec<Range<usize>> = all_parts
@@ -581,6 +615,7 @@ impl ItfFit {
             }
         };
         let mut mean: Vec<f64> = Vec::new();
+        let mut of_draws = Vec::with_capacity(asked.len());
         let (mut likelihoods, mut parts) = (Vec::new(), Vec::new());
         for ((draw, asked), weight) in self.draws().iter().zip(asked).zip(weights) {
             let own = &draw.columns[column];
@@ -596,6 +631,7 @@ impl ItfFit {
             );
             // What is costly is not asked where it makes no difference.
             let least = if own.law.is_costly() { NEGLIGIBLE } else { 0.0 };
+            let mut of_draw: Vec<f64> = Vec::new();
             for (cluster, p) in clusters.into_iter().enumerate() {
                 if p <= least {
                     continue;
@@ -609,10 +645,14 @@ impl ItfFit {
                 mean.iter_mut()
                     .zip(&parts)
                     .for_each(|(m, x)| *m += weight * p * x);
+                of_draw.resize(parts.len(), 0.0);
+                let both = of_draw.iter_mut().zip(&parts);
+                both.for_each(|(m, x)| *m += p * x);
             }
+            of_draws.push(of_draw);
         }
         in_all(&mut mean, f64::exp);
-        mean
+        (mean, of_draws)
     }
 
     /// Draws the parts of several cells of a row together.
@@ -791,7 +831,7 @@ impl ColumnDraw {
     }
 
     /// Adds ln Σ_k ψ_rk L_k of a cell to the number of every top-level cluster r.
-    fn add_ln_sums(
+    pub(crate) fn add_ln_sums(
         &self,
         mut numbers: Vec<f64>,
         cell: Cell<'_>,

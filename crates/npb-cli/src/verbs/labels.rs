@@ -162,7 +162,7 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
         ));
     }
     let fit: LabelsFit = model.fit()?;
-    let asked = (args.file.as_path(), &args.how);
+    let asked = (args.file(), &args.how);
     rows::answer(model, asked, Needs::default(), quiet, |rows| {
         let scores = fit.predict(&rows.numbers()?).map_err(rows.wrong())?;
         let mut sheet = rows.sheet();

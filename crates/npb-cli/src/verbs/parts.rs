@@ -85,7 +85,7 @@ pub(super) fn predict<F: Parts>(
     };
     let mut without_answer = BTreeMap::new();
     let mut answers = Answers::open(&args.how.out)?;
-    rows::each(model, (&args.file, &args.how), needs, quiet, |rows| {
+    rows::each(model, (args.file(), &args.how), needs, quiet, |rows| {
         let (found, unknown) = found(fit, rows, (args.new_tasks, level))?;
         for (part, n_rows) in unknown {
             *without_answer.entry(part).or_insert(0) += n_rows;
@@ -152,7 +152,7 @@ fn no_answers(unknown: &BTreeMap<String, usize>, args: &PredictArgs, quiet: bool
         0 => "was".to_owned(),
         others => format!("and {others} others were"),
     };
-    let what = in_file(&args.file)(format_args!(
+    let what = in_file(args.file())(format_args!(
         "no answer for {n} rows, as {first:?} {others} not in training; --new-tasks gives one"
     ));
     match args.how.rules.unseen_levels {

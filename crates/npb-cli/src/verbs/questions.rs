@@ -1,4 +1,4 @@
-//! `npb predict`, `impute`, `score` and `recommend`: which kind of model answers; answers of models of rows of numbers.
+//! `npb predict`, `impute`, `score`, `simulate`, `similar`, `clusters` and `recommend`: which kind of model answers; answers of models of rows of numbers.
 
 use npb_data::schema::{Kind, Role, SchemaData};
 use npb_data::{Labels, Table};
@@ -6,8 +6,11 @@ use npb_iqgme::{Imputation, IqgmeError, IqgmeFit, MissingCell};
 use npb_itf::ItfFit;
 
 use super::classes::push_classes;
-use super::{grouped, groups, labels, ratings, table, tasks, topics};
-use crate::args::{ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs};
+use super::{alike, cells, grouped, groups, labels, numbers, ratings, table, tasks, topics};
+use crate::args::{
+    ClustersArgs, ImputeArgs, ModelKind, PredictArgs, RecommendArgs, ScoreArgs, SimilarArgs,
+    SimulateArgs,
+};
 use crate::failure::{Failure, Result};
 use crate::model::ModelFile;
 use crate::rows::{self, Completed, Named, Needs, NewRows};
@@ -26,6 +29,13 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     let level = level(args.interval)?;
     let model = ModelFile::load(&args.model)?;
     match model.kind.as_str() {
+        "table" if !args.new_tasks => cells::predict(args, &model, level.unwrap_or(0.9), quiet),
+        "classifier" | "mixture" if !(args.target.is_empty() && args.given.is_empty()) => {
+            numbers::predict(&model.fit()?, args, &model, (level.unwrap_or(0.9), quiet))
+        }
+        _ if !(args.target.is_empty() && args.given.is_empty()) => Err(Failure::usage(
+            "--target, --given: of models of kind table, mixture or classifier",
+        )),
         "ratings" => ratings::predict(args, &model, level.unwrap_or(0.9), quiet),
         "labels" => labels::predict(args, &model, quiet),
         "topics" => topics::predict(args, &model, quiet),
@@ -37,14 +47,14 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
         "classifier" => classes(args, &model, level, quiet),
         _ => Err(model.cannot(
             "predict",
-            "classifier, tasks, grouped, labels, topics or ratings (`npb impute` fills a table)",
+            "classifier, tasks, grouped, labels, topics, ratings or table",
         )),
     }
 }
 
 fn classes(args: &PredictArgs, model: &ModelFile, level: Option<f64>, quiet: bool) -> Result<()> {
     let fit: IqgmeFit = model.fit()?;
-    let asked = (args.file.as_path(), &args.how);
+    let asked = (args.file(), &args.how);
     rows::answer(model, asked, Needs::default(), quiet, |rows| {
         let table = rows.numbers()?;
         let probabilities = fit.predict_classes(&table).map_err(rows.wrong())?;
@@ -62,10 +72,16 @@ fn classes(args: &PredictArgs, model: &ModelFile, level: Option<f64>, quiet: boo
 
 pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
+    if model.is(ModelKind::Table) {
+        return cells::score(args, &model, quiet);
+    }
     if !model.is(ModelKind::Classifier) && !model.is(ModelKind::Mixture) {
-        return Err(model.cannot("score", "mixture or classifier"));
+        return Err(model.cannot("score", "mixture, classifier or table"));
     }
     let fit: IqgmeFit = model.fit()?;
+    if args.cells {
+        return numbers::odd_cells(&fit, &model, args, quiet);
+    }
     let asked = (args.file.as_path(), &args.how);
     rows::answer(&model, asked, Needs::default(), quiet, |rows| {
         let table = rows.numbers()?;
@@ -78,6 +94,37 @@ pub(crate) fn score(args: &ScoreArgs, quiet: bool) -> Result<()> {
         sheet.push_column("cluster", Type::Number, clusters);
         Ok(sheet)
     })
+}
+
+pub(crate) fn simulate(args: &SimulateArgs) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    match model.kind.as_str() {
+        "table" => cells::simulate(args, &model),
+        "classifier" | "mixture" => {
+            let mut fit: IqgmeFit = model.fit()?;
+            if let Some(seed) = args.seed {
+                fit = fit.with_seed(seed);
+            }
+            numbers::simulate(&fit, args, &model)
+        }
+        _ => Err(model.cannot("simulate", "table, mixture or classifier")),
+    }
+}
+
+pub(crate) fn similar(args: &SimilarArgs, quiet: bool) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    match model.is(ModelKind::Table) {
+        true => alike::similar(args, &model, quiet),
+        false => Err(model.cannot("similar", "table")),
+    }
+}
+
+pub(crate) fn clusters(args: &ClustersArgs, quiet: bool) -> Result<()> {
+    let model = ModelFile::load(&args.model)?;
+    match model.is(ModelKind::Table) {
+        true => alike::clusters(args, &model, quiet),
+        false => Err(model.cannot("clusters", "table")),
+    }
 }
 
 /// How rows are filled.

@@ -275,7 +275,7 @@ pub(crate) fn predict(
     let pairs = pairs(args, model, quiet)?;
     let (cells, known) = cells(&fit, &pairs, args, quiet)?;
     let predictions = fit.predict_all(&cells, level);
-    let predictions = predictions.map_err(in_file(&args.file))?;
+    let predictions = predictions.map_err(in_file(args.file()))?;
     let mut sheet = Sheet::new(&[
         model.place(0, "row"),
         model.place(1, "column"),
@@ -307,7 +307,7 @@ pub(crate) fn predict(
 
 /// The names of row and column in each line of a file.
 fn pairs(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Result<Vec<[String; 2]>> {
-    let (file, of_fit) = (&args.file, Some(&model.origin.layout));
+    let (file, of_fit) = (args.file(), Some(&model.origin.layout));
     let given = Given::read(file, quiet)?;
     let (text, options) = given.into_text(&args.how.layout, of_fit, quiet)?;
     let name = file.display().to_string();
@@ -369,11 +369,11 @@ fn cells(
         let first = format!("row {}: {e}{alike}", at + 1);
         if args.how.rules.unseen_levels == Rule::Error {
             let text = format_args!("{first}; --unseen-levels missing goes on");
-            return Err(in_file(&args.file)(text));
+            return Err(in_file(args.file())(text));
         }
         let n = known.iter().filter(|known| !**known).count();
         let text = format_args!("{first}; {n} such lines have no prediction");
-        note_of(quiet, &args.file, text);
+        note_of(quiet, args.file(), text);
     }
     // What was observed there is not looked at, but must be possible.
     cells.values = vec![1.0; cells.rows.len()];

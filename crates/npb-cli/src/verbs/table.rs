@@ -10,6 +10,7 @@ use npb_itf::{
     Verdict, fit_data_watched,
 };
 
+use super::cells::check_columns;
 use crate::args::{DependenceArgs, ImputeArgs, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
@@ -163,9 +164,11 @@ pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
         output::check_folder(plot)?;
     }
     let fit: ItfFit = model.fit()?;
+    check_columns(&fit, "--given", &args.given)?;
     let config = DependenceConfig {
         level: args.level,
         permutations: args.permutations,
+        given: args.given.clone(),
         ..DependenceConfig::default()
     };
     let needs = Needs {

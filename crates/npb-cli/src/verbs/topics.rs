@@ -176,17 +176,17 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
     }
     let fit: MedLdaFit = model.fit()?;
     let how = (fit.n_words(), &args.how.layout, quiet);
-    let counts = like_training(&args.file, model, how)?;
+    let counts = like_training(args.file(), model, how)?;
     let mut sheet = Sheet::of_numbers(1..=counts.n_rows());
     if fit.n_scores() > 1 {
-        let classes = fit.predict_classes(&counts).map_err(in_file(&args.file))?;
+        let classes = fit.predict_classes(&counts).map_err(in_file(args.file()))?;
         let name = |k: u32| Cell::from(model.places.get(k as usize).map(String::as_str));
         sheet.push_column("class", Type::Text, classes.into_iter().map(name));
     } else if fit.n_scores() == 1 {
-        let values = fit.predict(&counts).map_err(in_file(&args.file))?;
+        let values = fit.predict(&counts).map_err(in_file(args.file()))?;
         sheet.push_column("value", Type::Number, values.into_iter().map(Cell::Number));
     }
-    let shares = fit.shares(&counts).map_err(in_file(&args.file))?;
+    let shares = fit.shares(&counts).map_err(in_file(args.file()))?;
     for k in 0..fit.n_topics() {
         let share = shares.iter().skip(k).step_by(fit.n_topics());
         sheet.push_column(

@@ -4,11 +4,11 @@ use npb_bpfa::{ImageConfig, restore};
 use npb_bsvd::{Acquisition, BsvdFit, Cells};
 use npb_data::read::{ReadingRules, with_schema};
 use npb_data::schema::{Design, Kind, Role, Schema, SchemaData};
-use npb_data::{Image, Labels, MixedColumn, MixedTable, Rating, Ratings, Table};
+use npb_data::{Image, Labels, Mask, MixedColumn, MixedTable, Rating, Ratings, Table};
 use npb_hbrec::{Likes, Recommender};
 use npb_infer::VbReport;
 use npb_iqgme::{IqgmeFit, MultiTaskFit, Saved};
-use npb_itf::{DependenceConfig, ItfFit};
+use npb_itf::{CellSurprisal, ClusteringLoss, DependenceConfig, ItfFit};
 use npb_regbayes::{LabelsFit, MedLdaFit};
 
 use crate::fits::{RATINGS, SMALL, TABLE, patients, stars};
@@ -531,6 +531,15 @@ fn tables_are_those_of_the_library() {
     asked.has("upper", pairs.iter().map(|p| p.information.quantiles[2]));
     let verdicts = pairs.iter().map(|p| if p.dependent { "yes" } else { "no" });
     assert!(asked.texts("dependent").into_iter().eq(verdicts));
+    let given = DependenceConfig {
+        given: vec!["ill".to_owned()],
+        ..config
+    };
+    let found = fit.dependence(&rows, &given).expect("pairs");
+    let asked = Answer::of(&folder, "dependence m.npb p.csv --level 0.2 --given ill");
+    let mut means: Vec<f64> = found.pairs().iter().map(|p| p.information.mean).collect();
+    means.sort_by(|a, b| b.total_cmp(a));
+    asked.has("information", means);
     let asked = Answer::of(&folder, "summary m.npb");
     let places = fit.places();
     let share = |k: usize| {
@@ -542,6 +551,196 @@ fn tables_are_those_of_the_library() {
     };
     asked.has("same_block_as_first", (0..places.len()).map(share));
     has_diagnostics(&Answer::of(&folder, "diagnose m.npb"), &fit.diagnostics());
+}
+
+/// What columns are given others, which cells are odd, and rows that are made up.
+#[test]
+fn cells_of_tables_are_those_of_the_library() {
+    let folder = Folder::new("answers-cells");
+    folder.write("p.csv", patients(0..60));
+    folder.npb(&format!("-q fit table p.csv --id id {TABLE} -o m.npb"));
+    let fit: ItfFit = fit(&folder, "m.npb");
+    let data = read(&folder, "m.npb", "p.csv");
+    let rows = |training| {
+        fit.field_rows(&data.features, &data.fields, training)
+            .expect("rows")
+    };
+    let asked = Answer::of(&folder, "score m.npb p.csv --chunk-rows 7");
+    let densities = fit.ln_density(&rows(false)).expect("densities");
+    asked.has("ln_density", densities.iter().copied());
+    assert_eq!(asked.texts("id")[3], "p3");
+    for training in [false, true] {
+        let option = if training {
+            " --training"
+        } else {
+            " --chunk-rows 7"
+        };
+        let asked = Answer::of(
+            &folder,
+            &format!("score m.npb p.csv --cells{option} --top 50"),
+        );
+        let usual = fit.usual_surprisals(&rows(training)).expect("usual");
+        let mut cells = fit.surprisals(&rows(training)).expect("cells");
+        let excess = |cell: &CellSurprisal| cell.surprisal - usual[cell.column];
+        cells.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
+        cells.truncate(50);
+        asked.has("surprisal", cells.iter().map(|cell| cell.surprisal));
+        asked.has("excess", cells.iter().map(excess));
+        asked.has("ln_density", cells.iter().map(|cell| densities[cell.row]));
+        let given = Answer(super::cells(&folder.read("p.csv")));
+        let of = |(k, cell): (usize, &CellSurprisal)| {
+            let name = &fit.columns()[cell.column].name;
+            assert_eq!(asked.texts("column")[k], name);
+            assert_eq!(asked.texts("id")[k], format!("p{}", cell.row));
+            assert_eq!(asked.texts("value")[k], given.texts(name)[cell.row]);
+        };
+        cells.iter().enumerate().for_each(of);
+    }
+    let asked = Answer::of(
+        &folder,
+        "predict m.npb p.csv --target marker --target town --interval 0.8 --chunk-rows 7",
+    );
+    let targets = ["marker", "town"];
+    let cells = fit
+        .predict_columns(&data.features, &data.fields, &targets, 0.8)
+        .expect("cells");
+    let of = |name| {
+        let j = fit.column_index(name).expect("a column");
+        cells.iter().filter(move |cell| cell.column == j)
+    };
+    asked.has("marker", of("marker").map(|cell| cell.expected[0]));
+    asked.has("lower(marker)", of("marker").map(|cell| cell.lower[0]));
+    asked.has("upper(marker)", of("marker").map(|cell| cell.upper[0]));
+    for name in targets {
+        let epistemic = of(name).map(|cell| cell.epistemic[0]);
+        asked.has(&format!("epistemic({name})"), epistemic);
+    }
+    let levels = &fit.columns()[fit.column_index("town").expect("town")].levels;
+    for (k, level) in levels.iter().enumerate() {
+        asked.has(
+            &format!("P(town={level})"),
+            of("town").map(|cell| cell.expected[k]),
+        );
+    }
+    for (cell, town) in of("town").zip(asked.texts("town")) {
+        let most = cell.expected.iter().copied().fold(0.0, f64::max);
+        let k = levels
+            .iter()
+            .position(|level| level == town)
+            .expect("a level");
+        assert_eq!(cell.expected[k], most);
+    }
+    // One question is one row.
+    folder.write("one.csv", "id,age,marker,town,ill\n1,,,Oslo,yes\n");
+    let of_file = folder.npb("-q predict m.npb one.csv --target age");
+    let given = folder.npb("-q predict m.npb --target age --given ill=yes --given town=Oslo");
+    assert_eq!(of_file.replacen("id", "row", 1), given);
+    let data = read(&folder, "m.npb", "one.csv");
+    for n in [3, 5000] {
+        let asked = Answer::of(
+            &folder,
+            &format!("simulate m.npb -n {n} --given ill=yes --given town=Oslo"),
+        );
+        let made = fit
+            .simulate(&data.features, &data.fields, 0..n)
+            .expect("rows");
+        asked.has_features(&data.schema, &made, 0..n);
+        asked.has("row", (1..=n).map(|k| k as f64));
+        assert!(asked.texts("town").iter().all(|town| *town == "Oslo"));
+    }
+    let asked = Answer::of(
+        &folder,
+        "similar m.npb p.csv --row p3 --column town --column age --top 60",
+    );
+    let alike = fit.similar_rows(&["town", "age"], 3).expect("rows");
+    let similarity = asked.numbers("similarity");
+    for (id, found) in asked.texts("id").into_iter().zip(&similarity) {
+        let row: usize = id[1..].parse().expect("a number");
+        assert!(id != "p3" && alike[row] == *found, "{id}");
+    }
+    assert!(similarity.len() == 59 && similarity.is_sorted_by(|a, b| a >= b));
+    let given = Answer(super::cells(&folder.read("p.csv")));
+    let row: usize = asked.texts("id")[0][1..].parse().expect("a number");
+    assert_eq!(asked.texts("town")[0], given.texts("town")[row]);
+    let loss = ClusteringLoss::VariationOfInformation;
+    let point = fit.point_clustering("ill", loss).expect("clusters");
+    let name = Answer::of(&folder, "clusters m.npb p.csv --column ill --rows");
+    let named = name.0[0][1].clone();
+    assert!(named.split(", ").any(|column| column == "ill"));
+    name.has(&named, point.labels.iter().map(|&k| f64::from(k) + 1.0));
+    let asked = Answer::of(&folder, "clusters m.npb p.csv --column ill --top 1");
+    asked.has("size", point.sizes.iter().map(|&n| n as f64));
+    assert!(asked.texts("clustering").iter().all(|name| *name == named));
+    let all = Answer::of(&folder, "clusters m.npb p.csv --rows");
+    assert!(all.0[0].len() > 1 && all.0.len() == 61);
+    assert_ne!(
+        folder.npb("simulate m.npb -n 9"),
+        folder.npb("simulate m.npb -n 9 --seed 77")
+    );
+}
+
+/// The same of a model of numbers: what is hidden is filled, and a cell is as odd as its density given the others is low.
+#[test]
+fn cells_of_mixtures_are_those_of_the_library() {
+    let (folder, fit, data) = classifier_of_patients("answers-cells-numbers", "classifier");
+    let (design, table) = numbers(&data);
+    let names = design.names().concat();
+    let without = |feature: &str| {
+        let is_in = |name: &String| name == feature || name.starts_with(&format!("{feature}="));
+        let mask = Mask::from_fn(table.n_rows(), table.n_cols(), |_, j| is_in(&names[j]));
+        table.hide(&mask.expect("a mask")).expect("fewer cells")
+    };
+    let hidden = without("marker");
+    let at = names
+        .iter()
+        .position(|name| name == "marker")
+        .expect("marker");
+    let asked = Answer::of(
+        &folder,
+        "predict m.npb p.csv --target marker --interval 0.8 --chunk-rows 7",
+    );
+    let filled = fit.impute(&hidden).expect("filled").completed;
+    asked.has(
+        "marker",
+        (0..60).map(|i| filled.get(i, at).expect("a number")),
+    );
+    let cells = fit.cells_by_row(&hidden).expect("cells");
+    let cell = |row: &Vec<npb_iqgme::MissingCell>| {
+        row.iter().find(|c| c.column == at).expect("marker").clone()
+    };
+    asked.has(
+        "lower(marker)",
+        cells
+            .iter()
+            .map(|row| cell(row).quantile(0.5 - 0.5 * 0.8).expect("a level")),
+    );
+    folder.write("one.csv", "id,age,marker,town,ill\n1,40,,Oslo,\n");
+    let of_file = folder.npb("-q predict m.npb one.csv --target marker");
+    let given = folder.npb("-q predict m.npb --target marker --given town=Oslo --given age=40");
+    assert_eq!(of_file.replacen("id", "row", 1), given);
+    let asked = Answer::of(&folder, "score m.npb p.csv --cells --chunk-rows 7");
+    let all = fit.ln_density(&table).expect("densities");
+    let known = (0..60).map(|i| (0..3).filter(|&k| data.features.is_observed(i, k)).count());
+    assert_eq!(asked.0.len() - 1, known.sum::<usize>());
+    for feature in ["age", "marker", "town"] {
+        let rest = fit.ln_density(&without(feature)).expect("densities");
+        let rows = asked
+            .texts("id")
+            .into_iter()
+            .zip(asked.texts("column"))
+            .zip(asked.numbers("surprisal"));
+        for ((id, _), found) in rows.filter(|((_, column), _)| *column == feature) {
+            let row: usize = id[1..].parse().expect("a number");
+            assert_eq!(found, rest[row] - all[row], "{feature} of {id}");
+        }
+    }
+    let excess = asked.numbers("excess");
+    assert!(excess.is_sorted_by(|a, b| a >= b));
+    let made = Answer::of(&folder, "simulate m.npb -n 500 --given town=Oslo");
+    assert!(made.texts("town").iter().all(|town| *town == "Oslo"));
+    let markers = made.numbers("marker");
+    let mean = markers.iter().sum::<f64>() / 500.0;
+    assert!((1.5..3.5).contains(&mean), "{mean}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 28] = [
+const VERBS: [&str; 31] = [
     "schema",
     "config",
     "fit",
@@ -22,6 +22,9 @@ const VERBS: [&str; 28] = [
     "predict",
     "impute",
     "score",
+    "simulate",
+    "similar",
+    "clusters",
     "recommend",
     "next",
     "dependence",

@@ -73,6 +73,21 @@ fn fill() {
 }
 
 #[test]
+fn ask() {
+    let folder = run("ask");
+    let predicted = folder.read("predicted.csv");
+    assert!(predicted.contains("epistemic(income)"), "{predicted}");
+    let rows = folder.read("survey.csv").lines().count();
+    for (file, lines) in [
+        ("predicted.csv", rows),
+        ("clusters.csv", rows),
+        ("bergen.csv", 1001),
+    ] {
+        assert_eq!(folder.read(file).lines().count(), lines, "{file}");
+    }
+}
+
+#[test]
 fn dependence() {
     let folder = run("dependence");
     let pairs = folder.read("dependence.csv");

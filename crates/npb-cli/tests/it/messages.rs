@@ -1,5 +1,6 @@
 //! What is said where a file is not what it should be, and what `schema`, `config` and `summary` show.
 
+use crate::fits::{SMALL, TABLE, patients};
 use crate::{Folder, cells, errors, said};
 
 const QUICK: &str = "--set restarts=1 --set folds=0 --set normal_scores=false";
@@ -344,4 +345,122 @@ fn files_beside_each_other_have_their_own_layouts() {
     let (words, found) = fit("bars.txt");
     assert!(words.contains("taken for data"), "{words}");
     assert!(found == fit("like.csv").1);
+}
+
+#[test]
+fn questions_about_cells_that_cannot_be_are_named() {
+    let folder = Folder::new("questions");
+    folder.write("p.csv", patients(0..60));
+    folder.npb(&format!("-q fit table p.csv --id id {TABLE} -o t.npb"));
+    folder.npb(&format!(
+        "-q fit mixture p.csv --id id --ignore ill {SMALL} -o m.npb"
+    ));
+    for (question, words) in [
+        (
+            "predict t.npb p.csv",
+            "--target; columns are age, marker, town, ill",
+        ),
+        (
+            "predict t.npb p.csv --target price",
+            "--target price: there is no such column",
+        ),
+        ("predict t.npb --target age", "required"),
+        (
+            "predict t.npb --target age --given price=1",
+            "--given price: there is no such column",
+        ),
+        (
+            "predict t.npb --target age --given age=1",
+            "--given age=...: is what is to be predicted",
+        ),
+        (
+            "predict t.npb --target age --given marker",
+            "write NAME=VALUE",
+        ),
+        (
+            "predict t.npb --target age --given town=Oslo --given town=Hamar",
+            "--given town: is given twice",
+        ),
+        ("predict t.npb --target age --given town=Paris", "Paris"),
+        ("predict t.npb --target age --given marker=high", "high"),
+        (
+            "predict t.npb --target age --target age --given town=Oslo",
+            "\"age\" twice",
+        ),
+        (
+            "predict t.npb p.csv --target age --interval 2",
+            "--interval 2",
+        ),
+        (
+            "predict m.npb p.csv --target ill",
+            "--target ill: there is no such column",
+        ),
+        ("predict m.npb p.csv", "asks models of kind classifier"),
+        ("score m.npb p.csv --cells --training", "table"),
+        ("score t.npb p.csv --top 3", "--cells"),
+        ("score t.npb p.csv --cells --top 0", "0"),
+        ("simulate t.npb -n 0", "0"),
+        (
+            "simulate m.npb -n 3 --given age=40 --given marker=2 --given town=Oslo",
+            "leave a column out",
+        ),
+        ("similar m.npb p.csv --row p3", "table"),
+        (
+            "similar t.npb p.csv --row p3 --column price",
+            "--column price: there is no such column",
+        ),
+        ("clusters m.npb p.csv", "table"),
+        (
+            "clusters t.npb p.csv --column price",
+            "--column price: there is no such column",
+        ),
+        (
+            "dependence t.npb p.csv --given price",
+            "--given price: there is no such column",
+        ),
+        (
+            "simulate t.npb -n 3 --given age=40 --given marker=2 --given town=Oslo --given ill=no",
+            "leave a column out",
+        ),
+    ] {
+        let error = folder.fails(question, 2);
+        assert!(error.contains(words), "{question}: {error}");
+    }
+    folder.write("few.csv", patients(0..7));
+    for (question, words) in [
+        (
+            "similar t.npb p.csv --row p99",
+            "--row p99: no row of this name in column \"id\"",
+        ),
+        (
+            "similar t.npb few.csv --row p3",
+            "has 7 rows, the file of the fit had 60",
+        ),
+        (
+            "clusters t.npb few.csv",
+            "has 7 rows, the file of the fit had 60",
+        ),
+        (
+            "dependence t.npb p.csv --given age --given ill --given town",
+            "so that two are left",
+        ),
+    ] {
+        let error = folder.fails(question, 3);
+        assert!(error.contains(words), "{question}: {error}");
+    }
+    // A file without rows has the columns of its answers.
+    folder.write("none.csv", "id,age,marker,town,ill\n");
+    for question in [
+        "score t.npb none.csv",
+        "score t.npb none.csv --cells",
+        "score m.npb none.csv --cells",
+        "predict m.npb none.csv --target town",
+        "predict t.npb none.csv --target town",
+    ] {
+        assert_eq!(
+            folder.npb(&format!("-q {question}")).lines().count(),
+            1,
+            "{question}"
+        );
+    }
 }

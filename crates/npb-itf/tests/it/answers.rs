@@ -1,5 +1,6 @@
 //! What a fit answers, against sums over its draws with everything written out; settings against what they name.
 
+mod asked;
 mod cells;
 mod fits;
 mod pairs;

@@ -169,7 +169,7 @@ fn fitted(keep_labels: bool) -> ItfFit {
 fn groups_of_rows_are_found() {
     let fit = fitted(true);
     let rows: Vec<usize> = (0..60).collect();
-    let together = fit.co_clustering("x", &rows).expect("labels");
+    let together = fit.row_similarity(&["x"], &rows).expect("labels");
     for a in 0..60 {
         for b in 0..60 {
             let draws = fit.draws().iter().filter_map(|d| d.labels(0));
@@ -178,7 +178,7 @@ fn groups_of_rows_are_found() {
         }
     }
     assert!(together.get(0, 2) > 0.9 && together.get(0, 1) < 0.1);
-    let some = fit.co_clustering("x", &[7, 3]).expect("labels");
+    let some = fit.row_similarity(&["x"], &[7, 3]).expect("labels");
     assert_eq!(
         (some.get(0, 1), some.rows()),
         (together.get(7, 3), &[7, 3][..])
@@ -192,7 +192,7 @@ fn groups_of_rows_are_found() {
         assert!(of(0) > 0.5 && of(1) > 0.5 && of(2) < 0.1, "{summary:?}");
     }
     let by_x_and_c = fit.row_similarity(&["x", "c"], &rows).expect("labels");
-    let of_c = fit.co_clustering("c", &rows).expect("labels");
+    let of_c = fit.row_similarity(&["c"], &rows).expect("labels");
     let mean = 0.5 * (together.get(1, 3) + of_c.get(1, 3));
     assert!((by_x_and_c.get(1, 3) - mean).abs() < 1e-6);
     let all = fit.row_similarity(&[], &rows).expect("labels");
@@ -202,9 +202,9 @@ fn groups_of_rows_are_found() {
 #[test]
 fn bad_questions_are_named() {
     let fit = fitted(true);
-    assert!(fit.co_clustering("y", &[0]).is_err());
     assert!(fit.row_similarity(&["y"], &[0]).is_err());
-    let error = fit.co_clustering("x", &[60]).expect_err("no such row");
+    assert!(fit.row_similarity(&["y"], &[0]).is_err());
+    let error = fit.row_similarity(&["x"], &[60]).expect_err("no such row");
     assert!(
         matches!(
             error,

@@ -388,17 +388,17 @@ fn conditional_information_by_entropies() {
         let expected = entropy([true, false, true]) + entropy([false, true, true])
             - entropy([true; 3])
             - entropy([false, false, true]);
-        let found = draw.conditional_mutual_information(0, 1, 2);
+        let found = draw.conditional_mutual_information(0, 1, &[2]);
         assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     }
     let summary = model
-        .conditional_information("x", "u", "v", &[0.5])
+        .conditional_information("x", "u", &["v"], &[0.5])
         .unwrap();
     assert!(summary.mean > 0.0);
     // With one level the third index says everything.
     let (_, joint) = small_fit(Structure::Joint);
     assert_eq!(
-        joint.draws()[0].conditional_mutual_information(0, 1, 2),
+        joint.draws()[0].conditional_mutual_information(0, 1, &[2]),
         0.0
     );
 }
@@ -471,8 +471,16 @@ fn odd_questions() {
             "{error}"
         );
     }
-    assert!(model.conditional_information("x", "u", "x", &[]).is_err());
-    assert!(model.conditional_information("x", "u", "w", &[]).is_err());
+    assert!(
+        model
+            .conditional_information("x", "u", &["x"], &[])
+            .is_err()
+    );
+    assert!(
+        model
+            .conditional_information("x", "u", &["w"], &[])
+            .is_err()
+    );
     let dependence = model.dependence(&rows, &quick(99)).unwrap();
     assert!(dependence.pair("x", "x").is_err());
     assert!(dependence.pair("x", "w").is_err());

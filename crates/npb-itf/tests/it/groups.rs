@@ -165,6 +165,20 @@ fn questions_about_single_columns_agree_with_densities_of_rows() {
             a.iter().zip(b).for_each(|(a, b)| close(*a, b));
         }
     }
+    // All cells at once, complete rows and others, new ones and those of the fit.
+    for (table, training) in [(&whole, false), (&new, false), (&shown, true)] {
+        let rows = match training {
+            true => fitted.training_rows(table).unwrap(),
+            false => fitted.rows(table).unwrap(),
+        };
+        let cells = fitted.surprisals(&rows).unwrap();
+        assert_eq!(cells.len(), 5 * table.n_rows() - table.n_missing());
+        for (j, name) in table.column_names().iter().enumerate() {
+            let wanted = fitted.ln_conditional(&rows, &[name]).unwrap();
+            let own = cells.iter().filter(|cell| cell.column == j);
+            own.for_each(|cell| close(cell.surprisal, -wanted[cell.row]));
+        }
+    }
     let two = fitted
         .ln_conditional(&fitted.rows(&whole).unwrap(), &["x", "z"])
         .unwrap();
@@ -212,7 +226,7 @@ fn dependence_in_a_group() {
     assert_eq!(pair("x", "y").same_block, 1.0);
     assert_eq!(with.matrix(0.0, |p| p.information.mean).len(), 25);
     let given = |third: &str| {
-        let information = grouped.conditional_information("x", "y", third, &[0.5]);
+        let information = grouped.conditional_information("x", "y", &[third], &[0.5]);
         information.unwrap().mean
     };
     for third in ["side", "z"] {
@@ -220,7 +234,7 @@ fn dependence_in_a_group() {
     }
     assert!(
         grouped
-            .conditional_information("x", "z", "y", &[0.5])
+            .conditional_information("x", "z", &["y"], &[0.5])
             .is_ok()
     );
 }
@@ -664,7 +678,7 @@ fn every_structure_takes_groups() {
                 .iter()
                 .all(|d| d.is_finite())
         );
-        assert!(fitted.co_clustering("y", &[0, 1, 2]).is_ok());
+        assert!(fitted.row_similarity(&["y"], &[0, 1, 2]).is_ok());
     }
 }
 

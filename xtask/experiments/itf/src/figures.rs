@@ -76,7 +76,7 @@ fn fitted(context: &Context<'_>, blogs: &Blogs, checksum: &str) -> Result<Vec<Re
         let fit = fit_data(&data, &config(context.scale, seed))?;
         let point = fit.point_clustering(LINKS, ClusteringLoss::VariationOfInformation)?;
         let rows: Vec<usize> = (0..blogs.len()).collect();
-        let pairs = fit.co_clustering(LINKS, &rows)?;
+        let pairs = fit.row_similarity(&[LINKS], &rows)?;
         let together = rows.iter().flat_map(|&a| rows.iter().map(move |&b| (a, b)));
         let asked = fit.rows_of(&data, true)?;
         let leaning = fit.predict(&asked, LEANING)?;

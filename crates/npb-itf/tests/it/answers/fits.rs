@@ -244,7 +244,8 @@ fn pooled_fits_answer_by_the_draws_of_all() {
         fit.predict(&fit.training_rows(&table).unwrap(), "c")
             .unwrap()
     });
-    let pairs = [&one, &other, &both].map(|fit| fit.co_clustering("x", &[4, 9]).unwrap().get(0, 1));
+    let pairs =
+        [&one, &other, &both].map(|fit| fit.row_similarity(&["x"], &[4, 9]).unwrap().get(0, 1));
     for i in 0..60 {
         let mean = 0.5 * (densities[0][i].exp() + densities[1][i].exp());
         close(densities[2][i], mean.ln(), 1e-9);

@@ -83,8 +83,8 @@ fn information_is_that_of_the_joint_law_of_the_clusters() {
             let given = h([true, false, true]) + h([false, true, true])
                 - h([true; 3])
                 - h([false, false, true]);
-            close(draw.conditional_mutual_information(0, 1, 2), given, 1e-6);
-            assert_eq!(draw.conditional_mutual_information(0, 1, 0), 0.0);
+            close(draw.conditional_mutual_information(0, 1, &[2]), given, 1e-6);
+            assert_eq!(draw.conditional_mutual_information(0, 1, &[0]), 0.0);
             match draw.joint_weights(0, 1) {
                 None => assert_ne!(draw.columns[0].block, draw.columns[1].block),
                 Some(joint) => {
@@ -106,7 +106,7 @@ fn information_is_that_of_the_joint_law_of_the_clusters() {
             (squares / of.len() as f64).sqrt()
         };
         let found = fit
-            .conditional_information("x", "c", "y", &[0.0, 1.0])
+            .conditional_information("x", "c", &["y"], &[0.0, 1.0])
             .unwrap();
         close(found.mean, mean(&of_draws[1]), 1e-6);
         close(found.sd, sd(&of_draws[1]), 1e-5);
@@ -117,6 +117,104 @@ fn information_is_that_of_the_joint_law_of_the_clusters() {
             .fold(f64::NEG_INFINITY, f64::max);
         close(found.quantiles[0], least, 1e-6);
         close(found.quantiles[1], most, 1e-6);
+    }
+}
+
+/// Given two columns: entropies of the clusters of all four, enumerated; and in the table of all pairs.
+#[test]
+fn information_given_several_columns_is_that_of_their_clusters() {
+    let (trained, fit) = fitted(Structure::Tensor, 29);
+    let mut of_draws = Vec::new();
+    for draw in fit.draws() {
+        let n = |j: usize| draw.columns[j].n_clusters;
+        let mut sums = [(); 4].map(|()| std::collections::BTreeMap::new());
+        for (r, top) in draw.blocks[0].weights.iter().enumerate() {
+            for k in 0..n(0) * n(1) * n(2) * n(3) {
+                let [a, b, c, d] = [
+                    k / (n(1) * n(2) * n(3)),
+                    k / (n(2) * n(3)) % n(1),
+                    k / n(3) % n(2),
+                    k % n(3),
+                ];
+                let p = top
+                    * psi(draw, 0, r, a)
+                    * psi(draw, 1, r, b)
+                    * psi(draw, 2, r, c)
+                    * psi(draw, 3, r, d);
+                let keys = [
+                    [a, n(1), c, d],
+                    [n(0), b, c, d],
+                    [a, b, c, d],
+                    [n(0), n(1), c, d],
+                ];
+                for (sums, key) in sums.iter_mut().zip(keys) {
+                    *sums.entry(key).or_insert(0.0) += p;
+                }
+            }
+        }
+        let entropy = |of: &std::collections::BTreeMap<[usize; 4], f64>| -> f64 {
+            of.values().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum()
+        };
+        let [one, other, all, rest] = [0, 1, 2, 3].map(|k| entropy(&sums[k]));
+        let wanted = one + other - all - rest;
+        close(
+            draw.conditional_mutual_information(0, 1, &[2, 3]),
+            wanted,
+            1e-6,
+        );
+        close(
+            draw.conditional_mutual_information(0, 1, &[3, 2]),
+            wanted,
+            1e-6,
+        );
+        of_draws.push(wanted);
+    }
+    let mean = of_draws.iter().sum::<f64>() / of_draws.len() as f64;
+    close(
+        fit.conditional_information("x", "c", &["w", "y"], &[])
+            .unwrap()
+            .mean,
+        mean,
+        1e-6,
+    );
+    let config = DependenceConfig {
+        permutations: 99,
+        given: ["w", "y"].map(str::to_owned).to_vec(),
+        ..DependenceConfig::default()
+    };
+    let rows = fit.training_rows(&trained).unwrap();
+    let found = fit.dependence(&rows, &config).unwrap();
+    assert_eq!(found.pairs().len(), 1);
+    close(found.pair("c", "x").unwrap().information.mean, mean, 1e-6);
+    assert!(
+        found
+            .pair("c", "y")
+            .unwrap_err()
+            .to_string()
+            .contains("given")
+    );
+    // The test is that of dependence as such.
+    let plain = DependenceConfig {
+        given: Vec::new(),
+        ..config.clone()
+    };
+    let plain = fit.dependence(&rows, &plain).unwrap();
+    assert_eq!(
+        plain.pair("c", "x").unwrap().p_value,
+        found.pairs()[0].p_value
+    );
+    for given in [&["x", "y", "w"][..], &["nothing"]] {
+        let given = given.iter().map(ToString::to_string).collect();
+        assert!(
+            fit.dependence(
+                &rows,
+                &DependenceConfig {
+                    given,
+                    ..config.clone()
+                }
+            )
+            .is_err()
+        );
     }
 }
 
@@ -169,7 +267,7 @@ fn information_within_groups_is_that_of_their_clusters() {
         assert_eq!(found.len(), 4);
         (1..3).for_each(|k| close(found[k], wanted[k], 1e-9));
         // Given its own cluster: the mean over clusters of each one's.
-        let found = draw.information_within_given(group, group);
+        let found = draw.information_within_given(group, &[group]);
         let mut wanted = [0.0; 4];
         for (k, share) in own.iter().enumerate() {
             let alone: Vec<f64> = (0..n).map(|l| f64::from(u8::from(l == k))).collect();
@@ -180,7 +278,7 @@ fn information_within_groups_is_that_of_their_clusters() {
                 .for_each(|(sum, x)| *sum += share * x);
         }
         (1..3).for_each(|k| close(found[k], wanted[k], 1e-9));
-        let found = draw.information_within_given(group, other);
+        let found = draw.information_within_given(group, &[other]);
         if draw.columns[group].block != draw.columns[other].block {
             let own = draw.information_within(group);
             (1..3).for_each(|k| assert_eq!(found[k], own[k]));
@@ -206,9 +304,9 @@ fn information_within_groups_is_that_of_their_clusters() {
             }
             (1..3).for_each(|k| close(found[k], wanted[k], 1e-9));
         }
-        conditional.push(draw.information_within_given(group, other)[at]);
+        conditional.push(draw.information_within_given(group, &[other])[at]);
     }
-    let found = fit.conditional_information("x", "y", "c", &[]).unwrap();
+    let found = fit.conditional_information("x", "y", &["c"], &[]).unwrap();
     close(
         found.mean,
         conditional.iter().sum::<f64>() / conditional.len() as f64,
@@ -428,15 +526,18 @@ fn rows_are_as_alike_as_the_draws_have_them() {
                 .map(|d| columns.iter().map(|&c| of(d, c)).sum::<usize>());
             all.sum::<usize>() as f64 / n / columns.len() as f64
         };
-        let of_c = fit.co_clustering("c", &rows).unwrap();
+        let of_c = fit.row_similarity(&["c"], &rows).unwrap();
         let of_two = fit.row_similarity(&["w", "x"], &rows).unwrap();
         let of_all = fit.row_similarity(&[], &rows).unwrap();
         assert_eq!(of_c.rows(), rows);
         for (a, b) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
             let (i, j) = (rows[a], rows[b]);
+            assert!(fit.similar_rows(&["nothing"], i).is_err());
             close(of_c.get(a, b), share(&[1], i, j), 1e-6);
             close(of_two.get(a, b), share(&[0, 3], i, j), 1e-6);
             close(of_all.get(a, b), share(&[0, 1, 2, 3], i, j), 1e-6);
+            let alike = fit.similar_rows(&["w", "x"], i).unwrap();
+            close(alike[j], share(&[0, 3], i, j), 1e-12);
         }
         for loss in [
             ClusteringLoss::Binder,

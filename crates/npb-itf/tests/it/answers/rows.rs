@@ -46,6 +46,78 @@ fn densities_and_predictions_are_sums_over_the_draws() {
     }
 }
 
+/// Every known cell given the rest of its row, and the mean of that over rows that the law written out would have.
+#[test]
+fn surprisals_are_sums_over_the_draws() {
+    for structure in ALL {
+        let (trained, fit) = fitted(structure, 7);
+        let new = table(9, 8);
+        for training in [false, true] {
+            let (rows, own) = match training {
+                false => (rows_of(&new), fit.rows(&new).unwrap()),
+                true => (rows_of(&trained), fit.training_rows(&trained).unwrap()),
+            };
+            let found = fit.surprisals(&own).unwrap();
+            let known = rows.iter().flatten().filter(|cell| cell.is_some()).count();
+            assert_eq!(found.len(), known);
+            for cell in found.iter().take(80) {
+                let row = &rows[cell.row];
+                let less = without(row, &[cell.column]);
+                let density = mean(&fit, &less, training, |draw| {
+                    (ln_density(draw, row) - ln_density(draw, &less)).exp()
+                });
+                close(cell.surprisal, -density.ln(), 1e-8);
+            }
+        }
+    }
+}
+
+/// Of levels alone all rows can be gone through: the entropy of each column given the others.
+#[test]
+fn what_is_usual_is_an_entropy() {
+    let code = |i: u32| Some((i * i + i / 7) % 3);
+    let column = |of: &dyn Fn(u32) -> Option<u32>| MixedColumn::Categorical {
+        levels: crate::tables::levels(&["low", "mid", "high"]),
+        codes: (0..90).map(of).collect(),
+    };
+    let columns = vec![
+        column(&code),
+        column(&|i| code(i + i / 60)),
+        column(&|i| Some(i % 3)),
+    ];
+    let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let table = MixedTable::new(names, columns).unwrap();
+    let fit = npb_itf::fit(&table, &super::config(ALL[2], 9)).unwrap();
+    let all = (0..27_usize).map(|k| [k / 9, k / 3 % 3, k % 3].map(|code| Some(code as f64)));
+    let probability = |row: &[Option<f64>]| mean_density(&fit, &row.to_vec());
+    let mut wanted = [0.0; 3];
+    for row in all {
+        let p = probability(&row);
+        for (j, wanted) in wanted.iter_mut().enumerate() {
+            let rest = probability(&without(&row.to_vec(), &[j]));
+            *wanted -= p * (p / rest).ln();
+        }
+    }
+    let found = fit.usual_surprisals(&fit.rows(&table).unwrap()).unwrap();
+    for (found, wanted) in found.iter().zip(wanted) {
+        // A mean of 400 surprisals between 0 and 4.
+        close(*found, wanted, 0.15);
+    }
+    let none = MixedTable::new(
+        table.column_names().to_vec(),
+        table.select_rows(&[]).columns().to_vec(),
+    );
+    assert!(
+        fit.usual_surprisals(&fit.rows(&none.unwrap()).unwrap())
+            .is_err()
+    );
+}
+
+fn mean_density(fit: &ItfFit, row: &super::Row) -> f64 {
+    let all = fit.draws().iter().map(|draw| ln_density(draw, row).exp());
+    all.sum::<f64>() / fit.draws().len() as f64
+}
+
 /// Single cells given what is shown of their rows, several of a row among them.
 #[test]
 fn held_out_cells_have_their_conditional_densities() {
