@@ -226,7 +226,8 @@ pub(crate) fn first_utilities(classes: &[Option<usize>], n_utilities: usize) -> 
 fn n_utilities(n_labelled: usize, classes: &[String]) -> usize {
     match n_labelled {
         0 => 0,
-        _ => classes.len() - 1,
+        // Labels of a fit without classes are refused when they are looked at.
+        _ => classes.len().saturating_sub(1),
     }
 }
 
