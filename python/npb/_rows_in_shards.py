@@ -1,7 +1,5 @@
 """Fits of a table whose rows lie on the workers of a Dask cluster, in shards that stay there: sums come back, rows do not."""
 
-import functools
-import operator
 import warnings
 
 import numpy as np
@@ -14,25 +12,25 @@ from npb import _native
 from npb._base import _listener, _names_rows, _with_names, threads
 from npb._classes import encoded, labelled
 from npb._frames import is_plain, unmasked
+from npb._on_workers import OnWorkers, check_version, in_part
 
-_POLL = 0.2
 SHARD_ROWS = _native.SHARD_ROWS
 
 
 def fit(model, parts, y, client):
     """`model`, fitted to the rows of `parts` (a `_Parts` of `npb.distributed`); `y`: the name of the column of labels, a series by part, or None."""
-    whole = _Whole(model, parts, y, client)
-    if whole.n_rows <= SHARD_ROWS:
-        return whole.fit_by_one_worker()
-    with _OnWorkers(client, whole) as shards:
-        return whole.fit_in_shards(shards)
+    with OnWorkers(client, model.checkpoint is not None) as workers:
+        whole = _Whole(model, parts, y, workers)
+        if whole.n_rows <= SHARD_ROWS:
+            return whole.fit_by_one_worker()
+        return whole.fit_in_shards()
 
 
 class _Whole:
     """What is known of all parts, and how they are cut into shards."""
 
-    def __init__(self, model, parts, y, client):
-        self.model, self.parts, self.client = model, parts, client
+    def __init__(self, model, parts, y, workers):
+        self.model, self.parts, self.workers = model, parts, workers
         self.by_name = isinstance(y, str)
         self.y = y if self.by_name or y is None else y.to_delayed()
         if self.by_name and y not in parts.meta.columns:
@@ -42,7 +40,8 @@ class _Whole:
         self._check_model()
         self.features = [name for name in parts.meta.columns if not (self.by_name and name == y)]
         _check_plain(parts.meta[self.features], "X")
-        described = self._gathered([client.submit(_describe, _native.VERSION, name, *part, pure=False) for name, part in zip(parts.names, self._parts(), strict=True)])
+        described = [workers.submit(_describe, _native.VERSION, name, *part) for name, part in zip(parts.names, self._parts(), strict=True)]
+        described = workers.gathered(described)
         self.lengths = [length for length, _ in described]
         self.n_rows = sum(self.lengths)
         if not self.n_rows:
@@ -60,13 +59,9 @@ class _Whole:
 
     def _parts(self):
         """Futures of the frames and of the labels; the parts are computed anew for every use, and held by none."""
-        frames = self.client.compute(self.parts.frames)
-        if self.y is None or self.by_name:
-            return [(frame, self.y, self.features) for frame in frames]
-        return [(frame, labels, self.features) for frame, labels in zip(frames, self.client.compute(self.y), strict=True)]
-
-    def _gathered(self, futures, interrupted=None):
-        return gathered(self.client, futures, interrupted)
+        compute = self.workers.compute
+        labels = [self.y] * len(self.parts.frames) if self.y is None or self.by_name else [compute(one) for one in self.y]
+        return [(compute(frame), y, self.features) for frame, y in zip(self.parts.frames, labels, strict=True)]
 
     def fit_by_one_worker(self):
         """A table no larger than a shard is fitted whole."""
@@ -75,12 +70,7 @@ class _Whole:
         pieces = [piece for piece, length in zip(self._parts(), self.lengths, strict=True) if length]
         columns = [[piece[0] for piece in pieces], [piece[1] for piece in pieces]]
         alone = clone(self.model).set_params(**here)
-        future = self.client.submit(_fit_whole, alone, *columns, self.features, pure=False)
-        try:
-            fitted = self._gathered([future])[0]
-        except BaseException:
-            self.client.cancel([future])
-            raise
+        fitted = self.workers.gathered([self.workers.submit(_fit_whole, alone, *columns, self.features)])[0]
         self.model.__dict__.update(fitted.set_params(**before).__dict__)
         if trouble := self.model._trouble(self.model._fit):
             warnings.warn(f"{type(self.model).__name__}: {trouble}", ConvergenceWarning, stacklevel=4)
@@ -88,7 +78,7 @@ class _Whole:
 
     def shards(self):
         """Futures of the shards, each from pieces of the parts that hold its rows."""
-        size, submit = SHARD_ROWS, self.client.submit
+        size, submit = SHARD_ROWS, self.workers.submit
         parts, firsts = self._parts(), np.concatenate([[0], np.cumsum(self.lengths)]).tolist()
         futures = []
         for first in range(0, self.n_rows, size):
@@ -96,13 +86,13 @@ class _Whole:
             for k, part in enumerate(parts):
                 start, stop = max(first - firsts[k], 0), min(first + size - firsts[k], self.lengths[k])
                 if start < stop:
-                    pieces.append(submit(_piece, self.parts.names[k], *part, self.classes, start, stop, pure=False))
+                    pieces.append(submit(_piece, self.parts.names[k], *part, self.classes, start, stop))
             classes = [] if self.classes is None else [str(one) for one in self.classes]
-            futures.append(submit(_shard, _native.VERSION, first, classes, self.model._names(), pieces, pure=False))
+            futures.append(submit(_shard, _native.VERSION, first, classes, self.model._names(), pieces))
         return futures
 
-    def fit_in_shards(self, ask):
-        model = self.model
+    def fit_in_shards(self):
+        model, ask = self.model, _Shards(self)
         model.__dict__.pop("_fit", None)
         model.__dict__.pop("_schema", None)
         validate_data(model, _with_names(self.parts.meta[self.features], True), reset=True, skip_check_array=True)
@@ -122,34 +112,20 @@ class _Whole:
         return model
 
 
-class _OnWorkers:
-    """Shards on workers, asked by the thread of a fit. Nothing is left on the cluster when it is closed."""
+class _Shards:
+    """Shards on workers, asked by the threads of a fit."""
 
-    def __init__(self, client, whole):
-        self.client, self.whole = client, whole
+    def __init__(self, whole):
+        self.whole, self.workers = whole, whole.workers
         self.n_shards = -(-whole.n_rows // SHARD_ROWS)
         self.rows, self.prepared, self.kept = None, {}, {}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *raised):
-        held = [*(self.rows or ()), *(one for of in (self.prepared, self.kept) for futures in of.values() for one in futures)]
-        self.rows, self.prepared, self.kept = None, {}, {}
-        if self.client.status == "running":
-            self.client.cancel(held)
 
     def __call__(self, interrupted, kind, scale, run, question, own):
         if kind == "forget":
             self.kept.pop(run, None)
             return []
-        # What an interrupted fit has reached is written to its checkpoint, if it has one: that takes an answer or two.
-        interrupted = None if self.whole.model.checkpoint is not None else interrupted
-        own = own or [b""] * self.n_shards
-        # One task holds what all shards are asked, so that a worker that is lost can be replaced.
-        question = self.client.submit(operator.itemgetter(0), [question], pure=False)
-        answers = getattr(self, f"_{kind}")(kind, scale, run, question, own)
-        return gathered(self.client, answers, interrupted)
+        answers = getattr(self, f"_{kind}")(kind, scale, run, self.workers.broadcast(question), own or [b""] * self.n_shards)
+        return self.workers.gathered(answers, interrupted)
 
     def _describe(self, kind, scale, run, question, own):
         self.rows = self.whole.shards()
@@ -161,49 +137,29 @@ class _OnWorkers:
         return answers
 
     def _of_rows(self, kind, question, own):
-        return [self.client.submit(_answer_of_rows, rows, kind, question, of_shard, pure=False) for rows, of_shard in zip(self.rows, own, strict=True)]
+        return [self.workers.submit(_answer_of_rows, rows, kind, question, of_shard) for rows, of_shard in zip(self.rows, own, strict=True)]
 
     def _prepare(self, kind, scale, run, question, own):
         # Read again, shard by shard: the rows as they are and those made ready are never all there at once.
-        made = [self.client.submit(_prepare, rows, question, pure=False) for rows in self.whole.shards()]
-        self.prepared[scale] = [self.client.submit(operator.itemgetter(0), both, pure=False) for both in made]
-        return [self.client.submit(operator.itemgetter(1), both, pure=False) for both in made]
+        made = [self.workers.submit(_prepare, rows, question) for rows in self.whole.shards()]
+        self.prepared[scale] = self.workers.parts_of((both, 0) for both in made)
+        return self.workers.parts_of((both, 1) for both in made)
 
     def _begin(self, kind, scale, run, question, own):
-        return self._keeping(kind, scale, run, question, own, [(None, b"")] * self.n_shards)
+        self.kept[run] = [(None, b"")] * self.n_shards
+        return self._step(kind, scale, run, question, own)
 
     def _step(self, kind, scale, run, question, own):
-        return self._keeping(kind, scale, run, question, own, self.kept[run])
-
-    def _keeping(self, kind, scale, run, question, own, before):
-        each = zip(self.prepared[scale], before, own, strict=True)
-        self.kept[run] = [self.client.submit(_answer_of_run, shard, kind, kept, question, of_shard, pure=False) for shard, kept, of_shard in each]
-        return [self.client.submit(operator.itemgetter(0), kept, pure=False) for kept in self.kept[run]]
+        # What is kept is the answer with what it leaves: the next step is a task of this one.
+        self.kept[run] = self._of_run(kind, scale, run, question, own)
+        return self.workers.parts_of((both, 0) for both in self.kept[run])
 
     def _tell(self, kind, scale, run, question, own):
+        return self.workers.parts_of((both, 0) for both in self._of_run(kind, scale, run, question, own))
+
+    def _of_run(self, kind, scale, run, question, own):
         each = zip(self.prepared[scale], self.kept[run], own, strict=True)
-        made = [self.client.submit(_answer_of_run, shard, kind, kept, question, of_shard, pure=False) for shard, kept, of_shard in each]
-        return [self.client.submit(operator.itemgetter(0), both, pure=False) for both in made]
-
-
-def gathered(client, futures, interrupted=None):
-    """The results of futures; ends early, with nothing left to be done for them, when `interrupted` says so."""
-    import distributed
-
-    try:
-        while True:
-            if client.status in ("closed", "closing"):
-                raise RuntimeError(f"the Dask client is {client.status}: give one that is connected")
-            try:
-                distributed.wait(futures, timeout=_POLL)
-                return client.gather(futures)
-            except TimeoutError:
-                if interrupted is not None and interrupted():
-                    raise RuntimeError("interrupted") from None
-    except BaseException:
-        if client.status == "running":
-            client.cancel(futures)
-        raise
+        return [self.workers.submit(_answer_of_run, shard, kind, kept, question, of_shard) for shard, kept, of_shard in each]
 
 
 def _joint_classes(by_part):
@@ -231,31 +187,13 @@ def _check_plain(frame, name):
 # What follows is done by workers.
 
 
-def check_version(version):
-    if version != _native.VERSION:
-        raise RuntimeError(f"the client has npb {version}, this worker has npb {_native.VERSION}: install the same on all machines")
-
-
-def _in_part(question):
-    """Errors of a part name it."""
-
-    @functools.wraps(question)
-    def named(name, *arguments):
-        try:
-            return question(name, *arguments)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}: {error}") from None
-
-    return named
-
-
 def _describe(version, name, frame, y, features):
     """Number of rows and classes of a part."""
     check_version(version)
     return _described(name, frame, y, features)
 
 
-@_in_part
+@in_part
 def _described(name, frame, y, features):
     _check_plain(frame[features], "X")
     if len(frame) and _names_rows(frame[features]):
@@ -275,7 +213,7 @@ def _known_labels(frame, y):
     return np.array(labels.tolist()) if labels.dtype.kind == "O" and len(labels) else labels, known
 
 
-@_in_part
+@in_part
 def _piece(name, frame, y, features, classes, start, stop):
     """Numbers and codes of some rows of a part."""
     part = frame.iloc[start:stop]
@@ -293,39 +231,20 @@ def _piece(name, frame, y, features, classes, start, stop):
 def _shard(version, first_row, classes, names, pieces):
     check_version(version)
     X = np.ascontiguousarray(np.concatenate([X for X, _ in pieces]))
-    return Held(_native.ShardOfRows(first_row, X, np.concatenate([codes for _, codes in pieces]), classes, names))
-
-
-class Held:
-    """A native object that can go to another worker."""
-
-    def __init__(self, native):
-        self.native = native
-
-    def __sizeof__(self):
-        return self.native.__sizeof__()
-
-    def __reduce__(self):
-        return _held, (type(self.native), self.native.to_bytes())
-
-
-def _held(kind, data):
-    return Held(kind.of_bytes(data))
+    return _native.ShardOfRows.of(first_row, X, np.concatenate([codes for _, codes in pieces]), classes, names)
 
 
 def _answer_of_rows(rows, kind, question, own):
-    return rows.native.answer(kind, question, own)
+    return rows.answer(kind, question, own)
 
 
 def _prepare(rows, question):
-    made, answer = rows.native.prepare(question)
-    return Held(made), answer
+    return rows.prepare(question)
 
 
 def _answer_of_run(shard, kind, kept, question, own):
     """The answer, and what is kept for the run."""
-    answer, left = shard.native.answer(kind, kept[1], question, own)
-    return answer, left
+    return shard.answer(kind, kept[1], question, own)
 
 
 def _fit_whole(model, frames, labels, features):

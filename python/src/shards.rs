@@ -48,8 +48,14 @@ pub(crate) struct ShardOfRows(RowShard);
 
 #[pymethods]
 impl ShardOfRows {
+    /// From its bytes.
     #[new]
-    fn new(
+    fn new(data: &[u8]) -> PyResult<Self> {
+        RowShard::from_bytes(data).map(Self).map_err(error)
+    }
+
+    #[staticmethod]
+    fn of(
         first_row: usize,
         x: Matrix<'_>,
         codes: Vector<'_, i64>,
@@ -62,13 +68,8 @@ impl ShardOfRows {
             .map_err(error)
     }
 
-    #[staticmethod]
-    fn of_bytes(data: &[u8]) -> PyResult<Self> {
-        RowShard::from_bytes(data).map(Self).map_err(error)
-    }
-
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(bytes(py, &self.0.to_bytes().map_err(error)?))
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>,)> {
+        Ok((bytes(py, &self.0.to_bytes().map_err(error)?),))
     }
 
     fn __sizeof__(&self) -> usize {
@@ -107,13 +108,14 @@ type Answer<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
 
 #[pymethods]
 impl PreparedRows {
-    #[staticmethod]
-    fn of_bytes(data: &[u8]) -> PyResult<Self> {
+    /// From its bytes.
+    #[new]
+    fn new(data: &[u8]) -> PyResult<Self> {
         PreparedShard::from_bytes(data).map(Self).map_err(error)
     }
 
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(bytes(py, &self.0.to_bytes().map_err(error)?))
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>,)> {
+        Ok((bytes(py, &self.0.to_bytes().map_err(error)?),))
     }
 
     fn __sizeof__(&self) -> usize {
