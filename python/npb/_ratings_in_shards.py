@@ -39,13 +39,12 @@ def fit(model, parts, client, columns=None, shards=None):
         workers.hold(found, model.n_jobs)
         listen, close = _listener(model.progress)
         how = {"threads": threads(model.n_jobs), "progress": listen, "checkpoint": model.checkpoint, "every": float(model.checkpoint_every), "share": None}
-        names = tuple(side.texts() for side in found.sides)
         try:
-            fitted = _native.fit_ratings_in_shards(*found.cuts, names, workers, settings, how)
+            fitted = _native.fit_ratings_in_shards(*found.cuts, tuple(names.astype(str).tolist() for names in found.of), workers, settings, how)
         finally:
             close()
     model._take(fitted)
-    model._name(*found.sides)
+    model._name(*(Side(what, names.tolist()) for what, names in zip(("rows", "columns"), found.of, strict=True)))
     if trouble := model._trouble(fitted):
         warnings.warn(f"{type(model).__name__}: {trouble}", ConvergenceWarning, stacklevel=3)
     return model
@@ -73,10 +72,10 @@ class _Found:
         ((rows, row_counts), (columns, column_counts)), _ = workers.gathered(found)[0]
         if not len(row_counts):
             raise ValueError("there is no entry in any part")
-        self.sides = Side("rows", rows.tolist()), Side("columns", columns.tolist())
-        of = max(1, len(workers.addresses())) if shards is None else shards
+        self.of = rows, columns
+        n = max(1, len(workers.addresses())) if shards is None else shards
         self.sizes = len(rows), len(columns)
-        self.cuts = tuple(_native.cuts_of_ratings(counts, of) for counts in (row_counts, column_counts))
+        self.cuts = tuple(_native.cuts_of_ratings(counts, n) for counts in (row_counts, column_counts))
 
     def _frames(self):
         """Names of the parts, and futures of what they hold: computed anew for every use, and held by nobody."""

@@ -19,11 +19,12 @@ pub type ByShard = Vec<(usize, Vec<u8>)>;
 ///
 /// A shard that is lost must be made again as it was: then answers are the same whatever happens on the way.
 pub trait Holder: Debug + Send + Sync {
-    /// What [`Shard::answer`](crate::Shard::answer) says of some shards of a set, in the order of `own`. Chains ask at the same time.
+    /// What [`Shard::answer`](crate::Shard::answer) says of some shards of a set, in the order of `own`. Chains ask at the same time. Questions are large: let go of them when they
+    /// are on their way.
     ///
     /// # Errors
     /// [`BsvdError::Shard`], in words.
-    fn ask(&self, set: usize, common: &[u8], own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError>;
+    fn ask(&self, set: usize, common: Vec<u8>, own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError>;
 
     /// Makes another set of shards, by [`Shard::derive`](crate::Shard::derive) of all shards of set 0, and gives its number.
     ///
@@ -76,7 +77,7 @@ impl Shards {
         let own: Vec<Vec<u8>> = ranges.iter().map(own).collect::<Result<_, _>>()?;
         let answers = self
             .holder
-            .ask(self.set, &question, (first..).zip(own).collect())?;
+            .ask(self.set, question, (first..).zip(own).collect())?;
         check(answers.len() == ranges.len(), "number")?;
         Ok(answers)
     }
@@ -97,7 +98,7 @@ impl Shards {
         let question = pack(question, &NO_TABLES)?;
         for shard in 0..self.rows.len() {
             let own = vec![(shard, pack(&so_far, &[])?)];
-            let answers = self.holder.ask(self.set, &question, own)?;
+            let answers = self.holder.ask(self.set, question.clone(), own)?;
             check(answers.len() == 1, "number")?;
             (so_far, []) = unpack(&answers[0])?;
         }
