@@ -111,7 +111,7 @@ impl Shards {
         side: Side,
         pass: &Pass<'_>,
         scales: &[f64],
-        target: Target<'_>,
+        mut target: Target<'_>,
     ) -> Result<(), BsvdError> {
         let question = PassQuestion {
             side,
@@ -128,7 +128,7 @@ impl Shards {
             key: pass.key,
             means: !target.means.is_empty(),
         };
-        let (reads, draws) = (question.reads(), question.task.draws());
+        let reads = question.reads();
         let other = pass.other;
         let tables = [&other.factors[..], &other.intercepts, &other.noise_weights];
         let common = pack(&Question::Pass(question), &tables)?;
@@ -149,27 +149,10 @@ impl Shards {
             ];
             pack(&own, &tables)
         })?;
-        for (answer, rows) in answers.iter().zip(self.of(side).1) {
-            let (sums, tables): (Vec<ResidualSums>, [Vec<f32>; 4]) = unpack(answer)?;
-            let pieces = pieces(blocks, rows);
-            check(pieces.len() == sums.len(), "sums")?;
-            for ((block, _), sum) in pieces.iter().zip(&sums) {
-                target.sums[*block].add(sum, 1.0);
-            }
-            let targets = [
-                &mut *target.factors,
-                &mut *target.intercepts,
-                &mut *target.weights,
-                &mut *target.means,
-            ];
-            let drawn = targets.into_iter().zip(&tables).filter(|_| draws);
-            for (target, table) in drawn {
-                let place = place(target.len(), rows, n);
-                check(place.len() == table.len(), "numbers")?;
-                target[place].copy_from_slice(table);
-            }
-        }
-        Ok(())
+        let answers = answers.iter().zip(self.of(side).1);
+        answers
+            .into_iter()
+            .try_for_each(|(answer, rows)| take_in(&mut target, answer, rows, pass))
     }
 
     /// Sums of products over the cells, part by part.
@@ -216,6 +199,37 @@ impl Shards {
         let expected = parts(&pass.cells.blocks).len() * pass.layout.sums_len();
         check(sums.len() == expected, "sums of products")
     }
+}
+
+/// The answer of a shard to a pass in its place.
+fn take_in(
+    target: &mut Target<'_>,
+    answer: &[u8],
+    rows: &Range<usize>,
+    pass: &Pass<'_>,
+) -> Result<(), BsvdError> {
+    let (sums, tables): (Vec<ResidualSums>, [Vec<f32>; 4]) = unpack(answer)?;
+    let pieces = pieces(&pass.cells.blocks, rows);
+    check(pieces.len() == sums.len(), "sums")?;
+    for ((block, _), sum) in pieces.iter().zip(&sums) {
+        target.sums[*block].add(sum, 1.0);
+    }
+    let targets = [
+        &mut *target.factors,
+        &mut *target.intercepts,
+        &mut *target.weights,
+        &mut *target.means,
+    ];
+    let drawn = targets
+        .into_iter()
+        .zip(&tables)
+        .filter(|_| pass.task.draws());
+    for (target, table) in drawn {
+        let place = place(target.len(), rows, pass.cells.len());
+        check(place.len() == table.len(), "numbers")?;
+        target[place].copy_from_slice(table);
+    }
+    Ok(())
 }
 
 /// Where some of `n` rows are in a table of all.
