@@ -44,7 +44,9 @@ def fit(model, parts, client, columns=None, shards=None):
         finally:
             close()
     model._take(fitted)
-    model._name(*(Side(what, names.tolist()) for what, names in zip(("rows", "columns"), found.of, strict=True)))
+    # Names that are texts of whole numbers come back as numbers.
+    sides = zip((model._rows, model._columns), map(np.ndarray.tolist, found.of), strict=True)
+    model._name(*(side if side.names == names else Side(side.what, names) for side, names in sides))
     if trouble := model._trouble(fitted):
         warnings.warn(f"{type(model).__name__}: {trouble}", ConvergenceWarning, stacklevel=3)
     return model
@@ -134,10 +136,18 @@ class _OnWorkers:
         # One task holds what all shards are asked, so that a worker that is lost can be replaced.
         question = self.submit(_Holds(question))
         if kind == "derive":
-            self.sets[number] = [self.submit(_derived, shards[k], question, told) for k, told in own]
+            self.sets[number] = self._of_each(_derived, shards, question, own)
             self.gathered([self.submit(_is_there, shard) for shard in self.sets[number]], interrupted)
             return []
-        return self.gathered([self.submit(_answer, shards[k], question, told, self.threads) for k, told in own], interrupted)
+        return self.gathered(self._of_each(_answer, shards, question, own, self.threads), interrupted)
+
+    def _of_each(self, task, shards, question, own, *more):
+        futures = []
+        while own:
+            # What is on its way is let go of.
+            shard, told = own.pop(0)
+            futures.append(self.submit(task, shards[shard], question, told, *more))
+        return futures
 
     def gathered(self, futures, interrupted=None):
         """The results of futures; ends early when the fit is interrupted."""
