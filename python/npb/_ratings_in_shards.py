@@ -39,13 +39,14 @@ def fit(model, parts, client, columns=None, shards=None):
         workers.hold(found, model.n_jobs)
         listen, close = _listener(model.progress)
         how = {"threads": threads(model.n_jobs), "progress": listen, "checkpoint": model.checkpoint, "every": float(model.checkpoint_every), "share": None}
-        names = tuple(side.texts() for side in found.sides)
         try:
-            fitted = _native.fit_ratings_in_shards(*found.cuts, names, workers, settings, how)
+            fitted = _native.fit_ratings_in_shards(*found.cuts, tuple(names.astype(str).tolist() for names in found.of), workers, settings, how)
         finally:
             close()
     model._take(fitted)
-    model._name(*found.sides)
+    # Names that are texts of whole numbers come back as numbers.
+    sides = zip((model._rows, model._columns), map(np.ndarray.tolist, found.of), strict=True)
+    model._name(*(side if side.names == names else Side(side.what, names) for side, names in sides))
     if trouble := model._trouble(fitted):
         warnings.warn(f"{type(model).__name__}: {trouble}", ConvergenceWarning, stacklevel=3)
     return model
@@ -73,10 +74,10 @@ class _Found:
         ((rows, row_counts), (columns, column_counts)), _ = workers.gathered(found)[0]
         if not len(row_counts):
             raise ValueError("there is no entry in any part")
-        self.sides = Side("rows", rows.tolist()), Side("columns", columns.tolist())
-        of = max(1, len(workers.addresses())) if shards is None else shards
+        self.of = rows, columns
+        n = max(1, len(workers.addresses())) if shards is None else shards
         self.sizes = len(rows), len(columns)
-        self.cuts = tuple(_native.cuts_of_ratings(counts, of) for counts in (row_counts, column_counts))
+        self.cuts = tuple(_native.cuts_of_ratings(counts, n) for counts in (row_counts, column_counts))
 
     def _frames(self):
         """Names of the parts, and futures of what they hold: computed anew for every use, and held by nobody."""
@@ -135,10 +136,18 @@ class _OnWorkers:
         # One task holds what all shards are asked, so that a worker that is lost can be replaced.
         question = self.submit(_Holds(question))
         if kind == "derive":
-            self.sets[number] = [self.submit(_derived, shards[k], question, told) for k, told in own]
+            self.sets[number] = self._of_each(_derived, shards, question, own)
             self.gathered([self.submit(_is_there, shard) for shard in self.sets[number]], interrupted)
             return []
-        return self.gathered([self.submit(_answer, shards[k], question, told, self.threads) for k, told in own], interrupted)
+        return self.gathered(self._of_each(_answer, shards, question, own, self.threads), interrupted)
+
+    def _of_each(self, task, shards, question, own, *more):
+        futures = []
+        while own:
+            # What is on its way is let go of.
+            shard, told = own.pop(0)
+            futures.append(self.submit(task, shards[shard], question, told, *more))
+        return futures
 
     def gathered(self, futures, interrupted=None):
         """The results of futures; ends early when the fit is interrupted."""

@@ -104,16 +104,15 @@ impl Elsewhere {
         &self,
         kind: &str,
         set: usize,
-        question: &[u8],
+        question: Vec<u8>,
         own: ByShard,
     ) -> Result<Vec<Vec<u8>>, BsvdError> {
+        // Each is let go of as soon as Python has it.
         let arguments = |py: Python<'_>| {
-            let own = own
-                .iter()
-                .map(|(shard, own)| (*shard, bytes(py, own).unbind()));
+            let given = |of: Vec<u8>| bytes(py, &of).unbind();
+            let own = own.into_iter().map(|(shard, own)| (shard, given(own)));
             let own: Vec<(usize, Py<PyBytes>)> = own.collect();
-            let question = bytes(py, question).unbind();
-            (self.caller.interrupted(), kind, set, question, own)
+            (self.caller.interrupted(), kind, set, given(question), own)
         };
         self.caller
             .call(arguments)
@@ -122,19 +121,19 @@ impl Elsewhere {
 }
 
 impl Holder for Elsewhere {
-    fn ask(&self, set: usize, common: &[u8], own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError> {
+    fn ask(&self, set: usize, common: Vec<u8>, own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError> {
         self.call("ask", set, common, own)
     }
 
     fn derive(&self, common: &[u8], own: ByShard) -> Result<usize, BsvdError> {
         let set = self.sets.fetch_add(1, Ordering::Relaxed) + 1;
-        self.call("derive", set, common, own)?;
+        self.call("derive", set, common.to_vec(), own)?;
         Ok(set)
     }
 
     fn release(&self, set: usize) {
         // What it raised is told by the next question.
-        let _ = self.call("release", set, &[], Vec::new());
+        let _ = self.call("release", set, Vec::new(), Vec::new());
     }
 }
 

@@ -112,7 +112,7 @@ def test_the_start_of_the_rank_is_found_over_shards(client, ratings):
 
 
 def test_numbers_for_names_other_columns_and_an_empty_part(client, ratings):
-    frame = pandas.DataFrame({"stars": ratings.value.astype(int), "film": ratings.item.astype(np.int32), "who": ratings.user.str[5:].astype(int)})
+    frame = pandas.DataFrame({"stars": ratings.value.astype(int), "film": ratings.item.astype(np.int32), "who": ratings.user.str[5:]})
     parts = parts_of([frame.iloc[:0].astype(object), frame.iloc[:900], frame.iloc[900:]])
     plain = model(chains=2).fit((frame.who.to_numpy(), frame.film.to_numpy(), frame.stars.to_numpy()))
     assert_same(fit(model(chains=2), parts, client, columns=("who", "film", "stars")), plain)

@@ -129,25 +129,8 @@ impl RatingsInShards {
         Ok(units)
     }
 
-    /// The data of a fit without the entries that are held out.
-    fn without(
-        &self,
-        held_out: &[bool],
-        side: SideInformation,
-        config: &BsvdConfig,
-    ) -> Result<BsvdData, BsvdError> {
-        config.validate()?;
-        refuse(&side, config)?;
-        let kept = |at: &usize| !held_out.get(*at).copied().unwrap_or(false);
-        let places = || (0..self.others.len()).filter(kept);
-        let others: Vec<u32> = places().map(|at| self.others[at]).collect();
-        if others.is_empty() {
-            return Err(BsvdError::NoEntries);
-        }
-        let (n_rows, n_cols) = (self.row_starts.len() - 1, self.column_starts.len() - 1);
-        let of_row = |i: usize| self.row_starts[i]..self.row_starts[i + 1];
-        let rows = starts(n_rows, |i| of_row(i).filter(kept).count());
-        let units = self.units(config)?;
+    /// Shards in units of the model, without the entries that are held out.
+    fn in_units(&self, units: (f64, f64), held_out: &[bool]) -> Result<Shards, BsvdError> {
         let turned = self.by_columns(held_out);
         let sides = [
             (&self.set.rows, held_out, &self.row_starts),
@@ -173,6 +156,29 @@ impl RatingsInShards {
         shards.sum_of_responses = shards.sum(&Question::Responses, NOTHING)?;
         let contents: Vec<u64> = shards.of_rows(&Question::Content, |_| pack(&(), &[]))?;
         shards.content = contents.into_iter().fold(0, u64::wrapping_add);
+        Ok(shards)
+    }
+
+    /// The data of a fit without the entries that are held out.
+    fn without(
+        &self,
+        held_out: &[bool],
+        side: SideInformation,
+        config: &BsvdConfig,
+    ) -> Result<BsvdData, BsvdError> {
+        config.validate()?;
+        refuse(&side, config)?;
+        let kept = |at: &usize| !held_out.get(*at).copied().unwrap_or(false);
+        let places = || (0..self.others.len()).filter(kept);
+        let others: Vec<u32> = places().map(|at| self.others[at]).collect();
+        if others.is_empty() {
+            return Err(BsvdError::NoEntries);
+        }
+        let (n_rows, n_cols) = (self.row_starts.len() - 1, self.column_starts.len() - 1);
+        let of_row = |i: usize| self.row_starts[i]..self.row_starts[i + 1];
+        let rows = starts(n_rows, |i| of_row(i).filter(kept).count());
+        let units = self.units(config)?;
+        let shards = self.in_units(units, held_out)?;
         let lists = (0..n_rows).map(|i| &others[rows[i]..rows[i + 1]]);
         let exposure = Exposure::learn(n_cols, lists)?;
         let columns = column_starts(n_cols, &others);

@@ -216,7 +216,6 @@ impl Shard {
         }
         let width = regressors.layout().width;
         let mut means = vec![0.0; if question.means { n * width } else { 0 }];
-        let of_all = |table: &[f32], n: usize| table.is_empty() || table.len() == n;
         let sized = factors.len() == n * rank
             && intercepts.len() == n_intercepts
             && of_all(&weights, n)
@@ -297,9 +296,7 @@ impl Shard {
         let (parts, tables): (Vec<Vec<Range<usize>>>, [Vec<f32>; 3]) = unpack(own)?;
         let [rows, intercepts, noise_weights] = tables;
         let layout = Layout::new(question.width);
-        let (n, of_all) = (self.cells.len(), |table: &[f32], n: usize| {
-            table.is_empty() || table.len() == n
-        });
+        let n = self.cells.len();
         let sized = rows.len() == n * layout.stride
             && of_all(&intercepts, n)
             && of_all(&noise_weights, n)
@@ -339,6 +336,11 @@ impl Shard {
         pass.run(parts.iter().map(Vec::as_slice), &mut sums);
         pack(&sums, &[])
     }
+}
+
+/// Whether there is a number for each of `n`, or none at all.
+fn of_all(table: &[f32], n: usize) -> bool {
+    table.is_empty() || table.len() == n
 }
 
 /// The error about an entry.

@@ -19,11 +19,12 @@ pub type ByShard = Vec<(usize, Vec<u8>)>;
 ///
 /// A shard that is lost must be made again as it was: then answers are the same whatever happens on the way.
 pub trait Holder: Debug + Send + Sync {
-    /// What [`Shard::answer`](crate::Shard::answer) says of some shards of a set, in the order of `own`. Chains ask at the same time.
+    /// What [`Shard::answer`](crate::Shard::answer) says of some shards of a set, in the order of `own`. Chains ask at the same time. Questions are large: let go of them when they
+    /// are on their way.
     ///
     /// # Errors
     /// [`BsvdError::Shard`], in words.
-    fn ask(&self, set: usize, common: &[u8], own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError>;
+    fn ask(&self, set: usize, common: Vec<u8>, own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError>;
 
     /// Makes another set of shards, by [`Shard::derive`](crate::Shard::derive) of all shards of set 0, and gives its number.
     ///
@@ -76,7 +77,7 @@ impl Shards {
         let own: Vec<Vec<u8>> = ranges.iter().map(own).collect::<Result<_, _>>()?;
         let answers = self
             .holder
-            .ask(self.set, &question, (first..).zip(own).collect())?;
+            .ask(self.set, question, (first..).zip(own).collect())?;
         check(answers.len() == ranges.len(), "number")?;
         Ok(answers)
     }
@@ -97,7 +98,7 @@ impl Shards {
         let question = pack(question, &NO_TABLES)?;
         for shard in 0..self.rows.len() {
             let own = vec![(shard, pack(&so_far, &[])?)];
-            let answers = self.holder.ask(self.set, &question, own)?;
+            let answers = self.holder.ask(self.set, question.clone(), own)?;
             check(answers.len() == 1, "number")?;
             (so_far, []) = unpack(&answers[0])?;
         }
@@ -110,7 +111,7 @@ impl Shards {
         side: Side,
         pass: &Pass<'_>,
         scales: &[f64],
-        target: Target<'_>,
+        mut target: Target<'_>,
     ) -> Result<(), BsvdError> {
         let question = PassQuestion {
             side,
@@ -127,7 +128,7 @@ impl Shards {
             key: pass.key,
             means: !target.means.is_empty(),
         };
-        let (reads, draws) = (question.reads(), question.task.draws());
+        let reads = question.reads();
         let other = pass.other;
         let tables = [&other.factors[..], &other.intercepts, &other.noise_weights];
         let common = pack(&Question::Pass(question), &tables)?;
@@ -148,27 +149,10 @@ impl Shards {
             ];
             pack(&own, &tables)
         })?;
-        for (answer, rows) in answers.iter().zip(self.of(side).1) {
-            let (sums, tables): (Vec<ResidualSums>, [Vec<f32>; 4]) = unpack(answer)?;
-            let pieces = pieces(blocks, rows);
-            check(pieces.len() == sums.len(), "sums")?;
-            for ((block, _), sum) in pieces.iter().zip(&sums) {
-                target.sums[*block].add(sum, 1.0);
-            }
-            let targets = [
-                &mut *target.factors,
-                &mut *target.intercepts,
-                &mut *target.weights,
-                &mut *target.means,
-            ];
-            let drawn = targets.into_iter().zip(&tables).filter(|_| draws);
-            for (target, table) in drawn {
-                let place = place(target.len(), rows, n);
-                check(place.len() == table.len(), "numbers")?;
-                target[place].copy_from_slice(table);
-            }
-        }
-        Ok(())
+        let answers = answers.iter().zip(self.of(side).1);
+        answers
+            .into_iter()
+            .try_for_each(|(answer, rows)| take_in(&mut target, answer, rows, pass))
     }
 
     /// Sums of products over the cells, part by part.
@@ -215,6 +199,37 @@ impl Shards {
         let expected = parts(&pass.cells.blocks).len() * pass.layout.sums_len();
         check(sums.len() == expected, "sums of products")
     }
+}
+
+/// The answer of a shard to a pass in its place.
+fn take_in(
+    target: &mut Target<'_>,
+    answer: &[u8],
+    rows: &Range<usize>,
+    pass: &Pass<'_>,
+) -> Result<(), BsvdError> {
+    let (sums, tables): (Vec<ResidualSums>, [Vec<f32>; 4]) = unpack(answer)?;
+    let pieces = pieces(&pass.cells.blocks, rows);
+    check(pieces.len() == sums.len(), "sums")?;
+    for ((block, _), sum) in pieces.iter().zip(&sums) {
+        target.sums[*block].add(sum, 1.0);
+    }
+    let targets = [
+        &mut *target.factors,
+        &mut *target.intercepts,
+        &mut *target.weights,
+        &mut *target.means,
+    ];
+    let drawn = targets
+        .into_iter()
+        .zip(&tables)
+        .filter(|_| pass.task.draws());
+    for (target, table) in drawn {
+        let place = place(target.len(), rows, pass.cells.len());
+        check(place.len() == table.len(), "numbers")?;
+        target[place].copy_from_slice(table);
+    }
+    Ok(())
 }
 
 /// Where some of `n` rows are in a table of all.

@@ -27,8 +27,8 @@ impl Here {
 }
 
 impl Holder for Here {
-    fn ask(&self, set: usize, common: &[u8], own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError> {
-        let answer = |(shard, own): (usize, Vec<u8>)| self.shard(set, shard)?.answer(common, &own);
+    fn ask(&self, set: usize, common: Vec<u8>, own: ByShard) -> Result<Vec<Vec<u8>>, BsvdError> {
+        let answer = |(shard, own): (usize, Vec<u8>)| self.shard(set, shard)?.answer(&common, &own);
         own.into_iter().map(answer).collect()
     }
 
