@@ -93,7 +93,7 @@ pub(crate) enum ModelKind {
     Mixture,
     /// A matrix most of whose entries are missing.
     Ratings,
-    /// Columns of mixed kinds: dependence and imputation.
+    /// Columns of mixed kinds: any cell given others, dependence.
     Table,
     /// Many labels at once.
     Labels,
@@ -337,7 +337,7 @@ pub(crate) enum Fit {
     Mixture(MixtureArgs),
     /// A matrix most of whose entries are missing: `npb predict`, `npb recommend`.
     Ratings(Box<RatingsArgs>),
-    /// Columns of mixed kinds: `npb impute`, `npb dependence`.
+    /// Columns of mixed kinds: `npb predict`, `npb impute`, `npb dependence`.
     Table(MixtureArgs),
     /// Many labels of a row at once: `npb predict`.
     Labels(LabelsArgs),
