@@ -93,7 +93,7 @@ pub(crate) enum ModelKind {
     Mixture,
     /// A matrix most of whose entries are missing.
     Ratings,
-    /// Columns of mixed kinds: dependence and imputation.
+    /// Columns of mixed kinds: any cell given others, dependence.
     Table,
     /// Many labels at once.
     Labels,
@@ -337,7 +337,7 @@ pub(crate) enum Fit {
     Mixture(MixtureArgs),
     /// A matrix most of whose entries are missing: `npb predict`, `npb recommend`.
     Ratings(Box<RatingsArgs>),
-    /// Columns of mixed kinds: `npb impute`, `npb dependence`.
+    /// Columns of mixed kinds: `npb predict`, `npb impute`, `npb dependence`.
     Table(MixtureArgs),
     /// Many labels of a row at once: `npb predict`.
     Labels(LabelsArgs),
@@ -541,7 +541,7 @@ pub(crate) struct PredictArgs {
     /// New rows; for ratings, lines with row and column.
     #[arg(required_unless_present = "given", conflicts_with = "given")]
     file: Option<PathBuf>,
-    /// Of a table, mixture or classifier: a column to predict from the others, its own cells taken as unknown (may be repeated).
+    /// A column to predict from the others, its own cells taken as unknown (table, mixture, classifier).
     #[arg(long, value_name = "COLUMN")]
     pub(crate) target: Vec<String>,
     /// With --target, one question instead of a file: what is known (may be repeated).
@@ -616,7 +616,7 @@ pub(crate) struct SimulateArgs {
     /// How many rows.
     #[arg(long, short, value_name = "N")]
     pub(crate) n: NonZeroUsize,
-    /// What is known of the rows (may be repeated); `npb impute --draws` draws the unknown cells of every row of a file.
+    /// What is known of the rows; `npb impute --draws` draws the unknown cells of every row of a file.
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) given: Vec<String>,
     /// Seed of the draws; that of the fit by default.
@@ -717,7 +717,7 @@ pub(crate) struct DependenceArgs {
     /// A heat map to write, as SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
-    /// A column that is taken as known (may be repeated): information is that given it, p-values are of dependence as such.
+    /// A column taken as known: information is that given it, p-values are of dependence as such.
     #[arg(long, value_name = "COLUMN")]
     pub(crate) given: Vec<String>,
     /// Level of the test of each pair.

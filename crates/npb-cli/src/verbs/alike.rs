@@ -147,7 +147,7 @@ fn clusterings(
     let wanted = names.into_iter().filter(|(_, names)| is_wanted(names));
     let loss = ClusteringLoss::VariationOfInformation;
     let found =
-        wanted.map(|(_, names)| Ok((names.join(", "), fit.point_clustering(names[0], loss)?)));
+        wanted.map(|(_, names)| Ok((names.join(" + "), fit.point_clustering(names[0], loss)?)));
     found.collect()
 }
 

@@ -666,7 +666,7 @@ fn cells_of_tables_are_those_of_the_library() {
     let point = fit.point_clustering("ill", loss).expect("clusters");
     let name = Answer::of(&folder, "clusters m.npb p.csv --column ill --rows");
     let named = name.0[0][1].clone();
-    assert!(named.split(", ").any(|column| column == "ill"));
+    assert!(named.split(" + ").any(|column| column == "ill"));
     name.has(&named, point.labels.iter().map(|&k| f64::from(k) + 1.0));
     let asked = Answer::of(&folder, "clusters m.npb p.csv --column ill --top 1");
     asked.has("size", point.sizes.iter().map(|&n| n as f64));
@@ -682,7 +682,8 @@ fn cells_of_tables_are_those_of_the_library() {
 /// The same of a model of numbers: what is hidden is filled, and a cell is as odd as its density given the others is low.
 #[test]
 fn cells_of_mixtures_are_those_of_the_library() {
-    let (folder, fit, data) = classifier_of_patients("answers-cells-numbers", "classifier");
+    let (folder, fit, data) =
+        classifier_of_patients("answers-cells-numbers", "classifier --label ill");
     let (design, table) = numbers(&data);
     let names = design.names().concat();
     let without = |feature: &str| {
