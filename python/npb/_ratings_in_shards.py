@@ -1,9 +1,7 @@
 """Fits of a matrix whose entries lie on the workers of a Dask cluster, in shards of rows and shards of columns that stay there: factors go to and fro, entries do not."""
 
-import functools
 import operator
 import warnings
-import weakref
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -11,9 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from npb import _native
 from npb._base import _listener, threads
 from npb._matrix import _TOO_LARGE, BayesianMatrixCompletion, Side, _keys, _values
+from npb._on_workers import OnWorkers, check_version, in_part
 
 _COLUMNS = ("user", "item", "value")
-_POLL = 0.2
 # Parts whose names are put together by one task.
 _AT_ONCE = 8
 
@@ -33,7 +31,7 @@ def fit(model, parts, client, columns=None, shards=None):
     settings = _settings(model)
     # Factors are sent in each sweep.
     quiet = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"})
-    with quiet, _OnWorkers(client, model.checkpoint is not None) as workers:
+    with quiet, _Sets(client, model.checkpoint is not None) as workers:
         found = _Found(workers, parts, columns, shards)
         model.__dict__.pop("_fit", None)
         workers.hold(found, model.n_jobs)
@@ -97,33 +95,19 @@ class _Found:
         return made
 
 
-class _OnWorkers:
-    """Sets of shards on workers, asked by the threads of a fit. Nothing is left on the cluster when it is closed."""
+class _Sets(OnWorkers):
+    """Sets of shards on workers, asked by the threads of a fit."""
 
-    def __init__(self, client, waits):
-        # What an interrupted fit has reached is written to its checkpoint, if it has one: that takes the answers of a sweep.
-        self.client, self.waits = client, waits
-        self.sets, self.threads, self.made = {}, None, weakref.WeakSet()
-
-    def __enter__(self):
-        return self
+    def __init__(self, client, has_checkpoint):
+        super().__init__(client, has_checkpoint)
+        self.sets, self.threads = {}, None
 
     def __exit__(self, *raised):
         self.sets = {}
-        _release(self.made)
+        super().__exit__(*raised)
 
     def addresses(self):
         return sorted(self.client.nthreads())
-
-    def compute(self, part):
-        future = self.client.compute(part)
-        self.made.add(future)
-        return future
-
-    def submit(self, task, *arguments, **where):
-        future = self.client.submit(task, *arguments, pure=False, **where)
-        self.made.add(future)
-        return future
 
     def hold(self, found, n_jobs):
         self.sets[0], self.threads = found.shards(), n_jobs
@@ -133,8 +117,7 @@ class _OnWorkers:
             self.sets.pop(number, None)
             return []
         shards = self.sets[number if kind == "ask" else 0]
-        # One task holds what all shards are asked, so that a worker that is lost can be replaced.
-        question = self.submit(_Holds(question))
+        question = self.broadcast(question)
         if kind == "derive":
             self.sets[number] = self._of_each(_derived, shards, question, own)
             self.gathered([self.submit(_is_there, shard) for shard in self.sets[number]], interrupted)
@@ -149,66 +132,17 @@ class _OnWorkers:
             futures.append(self.submit(task, shards[shard], question, told, *more))
         return futures
 
-    def gathered(self, futures, interrupted=None):
-        """The results of futures; ends early when the fit is interrupted."""
-        import distributed
-
-        try:
-            while True:
-                if self.client.status != "running":
-                    raise RuntimeError(f"the Dask client is {self.client.status}: give one that is connected")
-                try:
-                    distributed.wait(futures, timeout=_POLL)
-                    return self.client.gather(futures)
-                except TimeoutError:
-                    if interrupted is not None and interrupted() and not self.waits:
-                        raise RuntimeError("interrupted") from None
-        except BaseException:
-            _release(futures)
-            raise
-
-
-def _release(futures):
-    """Nobody waits for these any more: what is not begun is not done, and what is there is forgotten."""
-    # A client's `cancel` trips over what was cancelled along with something else.
-    for future in list(futures):
-        future.release()
-
-
-class _Holds:
-    """A task that gives bytes."""
-
-    def __init__(self, data):
-        self.data = data
-
-    def __call__(self):
-        return self.data
-
 
 # What follows is done by workers.
 
 
-def _in_part(question):
-    """Errors of a part name it."""
-
-    @functools.wraps(question)
-    def named(name, *arguments):
-        try:
-            return question(name, *arguments)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}: {error}") from None
-
-    return named
-
-
 def _names(version, name, part, columns):
     """Names of rows and columns of a part with how many entries each has, and what these names are; with the name of the part."""
-    if version != _native.VERSION:
-        raise RuntimeError(f"the client has npb {version}, this worker has npb {_native.VERSION}: install the same on all machines")
+    check_version(version)
     return _names_of(name, part, columns)
 
 
-@_in_part
+@in_part
 def _names_of(name, part, columns):
     rows, columns, values = _triplets(part, columns)
     for k in np.flatnonzero(~(np.abs(values) < _TOO_LARGE))[:1]:
@@ -260,7 +194,7 @@ def _joint(found):
     return joint or first, of
 
 
-@_in_part
+@in_part
 def _split(name, part, columns, names, cuts):
     """What each shard has of a part: rows, columns and values, by number."""
     (rows, columns), values = _numbered(part, columns, names)
