@@ -444,8 +444,8 @@ class MixedTableModel(Sampled, Base):
         no information, so that how strong the dependence is is not known (`information` is nan).
 
         X: the table of the fit (or, with `training=False`, another one). `given`: name, or list of names, of columns that are taken as known: pairs are those of
-        the others, `information` is that given them, and the test that of dependence as such. `level` (0.01), `permutations` (999) and all else that the question can be told stand in
-        `config`, in the shape of `default_dependence()`; what is given beside it wins.
+        the others, `information` is that given them, and the test that of dependence as such. `level` (0.01), `permutations` (999) and all else that the question can be told
+        stand in `config`, in the shape of `default_dependence()`; what is given beside it wins.
         """
         rows = self._ask(X, training)[2]
         settings = on_top(self.default_dependence(), checked_config(config))

@@ -89,20 +89,21 @@ def test_a_mixed_table_goes_both_ways(tmp_path):
 
     def asked(*question):
         npb(*question, "--quiet", "--out", tmp_path / "answer.csv")
-        return pandas.read_csv(tmp_path / "answer.csv", float_precision="round_trip")
+        return pandas.read_csv(tmp_path / "answer.csv", dtype=str)
 
     odd, cells = asked("score", model, file, "--cells"), here.score_cells(table)
-    for name in ("column", "surprisal", "excess"):
-        assert odd[name].tolist() == [cell[name] for cell in cells], name
+    assert odd["column"].tolist() == [cell["column"] for cell in cells]
+    for name in ("surprisal", "excess"):
+        assert odd[name].map(float).tolist() == [cell[name] for cell in cells], name
     predicted = asked("predict", model, file, "--target", "size", "--interval", "0.8")
     cells = here.predict_columns("size", table, level=0.8)
     for name, here_name in (("size", "mean"), ("lower(size)", "lower"), ("epistemic(size)", "epistemic")):
-        assert predicted[name].tolist() == [cell[here_name] for cell in cells], name
+        assert predicted[name].map(float).tolist() == [cell[here_name] for cell in cells], name
     made = here.simulate(20, given={"colour": "red"})
-    assert asked("simulate", model, "-n", "20", "--given", "colour=red")["size"].tolist() == made["size"]
+    assert asked("simulate", model, "-n", "20", "--given", "colour=red")["size"].map(float).tolist() == made["size"]
     alike = asked("similar", model, file, "--row", "3", "--top", "4")
-    assert (alike["row"] - 1).tolist() == [one["row"] for one in here.similar(2, n=4)]
-    labels = asked("clusters", model, file, "--rows", "--column", "colour").iloc[:, 1] - 1
+    assert (alike["row"].map(int) - 1).tolist() == [one["row"] for one in here.similar(2, n=4)]
+    labels = asked("clusters", model, file, "--rows", "--column", "colour").iloc[:, 1].map(int) - 1
     assert labels.tolist() == here.clusters(table, columns="colour")[0]["labels"].tolist()
     # And back.
     here.save(tmp_path / "here")
