@@ -91,7 +91,7 @@ def in_part(question):
     def named(name, *arguments):
         try:
             return question(name, *arguments)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, LookupError) as error:
             raise ValueError(f"{name}: {error}") from None
 
     return named

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from npb import _native
 from npb._base import _listener, _names_rows, _with_names, threads
 from npb._classes import encoded, labelled
-from npb._frames import is_plain, unmasked
+from npb._frames import check_names, is_plain, unmasked
 from npb._on_workers import OnWorkers, check_version, in_part
 
 SHARD_ROWS = _native.SHARD_ROWS
@@ -31,13 +31,10 @@ class _Whole:
 
     def __init__(self, model, parts, y, workers):
         self.model, self.parts, self.workers = model, parts, workers
-        self.by_name = isinstance(y, str)
+        self.by_name = isinstance(y, (str, int))
+        self._check_model(y)
+        self._check_columns(y)
         self.y = y if self.by_name or y is None else y.to_delayed()
-        if self.by_name and y not in parts.meta.columns:
-            raise ValueError(f"y={y!r}: there is no such column; there are {list(parts.meta.columns)}")
-        if not self.by_name and y is not None and len(self.y) != len(parts.frames):
-            raise ValueError(f"y has {len(self.y)} parts, X has {len(parts.frames)}; take both from one frame")
-        self._check_model()
         self.features = [name for name in parts.meta.columns if not (self.by_name and name == y)]
         _check_plain(parts.meta[self.features], "X")
         described = [workers.submit(_describe, _native.VERSION, name, *part) for name, part in zip(parts.names, self._parts(), strict=True)]
@@ -48,14 +45,31 @@ class _Whole:
             raise ValueError("X has no rows in any part")
         self.classes = None if y is None else _joint_classes([classes for _, classes in described])
 
-    def _check_model(self):
+    def _check_model(self, y):
         own = self.model
+        threads(own.n_jobs)
         if getattr(own, "add_indicator", False) or not _is_nan(getattr(own, "missing_values", np.nan)):
             raise ValueError("add_indicator and missing_values are for tables that are here; of parts missing is what is NaN or null")
-        if self.y is not None and not is_classifier(own):
+        if y is not None and not is_classifier(own):
             raise ValueError(f"y: {type(own).__name__} has no labels")
-        if self.y is None and is_classifier(own):
+        if y is None and is_classifier(own):
             raise ValueError("requires y to be passed, but the target y is None")
+
+    def _check_columns(self, y):
+        meta = self.parts.meta
+        if not hasattr(meta, "columns"):
+            raise TypeError("X is a series: it must be a frame, as X[[name]] is one")
+        check_names([str(name) for name in meta.columns])
+        if not len(meta.columns) - self.by_name:
+            raise ValueError("X has no column of numbers")
+        if self.by_name and y not in meta.columns:
+            raise ValueError(f"y={y!r}: there is no such column; there are {list(meta.columns)}")
+        if self.by_name or y is None:
+            return
+        if not (hasattr(y, "to_delayed") and hasattr(y, "divisions")):
+            raise TypeError(f"y is {type(y).__name__}: it must be the name of a column of X, or a series with the parts of X")
+        if y.npartitions != len(self.parts.frames):
+            raise ValueError(f"y has {y.npartitions} parts, X has {len(self.parts.frames)}; take both from one frame")
 
     def _parts(self):
         """Futures of the frames and of the labels; the parts are computed anew for every use, and held by none."""
@@ -69,7 +83,7 @@ class _Whole:
         before = {name: getattr(self.model, name) for name in here}
         pieces = [piece for piece, length in zip(self._parts(), self.lengths, strict=True) if length]
         columns = [[piece[0] for piece in pieces], [piece[1] for piece in pieces]]
-        alone = clone(self.model).set_params(**here)
+        alone = clone(type(self.model)(**{**self.model.get_params(deep=False), **here}))
         fitted = self.workers.gathered([self.workers.submit(_fit_whole, alone, *columns, self.features)])[0]
         self.model.__dict__.update(fitted.set_params(**before).__dict__)
         if trouble := self.model._trouble(self.model._fit):
@@ -195,6 +209,8 @@ def _describe(version, name, frame, y, features):
 
 @in_part
 def _described(name, frame, y, features):
+    if not hasattr(frame, "columns"):
+        raise ValueError(f"it is {type(frame).__name__}, not a frame")
     _check_plain(frame[features], "X")
     if len(frame) and _names_rows(frame[features]):
         raise ValueError("a column holds names or numbers of rows by its name: leave it out")
@@ -205,7 +221,7 @@ def _described(name, frame, y, features):
 
 def _known_labels(frame, y):
     """The labels that are known, and whether each row has one."""
-    y, known = labelled(frame[y] if isinstance(y, str) else y)
+    y, known = labelled(y if hasattr(y, "iloc") else frame[y])
     if len(y) != len(frame):
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(frame), len(y)]}")
     labels = y[known]
@@ -223,7 +239,7 @@ def _piece(name, frame, y, features, classes, start, stop):
         raise ValueError(f"row {start + row}, column {features[column]!r} is {X[row, column]}; mark the cell as missing (NaN) or correct it")
     codes = np.full(len(X), -1, dtype=np.int64)
     if classes is not None:
-        labels, known = _known_labels(part, y if isinstance(y, str) else y.iloc[start:stop])
+        labels, known = _known_labels(part, y.iloc[start:stop] if hasattr(y, "iloc") else y)
         codes[known] = np.searchsorted(classes, labels) if known.any() else 0
     return X, codes
 
@@ -254,7 +270,7 @@ def _fit_whole(model, frames, labels, features):
     if labels[0] is None:
         y = None
     else:
-        y = pandas.concat([frame[y] if isinstance(y, str) else y for frame, y in zip(frames, labels, strict=True)])
+        y = pandas.concat([y if hasattr(y, "iloc") else frame[y] for frame, y in zip(frames, labels, strict=True)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.set_params(progress=_cancelled()).fit(X, y).set_params(progress=False)

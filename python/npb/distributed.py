@@ -42,8 +42,6 @@ def fit(model, X, y=None, *, columns=None, client=None):
     -------
     model, fitted
     """
-    import distributed
-
     from npb import BayesianMatrixCompletion, IncompleteClassifier, IncompleteImputer, IncompleteMixture, _ratings_in_shards, _rows_in_shards
 
     is_matrix = isinstance(model, BayesianMatrixCompletion)
@@ -53,12 +51,28 @@ def fit(model, X, y=None, *, columns=None, client=None):
         )
     if is_matrix and y is not None:
         raise ValueError("y: a matrix has no labels")
-    client = distributed.get_client() if client is None else client
-    if client.status != "running":
-        raise RuntimeError(f"the Dask client is {client.status}: give one that is connected")
+    if columns is not None and not is_matrix:
+        raise ValueError("columns: they are those of a matrix; give X with the columns that are to be fitted")
+    client = _client(client)
     if is_matrix:
         return _ratings_in_shards.fit(model, _Parts.of(X), client, columns)
     return _rows_in_shards.fit(model, _Parts.of(X), y, client)
+
+
+def _client(client):
+    import distributed
+
+    try:
+        client = distributed.get_client() if client is None else client
+    except ValueError:
+        raise ValueError("there is no Dask client: make one, distributed.Client(...), or give client=") from None
+    if not isinstance(client, distributed.Client):
+        raise TypeError(f"client is {type(client).__name__}: it must be a distributed.Client")
+    if client.asynchronous:
+        raise ValueError("client: a fit waits for its answers; give a client without asynchronous=True")
+    if client.status != "running":
+        raise RuntimeError(f"the Dask client is {client.status}: give one that is connected")
+    return client
 
 
 def predict(model, X, **by_row):
@@ -196,7 +210,8 @@ class _Parts:
             return cls([f"part {k}" for k in range(len(frames))], frames, X._meta, X.divisions)
         if isinstance(X, (str, Path)) or (isinstance(X, (list, tuple)) and X and all(isinstance(one, (str, Path)) for one in X)):
             return cls._of_files([X] if isinstance(X, (str, Path)) else X)
-        raise TypeError(f"X is {type(X).__name__}: it must be a dask.dataframe, a Parquet file or a list of Parquet files; ask the estimator itself about tables that are here")
+        what = "an empty list" if isinstance(X, (list, tuple)) and not X else type(X).__name__
+        raise TypeError(f"X is {what}: it must be a dask.dataframe, a Parquet file or a list of Parquet files; ask the estimator itself about tables that are here")
 
     @classmethod
     def _of_files(cls, files):
@@ -206,7 +221,7 @@ class _Parts:
 
         names, frames, first, meta = [], [], 0, None
         for file in files:
-            whole = parquet.ParquetFile(file)
+            whole = _opened(parquet, file)
             empty = whole.schema_arrow.empty_table().to_pandas()
             meta = empty if meta is None else meta
             _check_same(file, empty, files[0], meta)
@@ -240,6 +255,14 @@ class _Parts:
             dask.dataframe.from_delayed([answer[k] for answer in answers], meta=meta, divisions=self.divisions, prefix="npb")
             for k, meta in enumerate(metas)
         )
+
+
+def _opened(parquet, file):
+    try:
+        return parquet.ParquetFile(file)
+    except (OSError, ValueError) as error:
+        hint = "; of a folder or a pattern: list the files, or give dask.dataframe.read_parquet(...)" if not Path(file).is_file() else ""
+        raise ValueError(f"{file}: cannot be read as Parquet ({error}){hint}") from None
 
 
 def _dask():

@@ -65,11 +65,11 @@ impl Caller {
         })
     }
 
-    /// The outcome of the fit, or what the function raised.
+    /// The outcome of the fit, or what the function raised; of one that was interrupted, its interruption.
     pub(crate) fn outcome<T>(&self, outcome: PyResult<T>) -> PyResult<T> {
         let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
         match (outcome, raised.take()) {
-            (Err(_), Some(raised)) => Err(raised),
+            (Err(_), Some(raised)) if !self.cancel.load(Ordering::Relaxed) => Err(raised),
             (outcome, _) => outcome,
         }
     }

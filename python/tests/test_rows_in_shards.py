@@ -151,15 +151,16 @@ def test_it_goes_on_when_the_whole_cluster_is_gone(tmp_path, client, small_shard
 def test_ctrl_c_leaves_no_work(client, small_shards):
     frame = table(3000)
     model = IncompleteMixture(**ALONE | {"max_iter": 100_000, "tol": 1e-300})
-    timer = threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            questions.fit(model, cut(frame[COLUMNS], 2), client=client)
-    finally:
-        timer.cancel()
-        timer.join()
-    assert_empty(client)
+    for after in (0.7, 3.0):
+        timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                questions.fit(model, cut(frame[COLUMNS], 2), client=client)
+        finally:
+            timer.cancel()
+            timer.join()
+        assert_empty(client)
 
 
 def test_what_is_wrong_is_said_with_its_part(tmp_path, client, small_shards):
@@ -184,6 +185,18 @@ def test_what_is_wrong_is_said_with_its_part(tmp_path, client, small_shards):
     assert "add_indicator" in message(cut(frame[COLUMNS], 2), None, IncompleteImputer(add_indicator=True))
     assert "truncation" in message(cut(frame, 2), "y", IncompleteClassifier(truncation=0))
     assert "it must be a dask.dataframe" in message(frame, error=TypeError)
+    assert "an empty list" in message([], error=TypeError)
+    assert "it must be the name of a column of X" in message(cut(frame[COLUMNS], 2), frame["y"], error=TypeError)
+    assert "y=3: there is no such column" in message(cut(frame, 2), 3)
+    assert "X is a series" in message(cut(frame, 2)["a"], None, IncompleteMixture(**ALONE), TypeError)
+    assert "no column of numbers" in message(cut(frame[["y"]], 2))
+    assert "n_jobs='a'" in message(cut(frame[:200], 1), "y", IncompleteClassifier(n_jobs="a"))
+    assert "none.parquet: cannot be read as Parquet" in message(tmp_path / "none.parquet")
+    assert "list the files" in message(tmp_path)
+    with pytest.raises(TypeError, match="client is str"):
+        questions.fit(IncompleteMixture(), cut(frame[COLUMNS], 2), client="tcp://127.0.0.1:1")
+    with pytest.raises(ValueError, match="columns: they are those of a matrix"):
+        questions.fit(IncompleteMixture(), cut(frame[COLUMNS], 2), columns=["a"], client=client)
     assert "FactorAnalysis has no fit over parts" in message(cut(frame, 2), None, FactorAnalysis(), TypeError)
     for k, part in enumerate((frame, frame.assign(b=frame["b"].astype("float32")), frame.rename(columns={"b": "d"}))):
         part.to_parquet(tmp_path / f"{k}.parquet", row_group_size=400, index=False)
