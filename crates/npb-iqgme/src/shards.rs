@@ -54,6 +54,16 @@ pub trait Shards: Debug + Send + Sync {
     /// Those of the shards, and of the way to them: [`IqgmeError::Shard`].
     fn ask(&self, asked: Asked, question: &[u8], own: &[Vec<u8>]) -> Result<Vec<Vec<u8>>>;
 
+    /// Answers of whoever is free to questions about the sample ([`answer_of_sample`](crate::answer_of_sample)): `question` is told all, `own` each its own. None where
+    /// nobody but the one who asks is there.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    fn ask_anyone(&self, question: &[u8], own: &[Vec<u8>]) -> Result<Option<Vec<Vec<u8>>>> {
+        let _ = (question, own);
+        Ok(None)
+    }
+
     /// A run is over: what was kept for it is not asked for again.
     fn forget(&self, run: u64);
 }

@@ -152,32 +152,40 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         Ok(members.into_iter().flatten().collect())
     }
 
-    /// The same without a fold: no checkpoint but the fold's. None when the fit was stopped.
+    /// The same without a fold.
     pub(crate) fn train_without<R: Send>(
         &self,
         fold: usize,
         data: &[M::Data],
         finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R> + Sync,
     ) -> Result<Option<Vec<R>>> {
+        let one = |k: usize| self.member_without((fold, k), data, &finish);
+        let members = parallel::try_map(0..self.n_members(), one)?;
+        Ok(members.into_iter().collect())
+    }
+
+    /// One member without a fold: no checkpoint but the fold's. None when the fit was stopped.
+    pub(crate) fn member_without<R>(
+        &self,
+        (fold, k): (usize, usize),
+        data: &[M::Data],
+        finish: impl FnOnce(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        if self.is_stopped() {
+            return Ok(None);
+        }
         let limits = VbLimits {
             max_iterations: self.limits.max_iterations.min(M::FOLD_ITERATIONS),
             ..self.limits
         };
-        let one = |k: usize| {
-            if self.is_stopped() {
-                return Ok(None);
-            }
-            let (name, memory) = (
-                format!("fold {fold}, member {k}"),
-                Checkpoint::in_memory([None]),
-            );
-            let (vb, outcome) = self.run((&name, self.shares[1]), k, data, limits, (&memory, 0))?;
-            let ended = outcome.stop != Stop::Cancelled;
-            let said = ended.then(|| finish(self.plan[k].0, outcome, vb));
-            said.transpose()
-        };
-        let members = parallel::try_map(0..self.n_members(), one)?;
-        Ok(members.into_iter().collect())
+        let (name, memory) = (
+            format!("fold {fold}, member {k}"),
+            Checkpoint::in_memory([None]),
+        );
+        let (vb, outcome) = self.run((&name, self.shares[1]), k, data, limits, (&memory, 0))?;
+        let ended = outcome.stop != Stop::Cancelled;
+        let said = ended.then(|| finish(self.plan[k].0, outcome, vb));
+        said.transpose()
     }
 
     /// A run of member `k`, from what its place holds or from its start.
