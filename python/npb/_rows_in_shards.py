@@ -141,6 +141,9 @@ class _Shards:
         answers = getattr(self, f"_{kind}")(kind, scale, run, self.workers.broadcast(question), own or [b""] * self.n_shards)
         return self.workers.gathered(answers, interrupted)
 
+    def _anyone(self, kind, scale, run, question, own):
+        return [self.workers.submit(_native.answer_of_sample, question, one) for one in own]
+
     def _describe(self, kind, scale, run, question, own):
         self.rows = self.whole.shards()
         return self._of_rows(kind, question, own)

@@ -39,7 +39,7 @@ mod _native {
     #[pymodule_export]
     use crate::run::Elsewhere;
     #[pymodule_export]
-    use crate::shards::{PreparedRows, ShardOfRows, fit_in_shards};
+    use crate::shards::{PreparedRows, ShardOfRows, answer_of_sample, fit_in_shards};
 
     /// Rows of a shard.
     #[pymodule_export]

@@ -164,6 +164,20 @@ impl Shards for Elsewhere {
         self.caller.call(arguments).map_err(IqgmeError::Shard)
     }
 
+    fn ask_anyone(
+        &self,
+        question: &[u8],
+        own: &[Vec<u8>],
+    ) -> Result<Option<Vec<Vec<u8>>>, IqgmeError> {
+        let arguments = |py: Python<'_>| {
+            let own: Vec<Py<PyBytes>> = own.iter().map(|own| bytes(py, own).unbind()).collect();
+            let question = bytes(py, question).unbind();
+            (self.caller.interrupted(), "anyone", 0, 0, question, own)
+        };
+        let answers = self.caller.call(arguments);
+        answers.map(Some).map_err(IqgmeError::Shard)
+    }
+
     fn forget(&self, run: u64) {
         let none = |py: Python<'_>| {
             let question = bytes(py, &[]).unbind();
@@ -173,6 +187,17 @@ impl Shards for Elsewhere {
         // Nobody waits for it, and what it raised is told by the next question.
         let _ = self.caller.call(none);
     }
+}
+
+/// The answer to a question of kind "anyone".
+#[pyfunction]
+pub(crate) fn answer_of_sample<'py>(
+    py: Python<'py>,
+    question: &[u8],
+    own: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let answer = ask(py, 1, || npb_iqgme::answer_of_sample(question, own))?;
+    Ok(bytes(py, &answer))
 }
 
 /// A fit of rows in so many shards. `function` gets what says whether the fit is interrupted, kind, scale and run of a question, the question, and what of it is of

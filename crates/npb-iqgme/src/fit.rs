@@ -23,7 +23,7 @@ use crate::answers::{
 use crate::config::FeatureScale;
 use crate::data::{IqgmeData, Task, fingerprint, two_classes};
 use crate::ensemble::member::{self, DRAWS, Member, Part, check_members};
-use crate::ensemble::members::{Ensemble, Plan, rows_left_out, trained};
+use crate::ensemble::members::{Elsewhere, Ensemble, Plan, one_without, rows_left_out, trained};
 use crate::ensemble::questions::{
     Completing, Describes, Draws, Fit, OneTable, Stored, Variant, by_draws, taking_turns,
 };
@@ -35,7 +35,7 @@ use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::shards::local::LocalShards;
 use crate::shards::outline::Outline;
-use crate::shards::{SHARD_ROWS, Shards};
+use crate::shards::{SHARD_ROWS, Shards, decode, encode};
 use crate::state::{check_experts, expect};
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -79,7 +79,7 @@ pub fn fit_watched(
     let kept = |data: &IqgmeData, n_components: usize| {
         TrainingRows::of_small(table, labels, data, n_components)
     };
-    made(&tables, data, kept, config, watch)
+    made(&tables, data, (kept, None), config, watch)
 }
 
 /// As [`fit_watched`], of rows in shards of [`SHARD_ROWS`], wherever they lie: the bits of a fit of the whole table in one process, if that has more rows than one shard.
@@ -96,10 +96,28 @@ pub fn fit_shards(
         table,
         labels,
     } = Outline::new(&shards, config)?;
+    let scored = data.len() > 1;
+    let n_starts = plan(config, data[0].n_labelled, None).starts.len();
+    let n_members = n_starts * config.restarts * data.len();
+    let sample = SampleQuestion {
+        table,
+        labels,
+        config: config.clone(),
+        scored,
+    };
+    let question = encode(&sample)?;
+    let elsewhere = |fold: usize| {
+        let own = (0..n_members).map(|member| encode(&(fold, member)));
+        let answers = shards.ask_anyone(&question, &own.collect::<Result<Vec<_>>>()?)?;
+        let decoded = |all: Vec<Vec<u8>>| all.iter().map(|one| decode(one)).collect();
+        answers.map(decoded).transpose()
+    };
+    let tables = [Task::only(&sample.table, &sample.labels)];
+    let nothing_kept = |_: &IqgmeData, _| None;
     made(
-        &[Task::only(&table, &labels)],
+        &tables,
         data,
-        |_, _| None,
+        (nothing_kept, Some(&elsewhere)),
         config,
         watch,
     )
@@ -109,21 +127,14 @@ pub fn fit_shards(
 fn made(
     tables: &[Task<'_>],
     data: Vec<IqgmeData>,
-    kept: impl FnOnce(&IqgmeData, usize) -> Option<TrainingRows>,
+    (kept, elsewhere): (
+        impl FnOnce(&IqgmeData, usize) -> Option<TrainingRows>,
+        Option<&Elsewhere<'_>>,
+    ),
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
-    let settings = Plan {
-        starts: match data[0].n_labelled {
-            0 => &config.unlabelled_starts,
-            _ => &config.starts,
-        },
-        restarts: config.restarts,
-        folds: config.folds,
-        seed: config.seed,
-        elbo_temperature: config.elbo_temperature,
-        limits: config.limits,
-    };
+    let settings = plan(config, data[0].n_labelled, elsewhere);
     let members = trained::<Single>(tables, &data, config, &settings, watch)?;
     let rows = kept(&data[0], members[0].state.components.len());
     let stored = Stored {
@@ -136,6 +147,46 @@ fn made(
         units: data.into_iter().map(|data| data.units).collect(),
     };
     Fit::new(stored, rows)
+}
+
+fn plan<'a>(
+    config: &'a IqgmeConfig,
+    n_labelled: usize,
+    elsewhere: Option<&'a Elsewhere<'a>>,
+) -> Plan<'a, Init> {
+    Plan {
+        starts: match n_labelled {
+            0 => &config.unlabelled_starts,
+            _ => &config.starts,
+        },
+        restarts: config.restarts,
+        folds: config.folds,
+        seed: config.seed,
+        elbo_temperature: config.elbo_temperature,
+        limits: config.limits,
+        elsewhere,
+    }
+}
+
+/// What those are told who train members without a fold: the sample of a fit over shards, and its settings.
+#[derive(Serialize, Deserialize)]
+struct SampleQuestion {
+    table: Table,
+    labels: Labels,
+    config: IqgmeConfig,
+    scored: bool,
+}
+
+/// The answer to a question of [`Shards::ask_anyone`]: what a member that was trained on the sample without a fold says of it.
+pub fn answer_of_sample(question: &[u8], own: &[u8]) -> Result<Vec<u8>> {
+    let sample: SampleQuestion = decode(question)?;
+    let config = &sample.config;
+    config.validate()?;
+    let tables = [Task::only(&sample.table, &sample.labels)];
+    let n_labelled = sample.labels.codes().iter().flatten().count();
+    let settings = plan(config, n_labelled, None);
+    let found = one_without::<Single>(&tables, config, &settings, sample.scored, decode(own)?)?;
+    encode(&found)
 }
 
 /// Fits a Dirichlet process mixture of Gaussians to rows without labels: clusters, densities, imputation.

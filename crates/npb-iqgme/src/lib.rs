@@ -89,7 +89,7 @@ pub use factor::{
     FactorMember, FactorState, FactorVb, FactorVbUpdate, FeatureFactor, fit_factor,
     fit_factor_watched,
 };
-pub use fit::{IqgmeFit, fit, fit_shards, fit_unlabelled, fit_watched};
+pub use fit::{IqgmeFit, answer_of_sample, fit, fit_shards, fit_unlabelled, fit_watched};
 pub use gibbs::IqgmeSampler;
 pub use gibbs::config::{GibbsConfig, GibbsMove};
 pub use gibbs::fit::{GibbsChain, GibbsDraw, GibbsFit, TrainingCell, fit_gibbs, fit_gibbs_watched};

@@ -8,10 +8,10 @@ use super::member::Member;
 use super::questions::{Fit, Kept};
 use super::stacking::{Without, weighed};
 use super::train::{Model, Planned, Watched, planned};
-use crate::Result;
 use crate::data::Task;
 use crate::rows::Rows;
 use crate::units::Units;
+use crate::{IqgmeError, Result};
 
 /// Settings of a fit with members.
 pub(crate) struct Plan<'a, I> {
@@ -21,7 +21,12 @@ pub(crate) struct Plan<'a, I> {
     pub(crate) seed: u64,
     pub(crate) elbo_temperature: f64,
     pub(crate) limits: VbLimits,
+    /// Who else may train members without a fold.
+    pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
+
+/// Gives what members say of the labels of a fold, member by member; None where nobody else is there.
+pub(crate) type Elsewhere<'a> = dyn Fn(usize) -> Result<Option<Vec<Vec<f64>>>> + Sync + 'a;
 
 /// A kind of fit that has members.
 pub trait Ensemble: Model {
@@ -87,7 +92,7 @@ pub(crate) fn trained<V: Ensemble>(
     let members = watched.train(data, V::ended)?;
     let held_out = match watched.is_stopped() {
         true => None,
-        false => held_out(tables, config, data, &folds, &watched)?,
+        false => held_out(tables, config, data, (&folds, settings.elsewhere), &watched)?,
     };
     let by_bounds = (settings.elbo_temperature, n_observed);
     Ok(weighed(
@@ -104,7 +109,7 @@ fn held_out<V: Ensemble>(
     tables: &[Task<'_>],
     config: &V::Config,
     data: &[V::Data],
-    folds: &[Vec<Side>],
+    (folds, elsewhere): (&[Vec<Side>], Option<&Elsewhere<'_>>),
     watched: &Watched<'_, '_, V>,
 ) -> Result<Option<HeldOut>> {
     if folds.is_empty() {
@@ -114,7 +119,11 @@ fn held_out<V: Ensemble>(
     let of_fold = |(fold, sides): (usize, &Vec<Side>)| {
         let n_labels: usize = sides.iter().map(|side| side.left_out.len()).sum();
         watched.fold(fold, n_labels * classes.len(), || {
-            without(tables, config, data.len() > 1, (fold, sides), watched)
+            let found = elsewhere.map_or(Ok(None), |ask| ask(fold))?;
+            match found {
+                Some(found) => Ok(Some(found)),
+                None => without(tables, config, data.len() > 1, (fold, sides), watched),
+            }
         })
     };
     let by_fold = parallel::try_map(folds.iter().enumerate(), of_fold)?;
@@ -138,6 +147,43 @@ fn without<V: Ensemble>(
     (fold, sides): (usize, &[Side]),
     watched: &Watched<'_, '_, V>,
 ) -> Result<Option<Vec<Vec<f64>>>> {
+    let (data, left_out) = sides_of_fold::<V>(tables, config, scored, sides)?;
+    watched.train_without(fold, &data, |planned, outcome, vb| {
+        V::predict_left_out(planned, outcome, vb, &left_out)
+    })
+}
+
+/// What [`without`] finds for one member alone.
+pub(crate) fn one_without<V: Ensemble>(
+    tables: &[Task<'_>],
+    config: &V::Config,
+    settings: &Plan<'_, V::Init>,
+    scored: bool,
+    (fold, member): (usize, usize),
+) -> Result<Vec<f64>> {
+    let folds = crossval::sides(&labels(tables), settings.folds, settings.seed);
+    let nobody = || IqgmeError::Shard(format!("no fold {fold} of member {member}"));
+    let sides = folds.get(fold).ok_or_else(nobody)?;
+    let plan = planned(settings.starts, settings.restarts, 1 + usize::from(scored));
+    if member >= plan.len() {
+        return Err(nobody());
+    }
+    let (data, left_out) = sides_of_fold::<V>(tables, config, scored, sides)?;
+    let watch = Watch::none();
+    let watched = Watched::<V>::new(&watch, config, 0, plan, folds.len(), settings.limits)?;
+    let found = watched.member_without((fold, member), &data, |planned, outcome, vb| {
+        V::predict_left_out(planned, outcome, vb, &left_out)
+    })?;
+    found.ok_or_else(nobody)
+}
+
+/// The data that a fold keeps, by scale, and the rows that it leaves out.
+fn sides_of_fold<V: Ensemble>(
+    tables: &[Task<'_>],
+    config: &V::Config,
+    scored: bool,
+    sides: &[Side],
+) -> Result<(Vec<V::Data>, V::LeftOut)> {
     let each = || tables.iter().zip(sides);
     let kept = each().map(|(all, Side { kept, .. })| {
         let labels = all.labels.select_rows(kept);
@@ -152,9 +198,7 @@ fn without<V: Ensemble>(
     let data = V::data(&kept.collect::<Vec<_>>(), config, Some(scored))?;
     let hidden = each().map(|(all, side)| all.table.select_rows(&side.left_out));
     let left_out = V::left_out(&data, &hidden.collect::<Vec<_>>())?;
-    watched.train_without(fold, &data, |planned, outcome, vb| {
-        V::predict_left_out(planned, outcome, vb, &left_out)
-    })
+    Ok((data, left_out))
 }
 
 fn labels<'a>(tables: &[Task<'a>]) -> Vec<&'a Labels> {

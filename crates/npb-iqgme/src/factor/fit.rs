@@ -68,6 +68,7 @@ pub fn fit_factor_watched(
         folds: config.folds,
         seed: config.seed,
         elbo_temperature: config.elbo_temperature,
+        elsewhere: None,
         limits: config.limits,
     };
     let members = trained::<Factors>(&tables, &data, config, &settings, watch)?;

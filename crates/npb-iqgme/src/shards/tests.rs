@@ -12,7 +12,10 @@ use super::local::{LocalShards, cut};
 use super::outline::{Outline, dealt};
 use super::*;
 use crate::shards::shard::{PreparedShard, RowShard};
-use crate::{Init, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, VbUpdate, fit_shards, laplace};
+use crate::{
+    Init, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, VbUpdate, answer_of_sample, fit_shards,
+    laplace,
+};
 
 /// Rows of three clusters, a fifth of the cells missing, in which a class depends on the first feature; some rows have no label.
 fn rows(seed: u64, n: usize, n_classes: usize) -> (Table, Labels) {
@@ -104,6 +107,11 @@ impl Shards for Far {
         }
         answers.reverse();
         Ok(answers)
+    }
+
+    fn ask_anyone(&self, question: &[u8], own: &[Vec<u8>]) -> Result<Option<Vec<Vec<u8>>>> {
+        let answers = own.iter().map(|own| answer_of_sample(question, own));
+        Ok(Some(answers.collect::<Result<_>>()?))
     }
 
     fn forget(&self, run: u64) {

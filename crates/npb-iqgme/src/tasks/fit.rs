@@ -74,6 +74,7 @@ pub fn fit_tasks_watched(
         folds: config.single.folds,
         seed: config.single.seed,
         elbo_temperature: config.single.elbo_temperature,
+        elsewhere: None,
         limits: config.single.limits,
     };
     let mut members = trained::<Tasks>(tasks, &data, config, &settings, watch)?;
