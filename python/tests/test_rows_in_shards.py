@@ -111,14 +111,14 @@ def test_what_parts_need_not_have(client, small_shards):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_workers_that_are_killed(tmp_path, small_shards):
     frame = table(2500)
-    settings = QUICK | {"max_iter": 30}
+    settings = QUICK | {"max_iter": 60}
     with cluster(2, tmp_path) as workers, distributed.Client(workers) as client:
         whole = questions.fit(IncompleteClassifier(**settings), cut(frame, 3), "y", client=client)
         killed = []
 
         def kill(part, step, share):
             # One after some iterations, one more after others.
-            if part == "member 0" and step >= (5, 20, np.inf)[len(killed)]:
+            if part == "member 0" and step >= (5, 25, np.inf)[len(killed)]:
                 killed.append(next(nanny.pid for nanny in workers.workers.values() if nanny.pid and nanny.pid not in killed))
                 os.kill(killed[-1], signal.SIGKILL)
 
