@@ -21,6 +21,9 @@ type Cells = Vec<(usize, usize, Vec<f64>, Vec<f64>, Vec<f64>, Vec<f64>)>;
 /// Of a cluster, column by column: name, divergence, mean and standard deviation of numbers, shares of levels.
 type Summary = Vec<(String, f64, Option<(f64, f64)>, Option<Vec<f64>>)>;
 
+/// Row, column and surprisal of each cell, and what is usual of each column.
+type Surprisals = (Vec<(usize, usize, f64)>, Vec<f64>);
+
 fn told(cells: Vec<ImputedCell>) -> Cells {
     let cells = cells.into_iter();
     let told = cells.map(|c| (c.row, c.column, c.expected, c.lower, c.upper, c.epistemic));
@@ -173,7 +176,7 @@ impl Itf {
         rows: &Rows,
         training: bool,
         threads: usize,
-    ) -> PyResult<(Vec<(usize, usize, f64)>, Vec<f64>)> {
+    ) -> PyResult<Surprisals> {
         let (found, usual) = ask(py, threads, || {
             let rows = self
                 .0
