@@ -258,11 +258,13 @@ class _Parts:
 
 
 def _opened(parquet, file):
+    hint = "of a folder or a pattern: list the files, or give dask.dataframe.read_parquet(...)"
     try:
         return parquet.ParquetFile(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{file}: there is no such file; {hint}") from None
     except (OSError, ValueError) as error:
-        hint = "; of a folder or a pattern: list the files, or give dask.dataframe.read_parquet(...)" if not Path(file).is_file() else ""
-        raise ValueError(f"{file}: cannot be read as Parquet ({error}){hint}") from None
+        raise ValueError(f"{file}: cannot be read as Parquet ({error}){'' if Path(file).is_file() else '; ' + hint}") from None
 
 
 def _dask():

@@ -191,7 +191,9 @@ def test_what_is_wrong_is_said_with_its_part(tmp_path, client, small_shards):
     assert "X is a series" in message(cut(frame, 2)["a"], None, IncompleteMixture(**ALONE), TypeError)
     assert "no column of numbers" in message(cut(frame[["y"]], 2))
     assert "n_jobs='a'" in message(cut(frame[:200], 1), "y", IncompleteClassifier(n_jobs="a"))
-    assert "none.parquet: cannot be read as Parquet" in message(tmp_path / "none.parquet")
+    assert "none.parquet: there is no such file" in message(tmp_path / "none.parquet", error=FileNotFoundError)
+    (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
+    assert "text.parquet: cannot be read as Parquet" in message(tmp_path / "text.parquet")
     assert "list the files" in message(tmp_path)
     with pytest.raises(TypeError, match="client is str"):
         questions.fit(IncompleteMixture(), cut(frame[COLUMNS], 2), client="tcp://127.0.0.1:1")
