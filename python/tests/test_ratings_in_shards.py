@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import threading
 import time
 
 import numpy as np
@@ -156,12 +155,10 @@ def test_an_interrupted_fit_leaves_nothing_and_goes_on(tmp_path, client, ratings
 
 
 def test_ctrl_c(client, ratings):
-    long = model(sweeps={"burn_in": 100000, "keep": 1, "thin": 1})
-    timer = threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    # Pressed when it is under way, and long enough for that.
+    long = model(sweeps={"burn_in": 2000, "keep": 1, "thin": 1}, progress=lambda part, step, share: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         fit(long, in_parts(ratings, 2), client)
-    timer.cancel()
     nothing_is_left(client)
 
 
