@@ -1,5 +1,8 @@
 """Small tables with known structure."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -30,3 +33,11 @@ def low_rank():
 
 # Fits that take a fraction of a second; what is tested here is the way to them.
 QUICK = dict(folds=0, normal_scores=False, starts=[{"per_class": 2}], max_iter=60)
+
+
+@pytest.fixture
+def ctrl_c():
+    """A progress function that presses Ctrl-C, which means what it does in a fresh interpreter."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda part, step, share: os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)

@@ -154,9 +154,9 @@ def test_an_interrupted_fit_leaves_nothing_and_goes_on(tmp_path, client, ratings
         assert min(share for share in steps if share > 0) > 0.5 and not checkpoint.exists()
 
 
-def test_ctrl_c(client, ratings):
+def test_ctrl_c(client, ratings, ctrl_c):
     # Pressed when it is under way, and long enough for that.
-    long = model(sweeps={"burn_in": 2000, "keep": 1, "thin": 1}, progress=lambda part, step, share: os.kill(os.getpid(), signal.SIGINT))
+    long = model(sweeps={"burn_in": 2000, "keep": 1, "thin": 1}, progress=ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         fit(long, in_parts(ratings, 2), client)
     nothing_is_left(client)

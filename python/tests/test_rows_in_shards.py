@@ -147,10 +147,10 @@ def test_it_goes_on_when_the_whole_cluster_is_gone(tmp_path, client, small_shard
     assert bits(away) == bits(whole) and not path.exists()
 
 
-def test_ctrl_c_leaves_no_work(client, small_shards):
+def test_ctrl_c_leaves_no_work(client, small_shards, ctrl_c):
     """Pressed when the fit is under way, and long enough for that."""
     settings = ALONE | {"max_iter": 2000, "tol": 1e-300}
-    model = IncompleteMixture(**settings, progress=lambda part, step, share: os.kill(os.getpid(), signal.SIGINT))
+    model = IncompleteMixture(**settings, progress=ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         questions.fit(model, cut(table(3000)[COLUMNS], 2), client=client)
     assert_empty(client)
