@@ -35,7 +35,7 @@ impl Outline {
         }
         let stats = joint_stats(&described)?;
         let (table, labels) = sample(&**shards, &described, config.seed)?;
-        let classes = classes_seen(&labels)?;
+        let classes = classes_seen(&labels).map_err(|error| of_all(error, &described))?;
         let own = Units::of(&first.columns, &stats, None);
         let sampled = IqgmeData::with_units(&table, &labels, own, classes)?;
         let tasks = [Task::only(&table, &labels)];
@@ -88,6 +88,14 @@ fn on_scale(
             sample: Box::new(sample),
         }),
     })
+}
+
+/// An error that counts rows of the sample, with those of the table in their place.
+fn of_all(mut error: IqgmeError, described: &[Description]) -> IqgmeError {
+    if let IqgmeError::OneClass { rows, .. } = &mut error {
+        *rows = described.iter().flat_map(|of| &of.counts).sum();
+    }
+    error
 }
 
 fn joint_print(prints: Vec<u64>) -> Result<u64> {

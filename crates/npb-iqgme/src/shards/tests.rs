@@ -327,6 +327,10 @@ fn what_is_wrong_is_said_with_its_row() {
     let one = Labels::from_strings(&[Some("a"), None, None, Some("a"), None]);
     let whole = crate::fit(&table, &one, &config()).unwrap_err();
     assert_eq!(message(&table, &one), whole.to_string());
+    // More labels of one class than the sample has.
+    let all = Labels::from_strings(&[Some("a"); 5]);
+    let whole = crate::fit(&table, &all, &config()).unwrap_err();
+    assert_eq!(message(&table, &all), whole.to_string());
     let empty = Table::complete(5, 0, Vec::new());
     if let Ok(empty) = empty {
         assert_eq!(message(&empty, &none), IqgmeError::NoColumns.to_string());
