@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,6 +61,15 @@ def assert_empty(client):
 
 def bits(model):
     return model._fit.to_bytes()
+
+
+@pytest.mark.skipif("NPB_DATA_DIR" not in os.environ, reason="NPB_DATA_DIR does not say where the data are")
+def test_ionosphere_in_parts_has_the_bits_of_the_whole(client):
+    file = Path(os.environ["NPB_DATA_DIR"]) / "ionosphere" / "ionosphere.data"
+    frame = pandas.read_csv(file, header=None, names=[f"x{k}" for k in range(34)] + ["y"])
+    here = IncompleteClassifier(n_jobs=1).fit(frame.drop(columns="y"), frame["y"])
+    for parts in (1, 2, 3, 7):
+        assert bits(questions.fit(IncompleteClassifier(n_jobs=1), cut(frame, parts), "y", client=client)) == bits(here), parts
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -129,6 +129,14 @@ impl Default for IqgmeConfig {
 }
 
 impl IqgmeConfig {
+    /// Where runs start, by whether there are labels.
+    pub(crate) fn starts_for(&self, n_labelled: usize) -> &[Init] {
+        match n_labelled {
+            0 => &self.unlabelled_starts,
+            _ => &self.starts,
+        }
+    }
+
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
         up_to("truncation", self.truncation, MOST_COMPONENTS)?;

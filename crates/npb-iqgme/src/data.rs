@@ -1,6 +1,6 @@
 //! Training data in the form that the updates want.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use npb_data::{DataError, Labels, Table};
 use npb_infer::storage;
@@ -58,6 +58,8 @@ pub(crate) struct Sharded {
     /// Position of the scale: of all rows here.
     pub(crate) scale: usize,
     pub(crate) sample: Box<IqgmeData>,
+    /// What others say of where runs start, once they were asked.
+    pub(crate) starts: Arc<Mutex<Option<Vec<Vec<u8>>>>>,
     /// Numbers of rows, by shard.
     pub(crate) n_rows: Vec<usize>,
     pub(crate) n_observed: usize,

@@ -35,6 +35,7 @@ use crate::predict::{Experts, Gate, Predictor};
 use crate::rows::Rows;
 use crate::shards::local::LocalShards;
 use crate::shards::outline::Outline;
+use crate::shards::sample::{OfSample, SampleAsItIs};
 use crate::shards::{SHARD_ROWS, Shards, decode, encode};
 use crate::state::{check_experts, expect};
 use crate::units::Units;
@@ -99,20 +100,19 @@ pub fn fit_shards(
     let scored = data.len() > 1;
     let n_starts = plan(config, data[0].n_labelled, None).starts.len();
     let n_members = n_starts * config.restarts * data.len();
-    let sample = SampleQuestion {
-        table,
-        labels,
+    let tables = [Task::only(&table, &labels)];
+    let question = encode(&OfSample::WithoutFold(Box::new(SampleAsItIs {
+        table: table.clone(),
+        labels: labels.clone(),
         config: config.clone(),
         scored,
-    };
-    let question = encode(&sample)?;
+    })))?;
     let elsewhere = |fold: usize| {
         let own = (0..n_members).map(|member| encode(&(fold, member)));
         let answers = shards.ask_anyone(&question, &own.collect::<Result<Vec<_>>>()?)?;
         let decoded = |all: Vec<Vec<u8>>| all.iter().map(|one| decode(one)).collect();
         answers.map(decoded).transpose()
     };
-    let tables = [Task::only(&sample.table, &sample.labels)];
     let nothing_kept = |_: &IqgmeData, _| None;
     made(
         &tables,
@@ -155,10 +155,7 @@ fn plan<'a>(
     elsewhere: Option<&'a Elsewhere<'a>>,
 ) -> Plan<'a, Init> {
     Plan {
-        starts: match n_labelled {
-            0 => &config.unlabelled_starts,
-            _ => &config.starts,
-        },
+        starts: config.starts_for(n_labelled),
         restarts: config.restarts,
         folds: config.folds,
         seed: config.seed,
@@ -168,18 +165,16 @@ fn plan<'a>(
     }
 }
 
-/// What those are told who train members without a fold: the sample of a fit over shards, and its settings.
-#[derive(Serialize, Deserialize)]
-struct SampleQuestion {
-    table: Table,
-    labels: Labels,
-    config: IqgmeConfig,
-    scored: bool,
-}
-
-/// The answer to a question of [`Shards::ask_anyone`]: what a member that was trained on the sample without a fold says of it.
+/// The answer to a question of [`Shards::ask_anyone`]: where a run starts, or what a member that was trained on the sample without a fold says of it.
 pub fn answer_of_sample(question: &[u8], own: &[u8]) -> Result<Vec<u8>> {
-    let sample: SampleQuestion = decode(question)?;
+    let sample = match decode(question)? {
+        OfSample::WithoutFold(sample) => sample,
+        OfSample::Start(data, config) => {
+            let (start, restart) = decode(own)?;
+            let run = IqgmeVb::new(&data, config.into_owned(), start, restart)?;
+            return encode(&run.into_state());
+        }
+    };
     let config = &sample.config;
     config.validate()?;
     let tables = [Task::only(&sample.table, &sample.labels)];

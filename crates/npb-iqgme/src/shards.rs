@@ -6,6 +6,7 @@
 pub(crate) mod local;
 pub(crate) mod outline;
 pub(crate) mod run;
+pub(crate) mod sample;
 pub(crate) mod shard;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,19 @@
 //! Where a run starts: hard responsibilities from k-means on completed rows.
 
+use std::borrow::Cow;
+use std::sync::PoisonError;
+
 use npb_data::clusters::{by_size, k_means, nearest};
 use npb_infer::watch::Checkpoint;
 use npb_infer::{VbLimits, Watch, maximise, stream};
 use npb_linalg::mixture::complete;
 
 use crate::config::{Init, IqgmeConfig};
-use crate::data::IqgmeData;
+use crate::data::{IqgmeData, Sharded};
+use crate::shards::sample::OfSample;
+use crate::shards::{decode, encode};
 use crate::vb::IqgmeVb;
-use crate::{IqgmeError, Result};
+use crate::{IqgmeError, IqgmeState, Result};
 
 /// A start need not converge.
 const MIXTURE_ITERATIONS: u64 = 100;
@@ -26,13 +31,40 @@ impl<'d> IqgmeVb<'d> {
     ) -> Result<Self> {
         config.validate()?;
         if let Some(sharded) = &data.sharded {
-            let of_sample = IqgmeVb::new(&sharded.sample, config.clone(), start, restart)?;
-            let state = of_sample.into_state();
+            let state = match made_elsewhere(sharded, &config, (start, restart))? {
+                Some(state) => state,
+                None => IqgmeVb::new(&sharded.sample, config.clone(), start, restart)?.into_state(),
+            };
             return Self::over_shards(data, config, state);
         }
         let first = responsibilities(data, &config, start, restart)?;
         Self::from_responsibilities(data, config, first)
     }
+}
+
+/// The start of a run over shards, where somebody else is there to make it: all that the configuration names are asked for at once.
+fn made_elsewhere(
+    sharded: &Sharded,
+    config: &IqgmeConfig,
+    own: (Init, u64),
+) -> Result<Option<IqgmeState>> {
+    let starts = config.starts_for(sharded.sample.n_labelled).iter();
+    let each = starts.flat_map(|&start| (0..config.restarts as u64).map(move |k| (start, k)));
+    let planned: Vec<(Init, u64)> = each.collect();
+    let Some(place) = planned.iter().position(|one| *one == own) else {
+        return Ok(None);
+    };
+    let mut found = sharded
+        .starts
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if found.is_none() {
+        let told = planned.iter().map(encode).collect::<Result<Vec<_>>>()?;
+        let of_sample = OfSample::Start(Cow::Borrowed(&*sharded.sample), Cow::Borrowed(config));
+        *found = sharded.shards.ask_anyone(&encode(&of_sample)?, &told)?;
+    }
+    let made = found.as_ref().and_then(|made| made.get(place));
+    made.map(|made| decode(made)).transpose()
 }
 
 /// Number of components and responsibilities (by sorted position): each row wholly in the component of its cluster, larger clusters first.

@@ -86,6 +86,7 @@ fn on_scale(
             n_observed: prepared.iter().map(|of| of.n_observed).sum(),
             print: joint_print(prints.collect())?,
             sample: Box::new(sample),
+            starts: Arc::default(),
         }),
     })
 }
