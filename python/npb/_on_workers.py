@@ -29,6 +29,13 @@ class OnWorkers:
     def submit(self, task, *arguments, **where):
         return self._noted(self.client.submit(task, *arguments, pure=False, **where))
 
+    def evenly(self, n):
+        """Where each of `n` equal tasks is best done: what is made there is asked again and again, and idle workers would take it away. Where a worker is gone, another does its tasks."""
+        addresses = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        if not addresses:
+            return [{}] * n
+        return [{"workers": [addresses[k * len(addresses) // n]], "allow_other_workers": True} for k in range(n)]
+
     def _noted(self, future):
         self._made.add(future)
         return future

@@ -102,7 +102,8 @@ class _Whole:
                 if start < stop:
                     pieces.append(submit(_piece, self.parts.names[k], *part, self.classes, start, stop))
             classes = [] if self.classes is None else [str(one) for one in self.classes]
-            futures.append(submit(_shard, _native.VERSION, first, classes, self.model._names(), pieces))
+            where = self.workers.evenly(-(-self.n_rows // size))[len(futures)]
+            futures.append(submit(_shard, _native.VERSION, first, classes, self.model._names(), pieces, **where))
         return futures
 
     def fit_in_shards(self):
@@ -158,7 +159,8 @@ class _Shards:
 
     def _prepare(self, kind, scale, run, question, own):
         # Read again, shard by shard: the rows as they are and those made ready are never all there at once.
-        made = [self.workers.submit(_prepare, rows, question) for rows in self.whole.shards()]
+        placed = zip(self.whole.shards(), self.workers.evenly(self.n_shards), strict=True)
+        made = [self.workers.submit(_prepare, rows, question, **where) for rows, where in placed]
         self.prepared[scale] = self.workers.parts_of((both, 0) for both in made)
         return self.workers.parts_of((both, 1) for both in made)
 
@@ -175,8 +177,8 @@ class _Shards:
         return self.workers.parts_of((both, 0) for both in self._of_run(kind, scale, run, question, own))
 
     def _of_run(self, kind, scale, run, question, own):
-        each = zip(self.prepared[scale], self.kept[run], own, strict=True)
-        return [self.workers.submit(_answer_of_run, shard, kind, kept, question, of_shard) for shard, kept, of_shard in each]
+        each = zip(self.prepared[scale], self.kept[run], own, self.workers.evenly(self.n_shards), strict=True)
+        return [self.workers.submit(_answer_of_run, shard, kind, kept, question, of_shard, **where) for shard, kept, of_shard, where in each]
 
 
 def _joint_classes(by_part):
