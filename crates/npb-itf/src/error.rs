@@ -34,6 +34,22 @@ pub enum ItfError {
         /// The name.
         name: String,
     },
+    /// Questions about the rows of the fit need all of them.
+    #[error("has {found} rows, the table of the fit had {expected}: give that table, its rows in their order")]
+    RowsOfFit {
+        /// Number of rows.
+        found: usize,
+        /// That of the fit.
+        expected: usize,
+    },
+    /// A row is not the one that the fit had there.
+    #[error(
+        "row {} of the data is not that of the fit (other cells, or another order): give the rows of the fit as they were, in their order", .row + 1
+    )]
+    OtherRow {
+        /// 0-based row.
+        row: usize,
+    },
     /// The cells do not belong to the kernel they come with.
     #[error("column {name:?}: cells of another kernel than the column's")]
     OtherKernel {
