@@ -42,6 +42,14 @@ pub enum ItfError {
         /// That of the fit.
         expected: usize,
     },
+    /// A fit goes on with the rows that it had and further ones.
+    #[error("has {found} rows, the table of the fit had {least}: a fit goes on with its own rows, in their order, and new ones after them")]
+    FewerRows {
+        /// Number of rows.
+        found: usize,
+        /// That of the fit.
+        least: usize,
+    },
     /// A row is not the one that the fit had there.
     #[error(
         "row {} of the data is not that of the fit (other cells, or another order): give the rows of the fit as they were, in their order", .row + 1
