@@ -11,7 +11,7 @@ use crate::fit::{key, run};
 use crate::identity::fingerprints;
 use crate::kernels::{Cells, Column};
 use crate::predict::RowLikelihoods;
-use crate::{ItfConfig, ItfData, ItfError, ItfFit, ItfRows, ItfSampler, ItfState};
+use crate::{ChainSummary, ItfConfig, ItfData, ItfError, ItfFit, ItfRows, ItfSampler, ItfState};
 
 /// Key of the streams of labels of new rows, beside those of sweeps.
 const FOLD: u64 = u64::MAX - 2;
@@ -53,12 +53,16 @@ impl ItfFit {
         config.validate()?;
         self.check_settings(config)?;
         let data = self.with_rows_after(table, fields)?;
-        let new: Vec<usize> = (self.n_rows()..table.n_rows()).collect();
-        let new = self.read(&table.select_rows(&new), &columns_of_fields(fields), false)?;
         let before = self.sweeps_made();
-        let states = parallel::map((0..).zip(self.chains()), |(chain, at): (u64, _)| {
-            self.with_labels(&at.state, &new, config, [chain, before])
-        });
+        let new: Vec<usize> = (self.n_rows()..table.n_rows()).collect();
+        let states = if new.is_empty() {
+            self.chains().iter().map(|at| at.state.clone()).collect()
+        } else {
+            let new = self.read(&table.select_rows(&new), &columns_of_fields(fields), false)?;
+            parallel::map((0..).zip(self.chains()), |(chain, at): (u64, &ChainSummary)| {
+                self.with_labels(&at.state, &new, config, [chain, before])
+            })
+        };
         let key = fingerprint(&(key(&data, config)?, before, &states))?;
         let start = |chain: u64| {
             let state = states[chain as usize].clone();
@@ -135,9 +139,6 @@ impl ItfFit {
         place: [u64; 2],
     ) -> ItfState {
         let mut state = state.clone();
-        if new.n_rows() == 0 {
-            return state;
-        }
         let config = ItfConfig {
             keep_labels: false,
             ..config.clone()
