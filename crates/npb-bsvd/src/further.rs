@@ -1,7 +1,7 @@
 //! Chains that go on with further entries, rows and columns; what of it is exact: `docs/bsvd.md#further-entries`.
 
 use npb_infer::storage::fingerprint;
-use npb_infer::{Watch, parallel, stream};
+use npb_infer::{Watch, stream};
 use rand::RngExt;
 
 use crate::chains::run;
@@ -42,13 +42,14 @@ impl BsvdFit {
         let data = entries.prepare(side, &config)?;
         self.check_further(&data)?;
         let last = self.last_draws()?;
-        let starts = parallel::try_map(last.into_iter().enumerate(), |(number, state)| {
+        let start = |(number, state): (u64, &BsvdState)| {
             let config = BsvdConfig {
-                chain: config.chain.wrapping_add(number as u64),
+                chain: config.chain.wrapping_add(number),
                 ..config.clone()
             };
             self.folded(entries, &data, &config, state.clone())
-        })?;
+        };
+        let starts: Vec<BsvdState> = (0..).zip(last).map(start).collect::<Result<_, _>>()?;
         let key = fingerprint(&(data.content(), &data.side, cells, &config, &starts))?;
         let key = key.wrapping_add(data.content_of_shards());
         let checkpoint = watch.checkpoint(MODEL, env!("CARGO_PKG_VERSION"), key, config.chains)?;
@@ -106,13 +107,13 @@ impl BsvdFit {
                 });
             }
         }
-        for side in [Side::Rows, Side::Columns] {
+        for (what, side) in [("rows", Side::Rows), ("columns", Side::Columns)] {
             let q = |side: Option<&Features>| side.map_or(0, Features::n_features);
             let (found, expected) = (q(side.features(&data.side)), q(side.features(&self.side)));
             if found != expected {
                 return Err(BsvdError::Argument {
                     argument: "features",
-                    value: format!("{found} of each of the {side}"),
+                    value: format!("{found} of each of the {what}"),
                     rule: "as many as in the fit, of all rows and columns",
                 });
             }

@@ -7,6 +7,7 @@ use rand::RngExt;
 use crate::chains::run;
 use crate::config::{BsvdMove, BsvdUnits};
 use crate::fitted::BsvdFit;
+use crate::gibbs::BsvdSampler;
 use crate::{BsvdConfig, BsvdError, Entries, SideInformation};
 
 /// Numbers of components that are tried in turn.
