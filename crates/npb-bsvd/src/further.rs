@@ -15,9 +15,6 @@ use crate::start::switch_on;
 use crate::state::{BsvdState, SideState};
 use crate::{BsvdConfig, BsvdError, Cells, Entries, Features, SideInformation};
 
-/// Third word of the key of the new seed.
-const CONTINUED: u64 = 1;
-
 impl BsvdFit {
     /// Goes on with every chain from its last draw, with the entries of the fit and further ones, of its rows and columns and of new ones after them; an old
     /// entry may have another value by now. New columns are first drawn given the rows of the fit, then new rows given all columns; then come the sweeps of
@@ -84,7 +81,8 @@ impl BsvdFit {
             });
         }
         let made = self.trace.n_sweeps() as u64;
-        let key = [config.chain, QUESTION, CONTINUED, made];
+        // Another one whenever the fit goes on, though the seed that is asked for be the same.
+        let key = [config.chain, QUESTION, self.config.seed, made];
         let (centre, scale) = self.units();
         Ok(BsvdConfig {
             units: BsvdUnits::Given { centre, scale },

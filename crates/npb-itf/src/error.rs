@@ -52,7 +52,7 @@ pub enum ItfError {
     },
     /// A row is not the one that the fit had there.
     #[error(
-        "row {} of the data is not that of the fit (other cells, or another order): give the rows of the fit as they were, in their order", .row + 1
+        "row {row} is not that of the fit (it has other cells, or another place): give the rows of the fit as they were, in their order"
     )]
     OtherRow {
         /// 0-based row.

@@ -21,7 +21,16 @@ const ROWS: usize = 1 << 12;
 /// Rows of a file, new ones or those of the fit.
 pub(super) fn read(fit: &ItfFit, rows: &NewRows<'_>, training: bool) -> Result<ItfRows> {
     let (table, fields) = (&rows.data.features, &rows.data.fields);
-    (fit.field_rows(table, fields, training)).map_err(rows.wrong())
+    let read = fit.field_rows(table, fields, training);
+    read.map_err(in_words_of_the_file).map_err(rows.wrong())
+}
+
+/// Rows are counted from 1 in files.
+pub(super) fn in_words_of_the_file(error: ItfError) -> ItfError {
+    match error {
+        ItfError::OtherRow { row } => ItfError::OtherRow { row: row + 1 },
+        error => error,
+    }
 }
 
 pub(super) fn score(args: &ScoreArgs, model: &ModelFile, quiet: bool) -> Result<()> {

@@ -10,7 +10,7 @@ use npb_itf::{
     PairDependence, Verdict, Watch, fit_data_watched,
 };
 
-use super::cells::check_columns;
+use super::cells::{check_columns, in_words_of_the_file};
 use crate::args::{DependenceArgs, ImputeArgs, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
@@ -38,8 +38,10 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
             before.check_names(read.row_ids.as_deref(), file)?;
             let old: ItfFit = before.fit()?;
             let (table, fields) = (&read.features, &read.fields);
-            let fit =
-                |watch: &Watch<'_>| old.continue_with(table, fields, &fitting.config, watch);
+            let fit = |watch: &Watch<'_>| {
+                let fit = old.continue_with(table, fields, &fitting.config, watch);
+                fit.map_err(in_words_of_the_file)
+            };
             let fit = fitting.run(file, fit)?;
             (read, fit, origin)
         }
@@ -62,7 +64,8 @@ pub(super) fn completed(fit: &ItfFit, rows: &NewRows<'_>, args: &ImputeArgs) -> 
     let (table, fields) = (&data.features, &data.fields);
     if let (Some(n), 1..) = (args.draws, data.n_rows) {
         let drawn = fit.impute_field_draws(table, fields, n, args.training);
-        return Ok((drawn.map_err(rows.wrong())?, Vec::new()));
+        let drawn = drawn.map_err(in_words_of_the_file).map_err(rows.wrong())?;
+        return Ok((drawn, Vec::new()));
     }
     // A table without rows has nothing to fill.
     let (completed, cells) = match data.n_rows {
@@ -70,7 +73,7 @@ pub(super) fn completed(fit: &ItfFit, rows: &NewRows<'_>, args: &ImputeArgs) -> 
         _ => {
             let level = args.interval.unwrap_or(0.9);
             let filled = fit.impute_fields(table, fields, level, args.training);
-            let filled = filled.map_err(rows.wrong())?;
+            let filled = filled.map_err(in_words_of_the_file).map_err(rows.wrong())?;
             (filled.completed, filled.cells)
         }
     };
