@@ -17,7 +17,7 @@ use crate::{ChainSummary, ItfConfig, ItfData, ItfError, ItfFit, ItfRows, ItfSamp
 const FOLD: u64 = u64::MAX - 2;
 
 /// Labels of a row: of each block, and of each column with two levels.
-type RowLabels = (Vec<u32>, Vec<u32>);
+type LabelsOfRow = (Vec<u32>, Vec<u32>);
 
 impl ItfFit {
     /// Goes on with every chain from its last state, on a table whose first rows are those of the fit and whose others are new. Labels of new rows are first
@@ -167,7 +167,7 @@ impl ItfFit {
         rows: &ItfRows,
         key: impl Fn(usize) -> [u64; 4] + Sync,
         seed: u64,
-    ) -> Vec<RowLabels> {
+    ) -> Vec<LabelsOfRow> {
         let draw = &self.draws()[0];
         self.by_blocks(rows, |row, likelihoods: &RowLikelihoods| {
             let rng = &mut stream(seed, key(row));
@@ -178,5 +178,83 @@ impl ItfFit {
             let lower = lower.collect();
             (tops.iter().map(|&top| top as u32).collect(), lower)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_data::MixedColumn;
+    use npb_infer::SweepPlan;
+
+    use super::*;
+    use crate::{RowLabels, Structure, fit};
+
+    /// Likelihoods of the cell of a row in a column, by cluster.
+    fn likelihoods(draw: &Draw, rows: &ItfRows, j: usize) -> Vec<f64> {
+        let column = &draw.columns[j];
+        let mut ln = vec![0.0; column.n_clusters];
+        let law = &column.law;
+        law.ln_likelihoods(&rows.cells()[j], 0..1, column.n_clusters, RowLabels::NONE, &mut ln);
+        ln.into_iter().map(f64::exp).collect()
+    }
+
+    /// Two columns of levels and one of numbers, by which rows are of two kinds; two cells missing.
+    fn table(n: usize) -> MixedTable {
+        let levels = |j: usize| MixedColumn::Categorical {
+            levels: ["a", "b", "c"].map(String::from).to_vec(),
+            codes: (0..n).map(|i| (i + j != 4).then_some(((i * (j + 1)) % 3) as u32)).collect(),
+        };
+        let x = MixedColumn::Real((0..n).map(|i| Some((i % 3) as f64 * 2.0 + 0.1 * (i % 5) as f64)).collect());
+        let names = ["u", "v", "x"].map(String::from).to_vec();
+        MixedTable::new(names, vec![levels(0), levels(1), x]).unwrap()
+    }
+
+    /// Labels of a row that comes again and again, against all that they can be: with a draw's sticks and parameters their law is a finite one.
+    #[test]
+    fn labels_of_a_new_row_come_up_as_often_as_they_should() {
+        const N: usize = 40_000;
+        for structure in [Structure::Tensor, Structure::Joint, Structure::TensorBlocks] {
+            let config = ItfConfig {
+                structure,
+                groups: crate::Grouping::Off,
+                chains: 1,
+                sweeps: SweepPlan { burn_in: 30, keep: 1, thin: 1 },
+                ..ItfConfig::default()
+            };
+            let table = table(24);
+            let fitted = fit(&table, &config).unwrap();
+            let one = fitted.with_draw(fitted.draws()[0].clone());
+            // A row of which a cell is missing.
+            let rows = one.rows(&table.select_rows(&[4; N])).unwrap();
+            let labels = one.fold_in(&rows, |row| [0, 0, FOLD, row as u64], 3);
+            let draw = &one.draws()[0];
+            let two_levels = structure.has_lower();
+            let share = |j: usize, r: usize, k: usize| match two_levels {
+                true => draw.columns[j].weights[r * draw.columns[j].n_clusters + k],
+                false => f64::from(u8::from(r == k)),
+            };
+            let likely: Vec<Vec<f64>> = (0..3).map(|j| likelihoods(draw, &rows, j)).collect();
+            let cell = |j: usize, r: usize| -> f64 {
+                likely[j].iter().enumerate().map(|(k, l)| share(j, r, k) * l).sum()
+            };
+            for j in 0..3 {
+                let b = draw.columns[j].block;
+                let others = |r: usize| -> f64 {
+                    let inside = (0..3).filter(|&i| i != j && draw.columns[i].block == b);
+                    inside.map(|i| cell(i, r)).product()
+                };
+                let tops = &draw.blocks[b].weights;
+                let weight = |r: usize, k: usize| tops[r] * others(r) * share(j, r, k) * likely[j][k];
+                let ways = || (0..tops.len()).flat_map(|r| (0..likely[j].len()).map(move |k| (r, k)));
+                let total: f64 = ways().map(|(r, k)| weight(r, k)).sum();
+                for (r, k) in ways() {
+                    let p = weight(r, k) / total;
+                    let own = |(top, lower): &&LabelsOfRow| (top[b], lower[j]) == (r as u32, k as u32);
+                    let found = labels.iter().filter(own).count() as f64 / N as f64;
+                    let sd = (p * (1.0 - p) / N as f64).sqrt();
+                    assert!((found - p).abs() <= 5.0 * sd + 1e-12, "{structure:?} {j} {r} {k}: {found} {p}");
+                }
+            }
+        }
     }
 }
