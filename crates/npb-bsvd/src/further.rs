@@ -21,8 +21,8 @@ impl BsvdFit {
     /// `config`, burn-in included: a short one serves. Moments, draws and traces are those of these sweeps. When there is a burn-in, further components are on
     /// at its start, with small scales: the new entries may call for them.
     ///
-    /// `side`: features of all rows and columns. `cells`: to be followed from now on. `config`: that of the fit, of which `sweeps`, `stored_draws` and `seed` may
-    /// change; units stay, and the seed of the result is another one, so that random numbers are not used twice. Names stay where there is no new row and column.
+    /// `side`: features of all rows and columns. `cells`: to be followed from now on. `config`: that of the fit, of which `sweeps`, `stored_draws`, `moves` and `seed`
+    /// may change; units stay, and the seed of the result is another one, so that random numbers are not used twice. Names stay where there is no new row and column.
     ///
     /// # Errors
     /// Fewer rows or columns than the fit had, or an entry of it that is not there; features of another kind; settings that cannot change; several chains whose
@@ -69,6 +69,7 @@ impl BsvdFit {
         let own = BsvdConfig {
             sweeps: config.sweeps,
             stored_draws: config.stored_draws,
+            moves: config.moves.clone(),
             seed: config.seed,
             units: config.units,
             ..self.config.clone()
@@ -77,7 +78,7 @@ impl BsvdFit {
             return Err(BsvdError::Argument {
                 argument: "config",
                 value: "other settings than in the fit".to_owned(),
-                rule: "that of the fit which goes on (only sweeps, stored_draws and seed may change): leave other settings out, or fit anew",
+                rule: "that of the fit which goes on (only sweeps, stored_draws, moves and seed may change): leave other settings out, or fit anew",
             });
         }
         let made = self.trace.n_sweeps() as u64;
