@@ -75,7 +75,7 @@ fn new_rows_are_drawn_given_the_columns() {
     let mut linear = vec![0.0; n];
     for k in 0..n {
         let (mean, own) = match k < rank {
-            true => (from.rows.factor_mean[k], from.rows.factor_weights.first().map_or(1.0, |_| 1.0)),
+            true => (from.rows.factor_mean[k], 1.0),
             false => (0.0, from.rows.intercept_precision),
         };
         precision[k][k] += own;
