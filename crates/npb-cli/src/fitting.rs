@@ -16,7 +16,7 @@ use crate::model::{ModelFile, Origin};
 use crate::settings;
 
 /// Kinds of models whose fits go on with more rows.
-const GO_ON: [ModelKind; 2] = [ModelKind::Table, ModelKind::Ratings];
+const GO_ON: [ModelKind; 3] = [ModelKind::Table, ModelKind::Ratings, ModelKind::Mixture];
 
 /// A model of one kind that is fitted to one file.
 pub(crate) struct Fitting<'a, C> {
@@ -94,7 +94,7 @@ impl<'a, C: Default + DeserializeOwned + Serialize> Fitting<'a, C> {
 fn before(path: &Path, kind: ModelKind) -> Result<ModelFile> {
     if !GO_ON.contains(&kind) {
         return Err(Failure::usage(format_args!(
-            "--continue: a model of kind {} does not go on, as its file does not hold all that its steps need: fit all rows anew (docs/command-line.md)",
+            "--continue: a model of kind {} does not go on (tables, ratings and mixtures do; docs/command-line.md says why): fit all rows anew",
             kind.name()
         )));
     }

@@ -130,7 +130,8 @@ fn tables_go_on_with_more_rows() {
     }
     for (fit, words) in [
         ("table all.csv --id id", "leave these options out"),
-        ("mixture all.csv", "does not go on"),
+        ("classifier all.csv --label ill", "does not go on"),
+        ("mixture all.csv", "is a model of kind table"),
         ("labels all.csv --labels all.csv", "does not go on"),
         ("ratings all.csv --row id --column town --value age", "is a model of kind table"),
     ] {
@@ -172,4 +173,23 @@ fn ratings_go_on_with_more_ratings() {
     assert!(fails("more2.csv", &more, 2, "--likelihood binary").contains("--likelihood"));
     assert!(fails("more3.csv", &more, 3, "--set rank_a=3").contains("that of the fit"));
     assert!(errors(&folder.run(&format!("{} -o bad.npb", on.replace("--row user", "--row film")))).contains("must name the columns"));
+}
+
+#[test]
+fn mixtures_go_on_with_more_rows() {
+    let folder = Folder::new("mixture-goes-on");
+    folder.write("few.csv", patients(0..40));
+    folder.write("all.csv", patients(0..60));
+    folder.npb("-q fit mixture few.csv --id id --ignore ill --seed 2 -o few.npb");
+    let on = "fit mixture all.csv --continue few.npb";
+    let said = crate::said(&folder, &format!("{on} -o m.npb"));
+    assert!(said.contains("60 rows"), "{said}");
+    folder.npb("-q impute m.npb all.csv --training");
+    assert_eq!(cells(&folder.npb("-q score m.npb all.csv")).len(), 61);
+    let swapped = lines(&patients(0..60), |rows| rows.swap(2, 45));
+    folder.write("swapped.csv", swapped);
+    let said = folder.fails("fit mixture swapped.csv --continue few.npb -o bad.npb", 3);
+    assert!(said.contains("swapped.csv: rows = others among the first 40"), "{said}");
+    let said = folder.fails(&format!("{on} --set truncation=3 -o bad.npb"), 3);
+    assert!(said.contains("only limits may change"), "{said}");
 }
