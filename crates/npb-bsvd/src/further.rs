@@ -122,7 +122,11 @@ impl BsvdFit {
             let (found, later) = others.split_at(n as usize);
             others = later;
             if let Some(&j) = own.iter().find(|j| found.binary_search(j).is_err()) {
-                let name = |names: &[String], k: usize| names.get(k).map_or(k.to_string(), |name| format!("{name:?}"));
+                let name = |names: &[String], k: usize| {
+                    names
+                        .get(k)
+                        .map_or(k.to_string(), |name| format!("{name:?}"))
+                };
                 let row = name(self.row_names(), i);
                 let column = name(self.column_names(), j as usize);
                 return Err(BsvdError::Argument {
@@ -177,7 +181,10 @@ impl BsvdFit {
         lengthen(&mut state.columns, more_columns);
         if more_columns > 0 && more_rows > 0 {
             // Of rows that are not drawn yet, entries say nothing about columns.
-            let of_fit = data.rows.counts()[..self.n_rows()].iter().map(|&n| n as usize).sum();
+            let of_fit: usize = data.rows.counts()[..self.n_rows()]
+                .iter()
+                .map(|&n| n as usize)
+                .sum();
             let mut seen = 0_usize;
             let is_new = || {
                 seen += 1;

@@ -604,7 +604,9 @@ pub(crate) fn further(
         ));
     }
     let mut schema = before.schema()?;
-    schema.missing.extend(training.layout.missing.iter().cloned());
+    schema
+        .missing
+        .extend(training.layout.missing.iter().cloned());
     let given = Given::read_only(file, Some(&schema), quiet)?;
     let layout = given.options(&training.layout, Some(&before.origin.layout), quiet)?;
     let rules = ReadingRules {
@@ -617,7 +619,7 @@ pub(crate) fn further(
     warn(quiet, file, &report.to_string());
     let origin = Origin {
         layout,
-        ..before.origin
+        declared: before.origin.declared,
     };
     match data.n_rows {
         0 => Err(in_file(file)("there is no row of data")),

@@ -125,8 +125,9 @@ impl ModelFile {
             Ok((model, origin, row_names)) => Ok(with(model, origin, row_names)),
             Err(error) => match old(&error) {
                 None => Err(error),
-                Some(name) if name == OLD_MODELS[0] => storage::load(path, name)
-                    .map(|(model, origin)| with(model, origin, Vec::new())),
+                Some(name) if name == OLD_MODELS[0] => {
+                    storage::load(path, name).map(|(model, origin)| with(model, origin, Vec::new()))
+                }
                 Some(name) => {
                     let origin = Origin {
                         declared: true,
@@ -199,10 +200,12 @@ impl ModelFile {
     pub(crate) fn fit<F: Saved<Error: Display>>(&self) -> Result<F> {
         let (path, version) = (&self.path, env!("CARGO_PKG_VERSION"));
         match Self::library_model(path, &self.fit) {
-            Ok(found) if ![F::MODEL, F::BEFORE].contains(&&*found) => Err(in_file(path)(format_args!(
-                "holds a {found:?}, and npb {version} keeps a {:?} of this kind: fit again, or ask with the version that wrote it",
-                F::MODEL
-            ))),
+            Ok(found) if ![F::MODEL, F::BEFORE].contains(&&*found) => {
+                Err(in_file(path)(format_args!(
+                    "holds a {found:?}, and npb {version} keeps a {:?} of this kind: fit again, or ask with the version that wrote it",
+                    F::MODEL
+                )))
+            }
             _ => F::from_bytes(&self.fit).map_err(in_file(path)),
         }
     }
@@ -221,5 +224,7 @@ impl ModelFile {
 pub(crate) fn row_names(ids: Option<&[Option<String>]>) -> Result<Vec<u32>> {
     let number = |id: &Option<String>| storage::fingerprint(id).map(|print| (print >> 32) as u32);
     let numbers = ids.unwrap_or_default().iter().map(number);
-    numbers.collect::<std::result::Result<_, _>>().map_err(Failure::failed)
+    numbers
+        .collect::<std::result::Result<_, _>>()
+        .map_err(Failure::failed)
 }

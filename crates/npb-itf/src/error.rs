@@ -35,7 +35,9 @@ pub enum ItfError {
         name: String,
     },
     /// Questions about the rows of the fit need all of them.
-    #[error("has {found} rows, the table of the fit had {expected}: give that table, its rows in their order")]
+    #[error(
+        "has {found} rows, the table of the fit had {expected}: give that table, its rows in their order"
+    )]
     RowsOfFit {
         /// Number of rows.
         found: usize,
@@ -43,7 +45,9 @@ pub enum ItfError {
         expected: usize,
     },
     /// A fit goes on with the rows that it had and further ones.
-    #[error("has {found} rows, the table of the fit had {least}: a fit goes on with its own rows, in their order, and new ones after them")]
+    #[error(
+        "has {found} rows, the table of the fit had {least}: a fit goes on with its own rows, in their order, and new ones after them"
+    )]
     FewerRows {
         /// Number of rows.
         found: usize,

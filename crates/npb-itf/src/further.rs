@@ -55,13 +55,16 @@ impl ItfFit {
         let data = self.with_rows_after(table, fields)?;
         let before = self.sweeps_made();
         let new: Vec<usize> = (self.n_rows()..table.n_rows()).collect();
-        let states = if new.is_empty() {
+        let states: Vec<ItfState> = if new.is_empty() {
             self.chains().iter().map(|at| at.state.clone()).collect()
         } else {
             let new = self.read(&table.select_rows(&new), &columns_of_fields(fields), false)?;
-            parallel::map((0..).zip(self.chains()), |(chain, at): (u64, &ChainSummary)| {
-                self.with_labels(&at.state, &new, config, [chain, before])
-            })
+            parallel::map(
+                (0..).zip(self.chains()),
+                |(chain, at): (u64, &ChainSummary)| {
+                    self.with_labels(&at.state, &new, config, [chain, before])
+                },
+            )
         };
         let key = fingerprint(&(key(&data, config)?, before, &states))?;
         let start = |chain: u64| {
@@ -78,10 +81,19 @@ impl ItfFit {
         let same = [
             ("structure", config.structure == own.structure),
             ("groups", config.groups == own.groups),
-            ("top_concentration", config.top_concentration == own.top_concentration),
-            ("lower_concentration", config.lower_concentration == own.lower_concentration),
+            (
+                "top_concentration",
+                config.top_concentration == own.top_concentration,
+            ),
+            (
+                "lower_concentration",
+                config.lower_concentration == own.lower_concentration,
+            ),
             ("lower_sharing", config.lower_sharing == own.lower_sharing),
-            ("column_concentration", config.column_concentration == own.column_concentration),
+            (
+                "column_concentration",
+                config.column_concentration == own.column_concentration,
+            ),
             ("chains", config.chains == own.chains),
         ];
         let changed = same.iter().find(|(_, same)| !same);
@@ -99,7 +111,8 @@ impl ItfFit {
         if let Some(j) = (0..self.columns().len()).find(|&j| self.law(j).is_coupled()) {
             return Err(ItfError::Column {
                 name: self.columns()[j].name.clone(),
-                what: "its rows depend on each other, so that none can come later: fit anew".to_owned(),
+                what: "its rows depend on each other, so that none can come later: fit anew"
+                    .to_owned(),
             });
         }
         let (found, least) = (table.n_rows(), self.n_rows());
@@ -155,7 +168,9 @@ impl ItfFit {
             column.concentrations.clone_from(&drawn.concentrations);
             column.law = drawn.law.clone();
             if !column.labels.is_empty() {
-                column.labels.extend(labels.iter().map(|(_, lower)| lower[j]));
+                column
+                    .labels
+                    .extend(labels.iter().map(|(_, lower)| lower[j]));
             }
         }
         state
@@ -194,7 +209,13 @@ mod tests {
         let column = &draw.columns[j];
         let mut ln = vec![0.0; column.n_clusters];
         let law = &column.law;
-        law.ln_likelihoods(&rows.cells()[j], 0..1, column.n_clusters, RowLabels::NONE, &mut ln);
+        law.ln_likelihoods(
+            &rows.cells()[j],
+            0..1,
+            column.n_clusters,
+            RowLabels::NONE,
+            &mut ln,
+        );
         ln.into_iter().map(f64::exp).collect()
     }
 
@@ -202,9 +223,15 @@ mod tests {
     fn table(n: usize) -> MixedTable {
         let levels = |j: usize| MixedColumn::Categorical {
             levels: ["a", "b", "c"].map(String::from).to_vec(),
-            codes: (0..n).map(|i| (i + j != 4).then_some(((i * (j + 1)) % 3) as u32)).collect(),
+            codes: (0..n)
+                .map(|i| (i + j != 4).then_some(((i * (j + 1)) % 3) as u32))
+                .collect(),
         };
-        let x = MixedColumn::Real((0..n).map(|i| Some((i % 3) as f64 * 2.0 + 0.1 * (i % 5) as f64)).collect());
+        let x = MixedColumn::Real(
+            (0..n)
+                .map(|i| Some((i % 3) as f64 * 2.0 + 0.1 * (i % 5) as f64))
+                .collect(),
+        );
         let names = ["u", "v", "x"].map(String::from).to_vec();
         MixedTable::new(names, vec![levels(0), levels(1), x]).unwrap()
     }
@@ -218,7 +245,11 @@ mod tests {
                 structure,
                 groups: crate::Grouping::Off,
                 chains: 1,
-                sweeps: SweepPlan { burn_in: 30, keep: 1, thin: 1 },
+                sweeps: SweepPlan {
+                    burn_in: 30,
+                    keep: 1,
+                    thin: 1,
+                },
                 ..ItfConfig::default()
             };
             let table = table(24);
@@ -235,7 +266,11 @@ mod tests {
             };
             let likely: Vec<Vec<f64>> = (0..3).map(|j| likelihoods(draw, &rows, j)).collect();
             let cell = |j: usize, r: usize| -> f64 {
-                likely[j].iter().enumerate().map(|(k, l)| share(j, r, k) * l).sum()
+                likely[j]
+                    .iter()
+                    .enumerate()
+                    .map(|(k, l)| share(j, r, k) * l)
+                    .sum()
             };
             for j in 0..3 {
                 let b = draw.columns[j].block;
@@ -244,15 +279,21 @@ mod tests {
                     inside.map(|i| cell(i, r)).product()
                 };
                 let tops = &draw.blocks[b].weights;
-                let weight = |r: usize, k: usize| tops[r] * others(r) * share(j, r, k) * likely[j][k];
-                let ways = || (0..tops.len()).flat_map(|r| (0..likely[j].len()).map(move |k| (r, k)));
+                let weight =
+                    |r: usize, k: usize| tops[r] * others(r) * share(j, r, k) * likely[j][k];
+                let ways =
+                    || (0..tops.len()).flat_map(|r| (0..likely[j].len()).map(move |k| (r, k)));
                 let total: f64 = ways().map(|(r, k)| weight(r, k)).sum();
                 for (r, k) in ways() {
                     let p = weight(r, k) / total;
-                    let own = |(top, lower): &&LabelsOfRow| (top[b], lower[j]) == (r as u32, k as u32);
+                    let own =
+                        |(top, lower): &&LabelsOfRow| (top[b], lower[j]) == (r as u32, k as u32);
                     let found = labels.iter().filter(own).count() as f64 / N as f64;
                     let sd = (p * (1.0 - p) / N as f64).sqrt();
-                    assert!((found - p).abs() <= 5.0 * sd + 1e-12, "{structure:?} {j} {r} {k}: {found} {p}");
+                    assert!(
+                        (found - p).abs() <= 5.0 * sd + 1e-12,
+                        "{structure:?} {j} {r} {k}: {found} {p}"
+                    );
                 }
             }
         }

@@ -7,10 +7,14 @@ use crate::columns::{codes, levels};
 use crate::{ItfError, ItfFit};
 
 /// A number for each row of a table, which is, but for chance, another one for another row: of its cells in these columns, levels by their names.
-pub(crate) fn fingerprints(table: &MixedTable, columns: &[Vec<usize>]) -> Result<Vec<u32>, ItfError> {
+pub(crate) fn fingerprints(
+    table: &MixedTable,
+    columns: &[Vec<usize>],
+) -> Result<Vec<u32>, ItfError> {
     let of_column = |&at: &usize| cell_words(table.column(at));
-    let words: Vec<Vec<u64>> = (columns.iter().flatten().map(of_column)).collect::<Result<_, _>>()?;
-    let of_row = |row: usize| {
+    let words: Vec<Vec<u64>> =
+        (columns.iter().flatten().map(of_column)).collect::<Result<_, _>>()?;
+    let of_row = |row: usize| -> Result<u32, ItfError> {
         let row: Vec<u64> = words.iter().map(|cells| cells[row]).collect();
         // What is mixed last shows in the upper half.
         Ok((fingerprint(&row)? >> 32) as u32)
@@ -21,25 +25,45 @@ pub(crate) fn fingerprints(table: &MixedTable, columns: &[Vec<usize>]) -> Result
 /// A word for each cell; all ones where it is missing, which are the bits of no number.
 fn cell_words(column: &MixedColumn) -> Result<Vec<u64>, ItfError> {
     let words = match codes(column) {
-        None => (0..column.len()).map(|row| Some((column.number(row)? + 0.0).to_bits())).collect(),
+        None => (0..column.len())
+            .map(|row| Some((column.number(row)? + 0.0).to_bits()))
+            .collect(),
         Some(codes) => {
             let names = levels(column);
             let names: Vec<u64> = names.iter().map(fingerprint).collect::<Result<_, _>>()?;
-            codes.into_iter().map(|code| Some(names[code? as usize])).collect::<Vec<_>>()
+            codes
+                .into_iter()
+                .map(|code| Some(names[code? as usize]))
+                .collect::<Vec<_>>()
         }
     };
-    Ok(words.into_iter().map(|word| word.unwrap_or(u64::MAX)).collect())
+    Ok(words
+        .into_iter()
+        .map(|word| word.unwrap_or(u64::MAX))
+        .collect())
 }
 
 impl ItfFit {
     /// The first row of a table that is not the same row of the fit, if the fit knows its rows: those of files of earlier versions do not.
-    pub(crate) fn other_row(&self, table: &MixedTable, columns: &[Vec<usize>]) -> Result<Option<usize>, ItfError> {
+    pub(crate) fn other_row(
+        &self,
+        table: &MixedTable,
+        columns: &[Vec<usize>],
+    ) -> Result<Option<usize>, ItfError> {
         let found = fingerprints(table, columns)?;
-        Ok(self.fingerprints().iter().zip(&found).position(|(known, found)| known != found))
+        Ok(self
+            .fingerprints()
+            .iter()
+            .zip(&found)
+            .position(|(known, found)| known != found))
     }
 
     /// Whether a table holds the rows of the fit, in their order.
-    pub(crate) fn check_rows(&self, table: &MixedTable, columns: &[Vec<usize>]) -> Result<(), ItfError> {
+    pub(crate) fn check_rows_of_fit(
+        &self,
+        table: &MixedTable,
+        columns: &[Vec<usize>],
+    ) -> Result<(), ItfError> {
         let (found, expected) = (table.n_rows(), self.n_rows());
         if found != expected {
             return Err(ItfError::RowsOfFit { found, expected });

@@ -88,7 +88,7 @@ impl ItfFit {
         table: &MixedTable,
         level: f64,
     ) -> Result<ImputedTable, ItfError> {
-        self.check_rows(table, &self.one_each())?;
+        self.check_rows_of_fit(table, &self.one_each())?;
         self.imputation(table, &self.training_rows(table)?, &self.one_each(), level)
     }
 
@@ -154,7 +154,7 @@ impl ItfFit {
         check_fields(table, fields, self.columns().len())?;
         let columns = columns_of_fields(fields);
         if training {
-            self.check_rows(table, &columns)?;
+            self.check_rows_of_fit(table, &columns)?;
         }
         let rows = self.read(table, &columns, training)?;
         self.check_columns_of(&rows)?;

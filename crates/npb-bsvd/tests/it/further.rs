@@ -54,8 +54,15 @@ fn new_rows_are_drawn_given_the_columns() {
     let all = Ratings::new(30 + NEW, 12, &all).unwrap();
     // One sweep, which leaves rows and columns alone.
     let still = BsvdConfig {
-        moves: vec![Scheduled { step: BsvdMove::Noise, every: 1 }],
-        sweeps: SweepPlan { burn_in: 0, keep: 1, thin: 1 },
+        moves: vec![Scheduled {
+            step: BsvdMove::Noise,
+            every: 1,
+        }],
+        sweeps: SweepPlan {
+            burn_in: 0,
+            keep: 1,
+            thin: 1,
+        },
         stored_draws: 1,
         ..first.config.clone()
     };
@@ -63,13 +70,22 @@ fn new_rows_are_drawn_given_the_columns() {
     let (state, none) = (drawn.last(), SideInformation::default());
     assert_eq!(state.columns, from.columns);
     let (rank, (centre, scale)) = (from.rank(), first.units());
-    assert!(rank > 0 && from.rows.noise_weights.is_empty() && from.columns.noise_weights.is_empty());
+    assert!(
+        rank > 0 && from.rows.noise_weights.is_empty() && from.columns.noise_weights.is_empty()
+    );
     // Weights of a row's factors and intercept in its entry of column j.
     let weights = |j: usize| -> Vec<f64> {
         let factor = |k: usize| from.scales[k] * f64::from(from.columns.factors[j * rank + k]);
         (0..rank).map(factor).chain([1.0]).collect()
     };
-    let base = |j: usize| from.offset + from.columns.intercepts.get(j).map_or(0.0, |&c| f64::from(c));
+    let base = |j: usize| {
+        from.offset
+            + from
+                .columns
+                .intercepts
+                .get(j)
+                .map_or(0.0, |&c| f64::from(c))
+    };
     let n = rank + 1;
     let mut precision = vec![vec![0.0; n]; n];
     let mut linear = vec![0.0; n];
@@ -97,8 +113,14 @@ fn new_rows_are_drawn_given_the_columns() {
         let average = found.iter().sum::<f64>() / NEW as f64;
         let squares = found.iter().map(|x| (x - average).powi(2)).sum::<f64>() / NEW as f64;
         let error = (variance / NEW as f64).sqrt();
-        assert!((average - mean).abs() < 4.5 * error, "{j}: {average} {mean} {error}");
-        assert!((squares / variance - 1.0).abs() < 4.5 * (2.0 / NEW as f64).sqrt(), "{j}: {squares} {variance}");
+        assert!(
+            (average - mean).abs() < 4.5 * error,
+            "{j}: {average} {mean} {error}"
+        );
+        assert!(
+            (squares / variance - 1.0).abs() < 4.5 * (2.0 / NEW as f64).sqrt(),
+            "{j}: {squares} {variance}"
+        );
     }
 }
 
@@ -108,14 +130,25 @@ fn a_matrix_that_grows_is_known_as_well_as_a_whole_one() {
     let mut ratios = Vec::new();
     for seed in 0..5 {
         let data = low_rank(50 + seed, (60, 40), 2, 0.5, 0.3);
-        let settings = BsvdConfig { chains: 2, seed, ..config(100, 60) };
+        let settings = BsvdConfig {
+            chains: 2,
+            seed,
+            ..config(100, 60)
+        };
         let first = fitted(&corner(&data.observed, 40, 30), &settings);
         let later = BsvdConfig {
-            sweeps: SweepPlan { burn_in: 60, keep: 60, thin: 1 },
+            sweeps: SweepPlan {
+                burn_in: 60,
+                keep: 60,
+                thin: 1,
+            },
             ..first.config.clone()
         };
         let grown = go_on(&first, &data.observed, &later).unwrap();
-        assert_eq!((grown.n_rows(), grown.n_cols(), grown.traces().count()), (60, 40, 2));
+        assert_eq!(
+            (grown.n_rows(), grown.n_cols(), grown.traces().count()),
+            (60, 40, 2)
+        );
         let whole = fitted(&data.observed, &settings);
         let error = |fit: &BsvdFit| fit.evaluate(&data.hidden).unwrap().rmse;
         ratios.push((error(&grown) / error(&whole)).ln());
@@ -129,9 +162,17 @@ fn a_matrix_that_grows_is_known_as_well_as_a_whole_one() {
 #[test]
 fn a_fit_that_goes_on_is_stopped_and_resumed_on_any_number_of_threads() {
     let data = low_rank(9, (40, 30), 2, 0.5, 0.3);
-    let settings = BsvdConfig { chains: 2, ..config(20, 10) };
+    let settings = BsvdConfig {
+        chains: 2,
+        ..config(20, 10)
+    };
     let first = fitted(&corner(&data.observed, 30, 30), &settings);
-    let run = || go_on(&first, &data.observed, &first.config).unwrap().to_bytes().unwrap();
+    let run = || {
+        go_on(&first, &data.observed, &first.config)
+            .unwrap()
+            .to_bytes()
+            .unwrap()
+    };
     same_bits_on_threads(&[1, 2, 4], run).unwrap();
     let folder = std::env::temp_dir().join(format!("npb-bsvd-further-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -150,7 +191,10 @@ fn a_fit_that_goes_on_is_stopped_and_resumed_on_any_number_of_threads() {
     std::fs::remove_dir_all(folder).unwrap();
     // Another time other random numbers, though settings are the same.
     let second = go_on(&first, &data.observed, &first.config).unwrap();
-    let again = BsvdConfig { seed: first.config.seed, ..second.config.clone() };
+    let again = BsvdConfig {
+        seed: first.config.seed,
+        ..second.config.clone()
+    };
     let third = go_on(&second, &data.observed, &again).unwrap();
     assert_ne!(second.config.seed, third.config.seed);
 }
@@ -158,17 +202,42 @@ fn a_fit_that_goes_on_is_stopped_and_resumed_on_any_number_of_threads() {
 #[test]
 fn what_cannot_go_on_is_refused() {
     let data = low_rank(9, (20, 15), 2, 0.6, 0.3);
-    let settings = BsvdConfig { chains: 2, ..config(10, 5) };
+    let settings = BsvdConfig {
+        chains: 2,
+        ..config(10, 5)
+    };
     let first = fitted(&data.observed, &settings);
-    let other = BsvdConfig { column_intercepts: !first.config.column_intercepts, ..first.config.clone() };
-    let said = go_on(&first, &data.observed, &other).unwrap_err().to_string();
+    let other = BsvdConfig {
+        column_intercepts: !first.config.column_intercepts,
+        ..first.config.clone()
+    };
+    let said = go_on(&first, &data.observed, &other)
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("that of the fit"), "{said}");
     let features = npb_bsvd::Features::dense(20, 1, &[0.5; 20]).unwrap();
-    let side = SideInformation { rows: Some(features), columns: None };
-    let said = first.continue_with(&data.observed, side, &Cells::default(), &first.config, &Watch::none());
+    let side = SideInformation {
+        rows: Some(features),
+        columns: None,
+    };
+    let said = first.continue_with(
+        &data.observed,
+        side,
+        &Cells::default(),
+        &first.config,
+        &Watch::none(),
+    );
     assert!(said.unwrap_err().to_string().contains("features"));
     // The last draw of the second chain is not there.
-    let none = fitted(&data.observed, &BsvdConfig { stored_draws: 0, ..settings });
-    let said = go_on(&none, &data.observed, &none.config).unwrap_err().to_string();
+    let none = fitted(
+        &data.observed,
+        &BsvdConfig {
+            stored_draws: 0,
+            ..settings
+        },
+    );
+    let said = go_on(&none, &data.observed, &none.config)
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("stored_draws"), "{said}");
 }

@@ -249,7 +249,12 @@ fn averages_over_rows_have_less_error() {
 }
 
 /// Goes on with these sweeps.
-fn on(fit: &BsvdFit, entries: &Ratings, cells: &Cells, sweeps: SweepPlan) -> Result<BsvdFit, BsvdError> {
+fn on(
+    fit: &BsvdFit,
+    entries: &Ratings,
+    cells: &Cells,
+    sweeps: SweepPlan,
+) -> Result<BsvdFit, BsvdError> {
     let config = BsvdConfig {
         sweeps,
         ..fit.config.clone()
@@ -319,7 +324,10 @@ fn a_chain_goes_on_with_more_entries() {
     let smaller = Ratings::<f64>::new(39, 30, &[]).unwrap();
     assert!(said(&smaller).contains("39 rows, where the fit had 40"));
     let last = data.observed.iter().last().unwrap();
-    let fewer: Vec<Rating> = more.iter().filter(|e| (e.row, e.column) != (last.row, last.column)).collect();
+    let fewer: Vec<Rating> = more
+        .iter()
+        .filter(|e| (e.row, e.column) != (last.row, last.column))
+        .collect();
     let said = said(&Ratings::new(40, 30, &fewer).unwrap());
     let missing = format!("none of row {} and column {}", last.row, last.column);
     assert!(said.contains(&missing), "{said}");

@@ -28,8 +28,7 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let (read, fit, origin) = match &fitting.before {
         None => {
             let (read, origin) = input::training(&args.training, Roles::default(), quiet)?;
-            let data =
-                ItfData::from_fields(&read.features, &read.fields).map_err(in_file(file))?;
+            let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file(file))?;
             let fit = |watch: &Watch<'_>| fit_data_watched(&data, &fitting.config, watch);
             (read, fitting.run(file, fit)?, origin)
         }

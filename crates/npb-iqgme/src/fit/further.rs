@@ -59,8 +59,7 @@ impl IqgmeFit {
             IqgmeVb::resume(&data, config.clone(), reached.state, &reached.trace)
         };
         let mut part = watch.part("member 0", 1.0);
-        let (run, outcome) =
-            maximise(&config.limits, "elbo", &mut part, (&checkpoint, 0), begin)?;
+        let (run, outcome) = maximise(&config.limits, "elbo", &mut part, (&checkpoint, 0), begin)?;
         let member = Single::ended((best.scale, best.start), outcome, run)?;
         let by_bounds = (config.elbo_temperature, data.n_observed());
         let members = weighed(vec![member], 1, None, Single::WITHOUT, by_bounds);
@@ -161,11 +160,15 @@ mod tests {
             let first = fit_unlabelled(&first_rows(&all, 90), &config).unwrap();
             let more = first.continue_with(&all, &config, &Watch::none()).unwrap();
             let data = first.in_own_units(&all).unwrap();
-            let mut start = IqgmeVb::resume(&data, config.clone(), first.state().clone(), &[]).unwrap();
+            let mut start =
+                IqgmeVb::resume(&data, config.clone(), first.state().clone(), &[]).unwrap();
             let bound = start.step().unwrap();
             let elbo: Vec<f64> = more.trace().iter().map(|report| report.elbo).collect();
             assert_eq!(elbo[0], bound);
-            assert!(elbo.windows(2).all(|w| w[1] >= w[0] - 1e-9 * w[0].abs()), "{elbo:?}");
+            assert!(
+                elbo.windows(2).all(|w| w[1] >= w[0] - 1e-9 * w[0].abs()),
+                "{elbo:?}"
+            );
             assert_eq!(more.sizes().sum::<f64>().round(), 150.0);
             // Without new rows nothing is left to gain.
             let same = more.continue_with(&all, &config, &Watch::none()).unwrap();
@@ -176,7 +179,12 @@ mod tests {
             assert_eq!(more.n_clusters(), whole.n_clusters());
             let new = table(300, 100 + seed);
             let score = |fit: &IqgmeFit| fit.ln_density(&new).unwrap().iter().sum::<f64>() / 300.0;
-            assert!((score(&more) - score(&whole)).abs() < 0.02, "{} {}", score(&more), score(&whole));
+            assert!(
+                (score(&more) - score(&whole)).abs() < 0.02,
+                "{} {}",
+                score(&more),
+                score(&whole)
+            );
         }
     }
 
@@ -185,7 +193,13 @@ mod tests {
         let all = table(150, 7);
         let config = IqgmeConfig::default();
         let first = fit_unlabelled(&first_rows(&all, 60), &config).unwrap();
-        let run = |watch: &Watch<'_>| first.continue_with(&all, &config, watch).unwrap().to_bytes().unwrap();
+        let run = |watch: &Watch<'_>| {
+            first
+                .continue_with(&all, &config, watch)
+                .unwrap()
+                .to_bytes()
+                .unwrap()
+        };
         let whole = || run(&Watch::none());
         same_bits_on_threads(&[1, 2, 4], whole).unwrap();
         let folder = std::env::temp_dir().join(format!("npb-iqgme-further-{}", std::process::id()));
@@ -212,7 +226,9 @@ mod tests {
         let config = IqgmeConfig::default();
         let first = fit_unlabelled(&first_rows(&all, 40), &config).unwrap();
         let said = |fit: &IqgmeFit, table: &Table, config: &IqgmeConfig| {
-            let error = fit.continue_with(table, config, &Watch::none()).unwrap_err();
+            let error = fit
+                .continue_with(table, config, &Watch::none())
+                .unwrap_err();
             error.to_string()
         };
         assert!(said(&first, &first_rows(&all, 39), &config).contains("39 of 40"));
@@ -220,10 +236,17 @@ mod tests {
         order.swap(3, 50);
         let other = said(&first, &all.select_rows(&order), &config);
         assert!(other.contains("others among the first 40"), "{other}");
-        let seed = IqgmeConfig { seed: 4, ..config.clone() };
+        let seed = IqgmeConfig {
+            seed: 4,
+            ..config.clone()
+        };
         assert!(said(&first, &all, &seed).contains("only limits may change"));
         let labels: Vec<Option<&str>> = (0..60).map(|i| Some(["a", "b"][i % 2])).collect();
-        let few = IqgmeConfig { folds: 0, restarts: 1, ..config };
+        let few = IqgmeConfig {
+            folds: 0,
+            restarts: 1,
+            ..config
+        };
         let labelled = fit(&all, &Labels::from_strings(&labels), &few).unwrap();
         assert!(said(&labelled, &all, &few).contains("made anew"));
     }

@@ -87,7 +87,13 @@ fn rows_of_the_fit_are_known_again() {
         assert_eq!(place_of(&cells(row, |_| None)), row);
     }
     let fewer = asked(&first_rows(&table, 29)).unwrap_err();
-    assert!(matches!(fewer, ItfError::RowsOfFit { found: 29, expected: 30 }));
+    assert!(matches!(
+        fewer,
+        ItfError::RowsOfFit {
+            found: 29,
+            expected: 30
+        }
+    ));
     // Data that were put together by hand are not known again.
     let data = ItfData::from_table(&table).unwrap();
     let data = data.with_cells(data.cells().to_vec()).unwrap();
@@ -112,7 +118,8 @@ fn without_new_rows_chains_go_on_as_their_samplers_do() {
             for (chain, (at, from)) in fit.chains().iter().zip(before.chains()).enumerate() {
                 let config = config.clone();
                 let state = from.state.clone();
-                let mut sampler = ItfSampler::resume(&data, config, chain as u64, state, sweeps).unwrap();
+                let mut sampler =
+                    ItfSampler::resume(&data, config, chain as u64, state, sweeps).unwrap();
                 (0..made).for_each(|_| sampler.sweep());
                 let bytes = |state| npb_infer::storage::to_bytes("state", "0", state).unwrap();
                 assert_eq!(bytes(&at.state), bytes(sampler.state()));
@@ -127,7 +134,13 @@ fn without_new_rows_chains_go_on_as_their_samplers_do() {
 fn groups_of_columns_stay() {
     let n = 50;
     let x = MixedColumn::Real((0..n).map(|i| Some(f64::from(i % 7) + 0.2)).collect());
-    let counts = |by: u64| MixedColumn::Count((0..n as u64).map(|i| (i % 9 != 4).then_some(i % 7 * by)).collect());
+    let counts = |by: u64| {
+        MixedColumn::Count(
+            (0..n as u64)
+                .map(|i| (i % 9 != 4).then_some(i % 7 * by))
+                .collect(),
+        )
+    };
     let names = ["x", "y", "z"].map(String::from).to_vec();
     let table = MixedTable::new(names.clone(), vec![x, counts(2), counts(3)]).unwrap();
     let config = ItfConfig {
@@ -191,7 +204,9 @@ fn clusterings_are_those_of_the_posterior_given_all_rows() {
                 0 => &draw.blocks[0].labels[..],
                 j => draw.labels(j - 1).unwrap(),
             };
-            let of_chains = shares.entry(canonical(labels)).or_insert_with(|| vec![0.0; CHAINS]);
+            let of_chains = shares
+                .entry(canonical(labels))
+                .or_insert_with(|| vec![0.0; CHAINS]);
             of_chains[draw.chain as usize] += 1.0 / config.sweeps.keep as f64;
         }
         for (partition, p) in wanted {
@@ -201,7 +216,10 @@ fn clusterings_are_those_of_the_posterior_given_all_rows() {
             let mean = found.iter().sum::<f64>() / n;
             let variance = found.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
             let error = (variance / n).sqrt().max((p / (n * 100.0)).sqrt());
-            assert!((mean - p).abs() < 4.5 * error, "{place} {partition:?}: {mean} {p} {error}");
+            assert!(
+                (mean - p).abs() < 4.5 * error,
+                "{place} {partition:?}: {mean} {p} {error}"
+            );
         }
     }
 }
@@ -226,9 +244,15 @@ fn a_fit_that_goes_on_is_stopped_and_resumed_on_any_number_of_threads() {
     };
     stopped_at(0.4, &first).unwrap();
     // A checkpoint of chains that came from elsewhere.
-    let seed = ItfConfig { seed: 9, ..config.clone() };
+    let seed = ItfConfig {
+        seed: 9,
+        ..config.clone()
+    };
     let other = fit(&first_rows(&table, 40), &seed).unwrap();
-    assert!(matches!(stopped_at(2.0, &other), Err(ItfError::Checkpoint(_))));
+    assert!(matches!(
+        stopped_at(2.0, &other),
+        Err(ItfError::Checkpoint(_))
+    ));
     assert_eq!(stopped_at(2.0, &first).unwrap().to_bytes().unwrap(), run());
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -239,7 +263,13 @@ fn what_cannot_go_on_is_refused() {
     let config = short(Structure::TensorBlocks);
     let first = fit(&first_rows(&table, 20), &config).unwrap();
     let fewer = go_on(&first, &first_rows(&table, 19), &config).unwrap_err();
-    assert!(matches!(fewer, ItfError::FewerRows { found: 19, least: 20 }));
+    assert!(matches!(
+        fewer,
+        ItfError::FewerRows {
+            found: 19,
+            least: 20
+        }
+    ));
     let mut order: Vec<usize> = (0..30).collect();
     order.swap(3, 25);
     let other = go_on(&first, &table.select_rows(&order), &config).unwrap_err();
@@ -252,17 +282,41 @@ fn what_cannot_go_on_is_refused() {
     let levels = ["a", "b", "c", "new"].map(String::from).to_vec();
     let unknown = changed(&table, 2, MixedColumn::Categorical { levels, codes });
     let unknown = go_on(&first, &unknown, &config).unwrap_err();
-    assert!(matches!(unknown, ItfError::UnknownLevel { row: 24, .. }), "{unknown}");
+    assert!(
+        matches!(unknown, ItfError::UnknownLevel { row: 24, .. }),
+        "{unknown}"
+    );
     let renamed: Vec<String> = ["g0x0", "g0x1", "other"].map(String::from).to_vec();
     let renamed = MixedTable::new(renamed, table.columns().to_vec()).unwrap();
     assert!(go_on(&first, &renamed, &config).is_err());
     for (field, changed) in [
-        ("chains", ItfConfig { chains: 3, ..config.clone() }),
-        ("structure", ItfConfig { structure: Structure::Joint, ..config.clone() }),
-        ("groups", ItfConfig { groups: Grouping::Found, ..config.clone() }),
+        (
+            "chains",
+            ItfConfig {
+                chains: 3,
+                ..config.clone()
+            },
+        ),
+        (
+            "structure",
+            ItfConfig {
+                structure: Structure::Joint,
+                ..config.clone()
+            },
+        ),
+        (
+            "groups",
+            ItfConfig {
+                groups: Grouping::Found,
+                ..config.clone()
+            },
+        ),
     ] {
         let error = go_on(&first, &table, &changed).unwrap_err().to_string();
-        assert!(error.contains(field) && error.contains("that of the fit"), "{error}");
+        assert!(
+            error.contains(field) && error.contains("that of the fit"),
+            "{error}"
+        );
     }
 }
 
@@ -281,7 +335,10 @@ fn rows_that_come_later_tell_as_much() {
     let mut differences = Vec::new();
     for seed in 0..8 {
         let table = grouped(400, 1, 20 + seed);
-        let config = ItfConfig { seed, ..config.clone() };
+        let config = ItfConfig {
+            seed,
+            ..config.clone()
+        };
         let test = table.select_rows(&(200..400).collect::<Vec<_>>());
         let score = |fit: &ItfFit| {
             let densities = fit.ln_density(&fit.rows(&test).unwrap()).unwrap();
@@ -296,6 +353,12 @@ fn rows_that_come_later_tell_as_much() {
     let n = differences.len() as f64;
     let mean = differences.iter().sum::<f64>() / n;
     let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    println!("difference of scores {mean:.4} +- {:.4}", (variance / n).sqrt());
-    assert!(mean.abs() < 0.01 + 3.0 * (variance / n).sqrt(), "{differences:?}");
+    println!(
+        "difference of scores {mean:.4} +- {:.4}",
+        (variance / n).sqrt()
+    );
+    assert!(
+        mean.abs() < 0.01 + 3.0 * (variance / n).sqrt(),
+        "{differences:?}"
+    );
 }

@@ -855,7 +855,13 @@ fn chains_that_go_on_make_the_sweeps_of_their_samplers() {
         ..first.config.clone()
     };
     let on = |watch: &npb_infer::Watch<'_>| {
-        first.continue_with(&example.entries, example.side.clone(), &cells, &further, watch)
+        first.continue_with(
+            &example.entries,
+            example.side.clone(),
+            &cells,
+            &further,
+            watch,
+        )
     };
     let second = on(&npb_infer::Watch::none()).unwrap();
     assert_eq!(
