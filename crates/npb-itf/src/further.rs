@@ -1,4 +1,4 @@
-//! Chains that go on with further rows; what of it is exact: `docs/itf.md#further-rows`.
+//! Rows that are known again, and chains that go on with further ones; what of it is exact: `docs/itf.md#further-rows`.
 
 use npb_data::{Field, MixedTable};
 use npb_infer::storage::fingerprint;
@@ -73,6 +73,34 @@ impl ItfFit {
         };
         let chains = run(&data, config, (watch, 1.0), (key, before), start)?;
         Ok(Self::new(&data, config, chains)?.after(before))
+    }
+
+    /// The first row of a table that is not the same row of the fit, if the fit knows its rows: those of files of earlier versions do not.
+    pub(crate) fn other_row(
+        &self,
+        table: &MixedTable,
+        columns: &[Vec<usize>],
+    ) -> Result<Option<usize>, ItfError> {
+        let found = fingerprints(table, columns)?;
+        Ok(self
+            .fingerprints()
+            .iter()
+            .zip(&found)
+            .position(|(known, found)| known != found))
+    }
+
+    /// Whether a table holds the rows of the fit, in their order.
+    pub(crate) fn check_rows_of_fit(
+        &self,
+        table: &MixedTable,
+        columns: &[Vec<usize>],
+    ) -> Result<(), ItfError> {
+        let (found, expected) = (table.n_rows(), self.n_rows());
+        if found != expected {
+            return Err(ItfError::RowsOfFit { found, expected });
+        }
+        let other = self.other_row(table, columns)?;
+        other.map_or(Ok(()), |row| Err(ItfError::OtherRow { row }))
     }
 
     /// Settings that say what the law is, and how many chains there are, cannot change.

@@ -4,7 +4,7 @@ use npb_data::{MixedColumn, MixedTable};
 use npb_infer::storage::fingerprint;
 
 use crate::columns::{codes, levels};
-use crate::{ItfError, ItfFit};
+use crate::ItfError;
 
 /// A number for each row of a table, which is, but for chance, another one for another row: of its cells in these columns, levels by their names.
 pub(crate) fn fingerprints(
@@ -41,34 +41,4 @@ fn cell_words(column: &MixedColumn) -> Result<Vec<u64>, ItfError> {
         .into_iter()
         .map(|word| word.unwrap_or(u64::MAX))
         .collect())
-}
-
-impl ItfFit {
-    /// The first row of a table that is not the same row of the fit, if the fit knows its rows: those of files of earlier versions do not.
-    pub(crate) fn other_row(
-        &self,
-        table: &MixedTable,
-        columns: &[Vec<usize>],
-    ) -> Result<Option<usize>, ItfError> {
-        let found = fingerprints(table, columns)?;
-        Ok(self
-            .fingerprints()
-            .iter()
-            .zip(&found)
-            .position(|(known, found)| known != found))
-    }
-
-    /// Whether a table holds the rows of the fit, in their order.
-    pub(crate) fn check_rows_of_fit(
-        &self,
-        table: &MixedTable,
-        columns: &[Vec<usize>],
-    ) -> Result<(), ItfError> {
-        let (found, expected) = (table.n_rows(), self.n_rows());
-        if found != expected {
-            return Err(ItfError::RowsOfFit { found, expected });
-        }
-        let other = self.other_row(table, columns)?;
-        other.map_or(Ok(()), |row| Err(ItfError::OtherRow { row }))
-    }
 }
