@@ -87,7 +87,8 @@ impl BsvdFit {
         let (centre, scale) = self.units();
         Ok(BsvdConfig {
             units: BsvdUnits::Given { centre, scale },
-            seed: stream(config.seed, key).random(),
+            // Settings as text hold numbers below 2^63.
+            seed: stream(config.seed, key).random::<u64>() >> 1,
             ..config.clone()
         })
     }

@@ -3,8 +3,8 @@
 use npb_data::{MixedColumn, MixedTable};
 use npb_infer::storage::fingerprint;
 
-use crate::columns::{codes, levels};
 use crate::ItfError;
+use crate::columns::{codes, levels};
 
 /// A number for each row of a table, which is, but for chance, another one for another row: of its cells in these columns, levels by their names.
 pub(crate) fn fingerprints(

@@ -52,21 +52,7 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
     let ratings = entries.ratings().map_err(in_file(file))?;
     let config = &mut fitting.config;
     config.chains = args.chains.unwrap_or(config.chains);
-    let rule = "is too large to be computed with; rescale the column or correct it";
-    all_are(&entries, args, |v| v.abs() < TOO_LARGE, rule)?;
-    match args.likelihood {
-        _ if old.is_some() => are_like_those_of_the_fit(&entries, args, config.likelihood)?,
-        Values::Gaussian => {}
-        Values::Binary => {
-            let rule = "is not 0 or 1; recode it, or leave --likelihood gaussian";
-            all_are(&entries, args, |v| v == 0.0 || v == 1.0, rule)?;
-            config.likelihood = Likelihood::Binary;
-        }
-        Values::Ordinal => {
-            let levels = levels(&entries, args)?;
-            config.likelihood = Likelihood::Ordinal { levels };
-        }
-    }
+    check_values(config, &entries, args, old.is_some())?;
     config.validate().map_err(Failure::usage)?;
     if config.likelihood == Likelihood::Binomial {
         let rule =
@@ -105,6 +91,31 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         model.config = settings::text(&fit.config)?;
     }
     fitting.keep(&model, &what, &unmet)
+}
+
+/// Sets the likelihood that the options say, and checks that values can be of it; that of a fit that goes on stays.
+fn check_values(
+    config: &mut BsvdConfig,
+    entries: &RatingFile,
+    args: &RatingsArgs,
+    goes_on: bool,
+) -> Result<()> {
+    let rule = "is too large to be computed with; rescale the column or correct it";
+    all_are(entries, args, |v| v.abs() < TOO_LARGE, rule)?;
+    match args.likelihood {
+        _ if goes_on => are_like_those_of_the_fit(entries, args, config.likelihood)?,
+        Values::Gaussian => {}
+        Values::Binary => {
+            let rule = "is not 0 or 1; recode it, or leave --likelihood gaussian";
+            all_are(entries, args, |v| v == 0.0 || v == 1.0, rule)?;
+            config.likelihood = Likelihood::Binary;
+        }
+        Values::Ordinal => {
+            let levels = levels(entries, args)?;
+            config.likelihood = Likelihood::Ordinal { levels };
+        }
+    }
+    Ok(())
 }
 
 /// Numbers rows and columns as a fit does, those that it does not have after them.
