@@ -136,10 +136,11 @@ class Base(BaseEstimator):
             return int(state)
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _fit_native(self, *arguments, settings=None):
-        """Fits on a thread of its own, with a progress bar if asked."""
+    def _fit_native(self, *arguments, settings=None, before=None):
+        """Fits on a thread of its own, with a progress bar if asked; or goes on with a fit, which stays if that does not end."""
         # A fit that does not end leaves nothing to ask: what is known of the data is of this fit already, not of the one before.
-        self.__dict__.pop("_fit", None)
+        if before is None:
+            self.__dict__.pop("_fit", None)
         listen, close = _listener(self.progress)
         how = {
             "threads": threads(self.n_jobs),
@@ -150,7 +151,12 @@ class Base(BaseEstimator):
         }
         arguments = (*arguments, self._settings() if settings is None else settings)
         try:
-            fit = _shares.fit(self._native, arguments, how) if _shares.backend_is_chosen() else self._native.fit(*_shares.native_of(arguments), how)
+            if before is not None:
+                fit = before.further(*arguments, how)
+            elif _shares.backend_is_chosen():
+                fit = _shares.fit(self._native, arguments, how)
+            else:
+                fit = self._native.fit(*_shares.native_of(arguments), how)
         finally:
             close()
         if trouble := self._trouble(fit):

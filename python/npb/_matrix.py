@@ -62,6 +62,21 @@ class Side:
     def name(self, place):
         return place if self.names is None else self.names[place]
 
+    def and_more(self, new, places):
+        """This side and what another has beyond it, and places of the other there."""
+        if (self.names is None) != (new.names is None):
+            raise ValueError(f"{self.what}: the fit has {'no names' if self.names is None else 'names'} of them, X has {'none' if new.names is None else 'names'}")
+        if self.names is None:
+            return self, places
+        names = list(self.names)
+        at = np.empty(len(new.names), dtype=np.uint32)
+        for k, name in enumerate(new.names):
+            place = self._place.get(name, self._place.get(str(name)))
+            at[k] = len(names) if place is None else place
+            if place is None:
+                names.append(name)
+        return Side(self.what, names), at[places]
+
 
 def entries(X):
     """Shape, rows, columns and values of the observed entries.
@@ -345,6 +360,25 @@ class BayesianMatrixCompletion(Sampled, _Entries):
         names = tuple(side.texts() for side in sides)
         self._take(self._fit_native(shape, *cells, rows, columns, names, settings=settings))
         self._name(*sides)
+        return self
+
+    def update(self, X, *, row_features=None, column_features=None, duplicates="error"):
+        """Goes on with the chains of the fit, with its entries and further ones: arguments as of :meth:`fit`.
+
+        X has all entries: those of the fit (values may have changed) and new ones, of its rows and columns or of others, which are known by their names, or have
+        places after those of the fit. Units stay; `sweeps` are made anew, burn-in included (a short one serves), and `sweeps`, `stored_draws` and `random_state` may be
+        set before, other settings may not.
+        """
+        check_is_fitted(self)
+        (shape, rows, columns, values), found = named_entries(X, duplicates=duplicates)
+        (all_rows, rows), (all_columns, columns) = (own.and_more(new, of) for own, new, of in ((self._rows, found[0], rows), (self._columns, found[1], columns)))
+        shape = tuple(n if side.names is None else len(side.names) for n, side in zip(shape, (all_rows, all_columns), strict=True))
+        of_rows, of_columns = _features(row_features, shape[0], "row_features"), _features(column_features, shape[1], "column_features")
+        config = self._fit.config()
+        settings = self._settings(config) | {key: config[key] for key in ("likelihood", "candidates")}
+        names = (all_rows.texts(), all_columns.texts())
+        self._take(self._fit_native(shape, rows, columns, values, of_rows, of_columns, names, settings=settings, before=self._fit))
+        self._name(all_rows, all_columns)
         return self
 
     @classmethod

@@ -378,6 +378,17 @@ class IncompleteMixture(ClusterMixin, DensityMixin, _Unlabelled):
         self.labels_ = self._fit.responsibilities(X, self._threads()).argmax(axis=1)
         return self
 
+    def update(self, X):
+        """Goes on from the posterior of the fit on its rows and new ones: a warm start, from which the bound never falls.
+
+        X has the rows of the fit as they were, in their order, then the new ones. Units stay those of the fit; `max_iter` and `tol` may be set before, other settings may
+        not.
+        """
+        X = self._table(X)
+        self._take(self._fit_native(X, settings=self._settings(self._fit.config()), before=self._fit))
+        self.labels_ = self._fit.responsibilities(X, self._threads()).argmax(axis=1)
+        return self
+
     def _take(self, fit):
         super()._take(fit)
         self.n_clusters_ = fit.n_clusters()

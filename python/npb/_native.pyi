@@ -46,6 +46,7 @@ class Rows:
 class Iqgme(_Saved):
     @staticmethod
     def fit(x: _F, codes: NDArray[int64], classes: list[str], names: list[str], settings: dict[str, Any], how: dict[str, Any]) -> Iqgme: ...
+    def further(self, x: _F, settings: dict[str, Any], how: dict[str, Any]) -> Iqgme: ...
     def classes(self) -> list[str]: ...
     def column_names(self) -> list[str]: ...
     def model_columns(self) -> list[int]: ...
@@ -120,6 +121,18 @@ def fit_ratings_in_shards(
 class Bsvd(_Saved):
     @staticmethod
     def fit(
+        shape: tuple[int, int],
+        rows: _I,
+        columns: _I,
+        values: _F,
+        row_features: _F | None,
+        column_features: _F | None,
+        names: tuple[list[str], list[str]],
+        settings: dict[str, Any],
+        how: dict[str, Any],
+    ) -> Bsvd: ...
+    def further(
+        self,
         shape: tuple[int, int],
         rows: _I,
         columns: _I,
@@ -242,6 +255,7 @@ class Topics(_Saved):
 class Itf(_Saved):
     @staticmethod
     def fit(rows: Rows, settings: dict[str, Any], how: dict[str, Any]) -> Itf: ...
+    def further(self, rows: Rows, settings: dict[str, Any], how: dict[str, Any]) -> Itf: ...
     def n_rows(self) -> int: ...
     def column_names(self) -> list[str]: ...
     @staticmethod

@@ -116,6 +116,20 @@ class MixedTableModel(Sampled, Base):
         self._take(self._fit_native(reading, settings=self._settings()))
         return self
 
+    def update(self, X):
+        """Goes on with the chains of the fit on its table and new rows below it: with those of the present draws, into which new rows are drawn first.
+
+        X is the whole table: the rows of the fit as they were, in their order, then the new ones; columns, levels and units stay those of the fit. `sweeps` are
+        made anew, burn-in included (a short one serves where few rows are new), and `sweeps` and `random_state` may be set before; other settings may not.
+        """
+        check_is_fitted(self)
+        X = _checked(X)
+        columns = self._matched(X)
+        with_levels = [column["name"] for column in self._schema.features() if column["levels"] is not None]
+        rows = Schema(self._schema.reader, {*self._schema.strict, *with_levels}).read(columns, type(self).__name__)
+        self._take(self._fit_native(rows, settings=self._settings(self._fit.config()), before=self._fit))
+        return self
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = True

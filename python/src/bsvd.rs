@@ -82,6 +82,35 @@ impl Bsvd {
         .map(Self)
     }
 
+    /// The fit of these entries, its own among them.
+    #[expect(clippy::too_many_arguments, reason = "one for each argument of Python")]
+    fn further(
+        &self,
+        py: Python<'_>,
+        shape: (usize, usize),
+        rows: Vector<'_, u32>,
+        columns: Vector<'_, u32>,
+        values: Vector<'_>,
+        row_features: Option<Matrix<'_>>,
+        column_features: Option<Matrix<'_>>,
+        names: (Vec<String>, Vec<String>),
+        settings: &Bound<'_, PyAny>,
+        how: How,
+    ) -> PyResult<Self> {
+        let config: BsvdConfig = config(settings)?;
+        let entries = ratings(shape, &rows, &columns, &values)?;
+        let side = SideInformation {
+            rows: features(row_features.as_ref())?,
+            columns: features(column_features.as_ref())?,
+        };
+        let none = Cells::default();
+        how.fit(py, |watch| {
+            let fit = (self.0).continue_with(&entries, side, &none, &config, watch)?;
+            fit.with_names(&names.0, &names.1)
+        })
+        .map(Self)
+    }
+
     /// Names of rows and columns; empty without.
     fn names(&self) -> (Vec<String>, Vec<String>) {
         (self.0.row_names().to_vec(), self.0.column_names().to_vec())

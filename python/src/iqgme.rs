@@ -97,6 +97,20 @@ impl Iqgme {
             .map(Self)
     }
 
+    /// The fit of these rows, the first of which are its own, without labels.
+    fn further(
+        &self,
+        py: Python<'_>,
+        x: Matrix<'_>,
+        settings: &Bound<'_, PyAny>,
+        how: How,
+    ) -> PyResult<Self> {
+        let config: IqgmeConfig = config(settings)?;
+        let table = table(&x, self.0.column_names())?;
+        how.fit(py, |watch| self.0.continue_with(&table, &config, watch))
+            .map(Self)
+    }
+
     #[staticmethod]
     fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         dict(py, &IqgmeConfig::default())

@@ -83,6 +83,22 @@ impl Itf {
             .map(Self)
     }
 
+    /// The fit of these rows, the first of which are its own.
+    fn further(
+        &self,
+        py: Python<'_>,
+        rows: &Rows,
+        settings: &Bound<'_, PyAny>,
+        how: How,
+    ) -> PyResult<Self> {
+        let config: ItfConfig = config(settings)?;
+        let (table, fields) = (&rows.0.features, &rows.0.fields);
+        how.fit(py, |watch| {
+            self.0.continue_with(table, fields, &config, watch)
+        })
+        .map(Self)
+    }
+
     #[staticmethod]
     fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         dict(py, &ItfConfig::default())
@@ -246,10 +262,12 @@ impl Itf {
         column: &str,
         threads: usize,
     ) -> PyResult<(Vec<u32>, Vec<f64>, Vec<Summary>)> {
+        let (table, fields) = (&rows.0.features, &rows.0.fields);
         let (point, clusters) = ask(py, threads, || {
+            self.0.field_rows(table, fields, true)?;
             let loss = ClusteringLoss::VariationOfInformation;
             let point = self.0.point_clustering(column, loss)?;
-            let clusters = summarise_clusters(&rows.0.features, &point.labels)?;
+            let clusters = summarise_clusters(table, &point.labels)?;
             Ok::<_, ItfError>((point, clusters))
         })?;
         let column = |column: ColumnSummary| {

@@ -223,3 +223,17 @@ def test_tasks_share(moons):
     assert similarity.shape == (3, 3) and np.allclose(np.diag(similarity), 1)
     with pytest.raises(ValueError, match="row 4 is of task 9"):
         model.predict(X, np.where(np.arange(len(X)) == 4, 9, tasks))
+
+
+def test_update_of_a_mixture_is_a_warm_start():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(120, 2)) + np.where(np.arange(120) % 3 == 0, 5, -2)[:, None]
+    X[::7, 0] = np.nan
+    model = IncompleteMixture(**QUICK).fit(X[:80])
+    with pytest.raises(ValueError, match="others among the first 80"):
+        model.update(X[::-1])
+    assert model.update(X).n_clusters_ == 2 and len(model.labels_) == 120
+    elbo = model._fit.trace()
+    assert np.all(np.diff(np.asarray(elbo).reshape(len(elbo), -1)[:, 0]) >= -1e-9)
+    with pytest.raises(ValueError, match="only limits may change"):
+        model.set_params(truncation=4).update(X)

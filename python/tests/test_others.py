@@ -311,3 +311,30 @@ def test_whole_numbers_are_names_unless_the_shape_is_given():
     np.testing.assert_array_equal(by_number.predict(users, items), by_place.predict(*places))
     with pytest.warns(UserWarning, match="there is no 7"):
         assert np.isnan(by_number.predict([7], [101])).all()
+
+
+def test_update_of_a_matrix_finds_its_rows_by_their_names():
+    rng = np.random.default_rng(6)
+    users, items = [f"u{i}" for i in range(30)], [f"f{j}" for j in range(12)]
+    full = rng.normal(size=(30, 1)) @ rng.normal(size=(1, 12)) + 0.1 * rng.normal(size=(30, 12))
+    cells = [(i, j) for i in range(30) for j in range(12) if (i + 2 * j) % 3]
+    triplets = lambda cells: ([users[i] for i, _ in cells], [items[j] for _, j in cells], [full[i, j] for i, j in cells])
+    settings = {"chains": 2, "sweeps": {"burn_in": 40, "keep": 40, "thin": 1}, "stored_draws": 20, "random_state": 2}
+    first = [cell for cell in cells if cell[0] >= 10 and cell[1] >= 3]
+    model = npb.BayesianMatrixCompletion(**settings).fit(triplets(first))
+    old = model._rows.names[:]
+    assert model.update(triplets(cells)) is model
+    assert model.shape_ == (30, 12) and model._rows.names[:20] == old and set(model._rows.names) == set(users)
+    hidden = [(i, j) for i in range(30) for j in range(12) if (i + 2 * j) % 3 == 0]
+    rows, columns, truth = triplets(hidden)
+    assert np.mean((model.predict(rows, columns) - truth) ** 2) < 0.3 * np.var(truth)
+    again = npb.BayesianMatrixCompletion(**settings).fit(triplets(first)).set_params(n_jobs=1).update(triplets(cells[::-1]))
+    assert again.shape_ == (30, 12)
+    seed = model._fit.config()["seed"]
+    assert model.update(triplets(cells))._fit.config()["seed"] != seed
+    with pytest.raises(ValueError, match="where the fit had one"):
+        model.update(triplets(cells[1:]))
+    with pytest.raises(ValueError, match="no names"):
+        npb.BayesianMatrixCompletion(**settings).fit(full).update(triplets(cells))
+    with pytest.raises(ValueError, match="that of the fit"):
+        model.set_params(rank_a=3.0).update(triplets(cells))

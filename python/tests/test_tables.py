@@ -198,3 +198,34 @@ def test_questions_that_cannot_be_are_named(model, table):
     ):
         with pytest.raises(ValueError, match=message):
             ask()
+
+
+def test_update_goes_on_with_new_rows_and_knows_the_old_ones():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    kind = rng.integers(2, size=80)
+    frame = pd.DataFrame({"x": kind * 6 + rng.normal(size=80), "y": np.where(kind == 1, "one", "two"), "n": rng.poisson(3 + 5 * kind)})
+    frame.loc[[3, 44, 70], "x"] = np.nan
+    settings = {"chains": 2, "sweeps": {"burn_in": 30, "keep": 20, "thin": 1}, "random_state": 3}
+    model = MixedTableModel(**settings).fit(frame[:50])
+    with pytest.raises(ValueError, match="row 4 is not that of the fit"):
+        model.impute(frame.iloc[[*range(4), 9, *range(5, 9), 4, *range(10, 50)]], training=True)
+    changed = frame[:50].copy()
+    changed.loc[7, "n"] += 1
+    for ask in (model.clusters, lambda X: model.score_cells(X, training=True), model.dependence):
+        with pytest.raises(ValueError, match="row 7 is not that of the fit"):
+            ask(changed)
+    before = model.score(frame[50:])
+    assert model.update(frame) is model
+    assert model.impute(frame, training=True)["x"].notna().all()
+    assert len(model.clusters(frame)[0]["labels"]) == 80
+    assert model.score(frame[50:]) > before
+    again = MixedTableModel(**settings).fit(frame[:50]).set_params(n_jobs=1).update(frame)
+    assert again.score(frame) == model.score(frame)
+    unknown = pd.concat([frame, frame[:1].assign(y="three")], ignore_index=True)
+    for X, words in ((frame[:60], "has 60 rows"), (unknown, "three"), (frame[::-1].reset_index(drop=True), "row 0"), (frame.drop(columns="n"), "feature names")):
+        with pytest.raises(ValueError, match=words):
+            model.update(X)
+    assert model.clusters(frame)  # It is as it was.
+    with pytest.raises(ValueError, match="chains"):
+        model.set_params(chains=3).update(frame)

@@ -12,13 +12,15 @@ use crate::{BsvdConfig, BsvdError, CellMoments, Cells};
 /// A chain: its last state and the moments of the cells that it follows, and its stored draws.
 pub(crate) type BsvdChain = Chain<(BsvdState, CellMoments), BsvdState>;
 
-/// Runs the chains of a configuration, each from where `checkpoint` left it; what a chain is called, and the share of the work that they are.
-pub(crate) fn run(
-    data: &BsvdData,
-    cells: &Cells,
+/// Runs the chains of a configuration, each from where `checkpoint` left it, or else from its start, by its number and configuration; what a chain is called, and
+/// the share of the work that they are.
+pub(crate) fn run<'d>(
+    data: &'d BsvdData,
+    cells: &'d Cells,
     config: &BsvdConfig,
     (watch, name, share): (&Watch<'_>, &'static str, f64),
     checkpoint: &Checkpoint<BsvdChain>,
+    start: impl Fn(u64, BsvdConfig) -> Result<BsvdSampler<'d>, BsvdError> + Sync,
 ) -> Result<Vec<BsvdChain>, BsvdError> {
     cells.check(data.n_rows(), data.n_cols())?;
     let plan = Chains {
@@ -33,7 +35,7 @@ pub(crate) fn run(
             ..config.clone()
         };
         let (sampler, moments) = match reached {
-            None => (BsvdSampler::new(data, config)?, CellMoments::new(cells)),
+            None => (start(number, config)?, CellMoments::new(cells)),
             Some(Chain {
                 state: (state, moments),
                 draws,

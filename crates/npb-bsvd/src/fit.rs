@@ -6,11 +6,12 @@ use npb_infer::storage::fingerprint;
 use crate::chains::run;
 use crate::config::BsvdUnits;
 use crate::fitted::BsvdFit;
+use crate::gibbs::BsvdSampler;
 use crate::pilot::{Start, start_rank};
 use crate::{BsvdConfig, BsvdError, Cells, Entries, SideInformation};
 
 /// Name in checkpoint files.
-const MODEL: &str = "npb-bsvd/chains";
+pub(crate) const MODEL: &str = "npb-bsvd/chains";
 
 /// Fits the model: runs its chains and follows `cells`.
 ///
@@ -96,6 +97,9 @@ pub fn fit_watched(
             Start::Stopped(fit) => return Ok(*fit),
         }
     }
-    let chains = run(&data, cells, &config, (watch, "chain", 1.0), &checkpoint)?;
+    let how = (watch, "chain", 1.0);
+    let chains = run(&data, cells, &config, how, &checkpoint, |_, config| {
+        BsvdSampler::new(&data, config)
+    })?;
     Ok(BsvdFit::of_chains(&data, cells.clone(), config, chains))
 }

@@ -1,21 +1,15 @@
-//! The result of a fit, and its chains made longer.
+//! The result of a fit.
 
-use npb_infer::watch::Checkpoint;
-use npb_infer::{Stop, SweepPlan, Trace, Watch, stream};
-use rand::RngExt;
+use npb_infer::{Stop, Trace};
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{CellMoments, Cells};
-use crate::chains::{BsvdChain, run};
-use crate::config::BsvdUnits;
+use crate::chains::BsvdChain;
 use crate::data::BsvdData;
-use crate::entries::Entries;
 use crate::features::SideInformation;
-use crate::gibbs::BsvdSampler;
 use crate::names::{Key, Names};
 use crate::shape::Shape;
 use crate::side::Side;
-use crate::start::switch_on;
 use crate::state::BsvdState;
 use crate::view::View;
 use crate::{BsvdConfig, BsvdError};
@@ -23,9 +17,6 @@ use npb_data::Exposure;
 
 /// Second word of the keys of random streams that belong to no sweep: questions to a fit.
 pub(crate) const QUESTION: u64 = u64::MAX;
-
-/// Third words of their keys.
-const CONTINUED: u64 = 1;
 
 /// A fitted matrix: what was asked for beforehand, some whole draws, and the trace of the run.
 ///
@@ -62,24 +53,6 @@ pub struct BsvdFit {
     pub(crate) mean_entry: f64,
     pub(crate) row_names: Names,
     pub(crate) column_names: Names,
-}
-
-/// Makes the sweeps that remain of a chain.
-fn go_on(
-    data: &BsvdData,
-    cells: Cells,
-    config: BsvdConfig,
-    reached: BsvdChain,
-) -> Result<BsvdFit, BsvdError> {
-    let memory = Checkpoint::in_memory([Some(reached)]);
-    let chains = run(
-        data,
-        &cells,
-        &config,
-        (&Watch::none(), "chain", 1.0),
-        &memory,
-    )?;
-    Ok(BsvdFit::of_chains(data, cells, config, chains))
 }
 
 impl BsvdFit {
@@ -312,93 +285,12 @@ impl BsvdFit {
         Ok(self.draws.iter().map(|state| self.view(state)).collect())
     }
 
-    /// Makes the chain longer: `more` further kept draws. The moments, the trace and the last state are those of a run that was planned longer; stored
-    /// draws go on at the same spacing. A cancelled run is completed first.
-    ///
-    /// `entries`: those of the fit. Cost: that of the sweeps.
-    ///
-    /// # Errors
-    /// Other entries than those of the fit (sizes, numbers of entries, or units); numerical trouble; a fit of several chains: each of them can be made longer
-    /// before they are [`pooled`](Self::pooled).
-    pub fn extend(&self, entries: &impl Entries, more: u64) -> Result<Self, BsvdError> {
-        if !self.more_traces.is_empty() {
-            return Err(BsvdError::State {
-                what: "a fit of several chains: extend each before they are pooled".to_owned(),
-            });
-        }
-        let mut config = self.config.clone();
-        let spacing = config.sweeps.keep.checked_div(config.stored_draws);
-        config.sweeps.keep = config.sweeps.keep.saturating_add(more);
-        config.stored_draws += spacing.map_or(0, |spacing| more / spacing.max(1));
-        let data = entries.prepare(self.side.clone(), &config)?;
-        let same = data.rows.counts() == self.row_counts
-            && data.columns.counts() == self.column_counts
-            && data.units() == self.units();
-        if !same {
-            return Err(BsvdError::State {
-                what: "these are not the entries of the fit; to add entries use continue_with"
-                    .to_owned(),
-            });
-        }
-        let reached = BsvdChain {
-            state: (self.last.clone(), self.moments.clone()),
-            // Stopped in its burn-in, the draw it was at stood in for those to come.
-            draws: match self.moments.draws {
-                0 => Vec::new(),
-                _ => self.draws.clone(),
-            },
-            trace: self.trace.clone(),
-            stop: self.stop,
-        };
-        Ok(self.named_as(go_on(&data, self.cells.clone(), config, reached)?))
-    }
-
-    /// Goes on from the last state with other entries of the same matrix, further ones say: a short burn-in serves. Units, features and configuration
-    /// stay, moments and draws start anew, and the seed is another one, so that random numbers are not used twice. When there is a burn-in, further
-    /// components are on at its start, with small scales: the new entries may call for them.
-    ///
-    /// `cells`: to be followed from now on. Of several chains the first goes on. Cost: that of the sweeps.
-    ///
-    /// # Errors
-    /// A matrix of another size; cells that do not exist; numerical trouble.
-    pub fn continue_with(
-        &self,
-        entries: &impl Entries,
-        cells: &Cells,
-        sweeps: SweepPlan,
-    ) -> Result<Self, BsvdError> {
-        let made = self.trace.n_sweeps() as u64;
-        let key = [self.config.chain, QUESTION, CONTINUED, made];
-        let config = BsvdConfig {
-            units: BsvdUnits::Given {
-                centre: self.centre,
-                scale: self.scale,
-            },
-            sweeps,
-            chains: 1,
-            seed: stream(self.config.seed, key).random(),
-            ..self.config.clone()
-        };
-        let data = entries.prepare(self.side.clone(), &config)?;
-        let mut state = self.last.clone();
-        if sweeps.burn_in > 0 {
-            let all = state.candidates;
-            switch_on(&data, &config, &mut state, (0, all));
-        }
-        let reached = BsvdChain {
-            state: (state, CellMoments::new(cells)),
-            draws: Vec::new(),
-            trace: Trace::new(BsvdSampler::scalar_names()),
-            stop: Stop::Cancelled,
-        };
-        Ok(self.named_as(go_on(&data, cells.clone(), config, reached)?))
-    }
-
-    fn named_as(&self, fit: Self) -> Self {
+    /// With the names of another fit of the same rows and columns.
+    pub(crate) fn named_as(self, other: &Self) -> Self {
         Self {
-            row_names: self.row_names.clone(),
-            column_names: self.column_names.clone(),
-            ..fit
+            row_names: other.row_names.clone(),
+            column_names: other.column_names.clone(),
+            ..self
         }
     }
 

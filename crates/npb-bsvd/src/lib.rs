@@ -60,7 +60,7 @@
 //! | new rows and columns | [`BsvdFit::fold_in_row`], [`Folded`] |
 //! | what it is made of | [`BsvdFit::rank_distribution`], [`BsvdFit::components`], [`BsvdFit::similar_rows`] |
 //! | ask for more | [`BsvdFit::next_cells`], [`Acquisition`] |
-//! | go on | [`fit_watched`], [`BsvdFit::extend`], [`BsvdFit::continue_with`], [`BsvdFit::pooled`] |
+//! | go on | [`fit_watched`], [`BsvdFit::continue_with`], [`BsvdFit::pooled`] |
 //! | keep in a file (its format: [`npb_infer::storage`]), hand over | [`Saved`], [`BsvdFit::write_draw_npy`], [`DrawTable`] |
 //! | drive the chain | [`BsvdData`], [`BsvdSampler`] |
 //! | one draw | [`BsvdState`], [`SideState`] |
@@ -82,6 +82,7 @@ mod features;
 mod fit;
 mod fitted;
 mod fold_in;
+mod further;
 mod gibbs;
 mod grouped;
 mod in_shards;

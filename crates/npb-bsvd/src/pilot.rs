@@ -7,6 +7,7 @@ use rand::RngExt;
 use crate::chains::run;
 use crate::config::{BsvdMove, BsvdUnits};
 use crate::fitted::BsvdFit;
+use crate::gibbs::BsvdSampler;
 use crate::{BsvdConfig, BsvdError, Entries, SideInformation};
 
 /// Numbers of components that are tried in turn.
@@ -66,7 +67,10 @@ pub(crate) fn start_rank(
     for &tried in TRIED.iter().filter(|&&tried| tried <= most.max(TRIED[0])) {
         (config.candidates, config.max_candidates) = (tried, tried);
         let memory = Checkpoint::in_memory([None]);
-        let chains = run(&kept, &cells, &config, (watch, "start", 0.0), &memory)?;
+        let how = (watch, "start", 0.0);
+        let chains = run(&kept, &cells, &config, how, &memory, |_, config| {
+            BsvdSampler::new(&kept, config)
+        })?;
         if Stop::of_all(chains.iter().map(|chain| chain.stop)) == Stop::Cancelled {
             let fit = BsvdFit::of_chains(&kept, cells, config, chains);
             return Ok(Start::Stopped(Box::new(fit)));

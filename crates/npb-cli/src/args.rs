@@ -297,6 +297,9 @@ pub(crate) struct HowToFit {
     pub(crate) settings: Settings,
     #[command(flatten)]
     pub(crate) run: Run,
+    /// Go on with this fit: the file holds its rows and more (table, ratings, mixture).
+    #[arg(long = "continue", value_name = "MODEL", help_heading = "The fit")]
+    pub(crate) before: Option<PathBuf>,
 }
 
 /// How progress is told.

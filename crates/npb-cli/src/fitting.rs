@@ -15,10 +15,15 @@ use crate::keep::keep;
 use crate::model::{ModelFile, Origin};
 use crate::settings;
 
+/// Kinds of models whose fits go on with more rows.
+const GO_ON: [ModelKind; 3] = [ModelKind::Table, ModelKind::Ratings, ModelKind::Mixture];
+
 /// A model of one kind that is fitted to one file.
 pub(crate) struct Fitting<'a, C> {
     pub(crate) config: C,
     pub(crate) file: &'a Path,
+    /// The fit that goes on.
+    pub(crate) before: Option<ModelFile>,
     kind: ModelKind,
     job: Job<'a>,
 }
@@ -31,10 +36,21 @@ impl<'a, C: Default + DeserializeOwned + Serialize> Fitting<'a, C> {
         how: &'a HowToFit,
         quiet: bool,
     ) -> Result<Self> {
+        let job = Job::new(&how.run, quiet)?;
+        let before = how.before.as_deref().map(|path| before(path, kind));
+        let before = before.transpose()?;
+        let config = match &before {
+            None => how.settings.read(kind)?,
+            Some(model) => {
+                let own = toml::from_str(&model.config).map_err(in_file(&model.path))?;
+                how.settings.read_on::<C>(&own, kind)?
+            }
+        };
         Ok(Self {
-            job: Job::new(&how.run, quiet)?,
-            config: how.settings.read(kind)?,
+            job,
+            config,
             file,
+            before,
             kind,
         })
     }
@@ -71,5 +87,25 @@ impl<'a, C: Default + DeserializeOwned + Serialize> Fitting<'a, C> {
     /// Writes the model and the record that is asked for, and says so, and what has not settled.
     pub(crate) fn keep(&self, model: &ModelFile, what: &str, unmet: &[String]) -> Result<()> {
         keep(&self.job, model, what, unmet)
+    }
+}
+
+/// The model file of a fit of this kind that is to go on.
+fn before(path: &Path, kind: ModelKind) -> Result<ModelFile> {
+    if !GO_ON.contains(&kind) {
+        return Err(Failure::usage(format_args!(
+            "--continue: a model of kind {} does not go on (tables, ratings and mixtures do; docs/command-line.md says why): fit all rows anew",
+            kind.name()
+        )));
+    }
+    let model = ModelFile::load(path)?;
+    match model.is(kind) {
+        true => Ok(model),
+        false => Err(Failure::usage(format_args!(
+            "--continue {}: is a model of kind {}, and `npb fit {}` goes on with one of its own kind",
+            path.display(),
+            model.kind,
+            kind.name()
+        ))),
     }
 }

@@ -15,7 +15,7 @@ use npb_data::{RawTable, Table};
 
 use crate::args::{Layout, Rule, Training};
 use crate::failure::{Failure, Result, in_file};
-use crate::model::Origin;
+use crate::model::{ModelFile, Origin};
 
 /// With more columns of numbers than this, something is said.
 const MANY_COLUMNS: usize = 200;
@@ -588,6 +588,51 @@ pub(crate) fn training(
     match data.n_rows {
         0 => Err(in_file(file)("there is no row of data")),
         _ => Ok((data, origin)),
+    }
+}
+
+/// Reads the file of a fit that goes on: by the schema of the model, of which nothing can change.
+pub(crate) fn further(
+    training: &Training,
+    before: &ModelFile,
+    quiet: bool,
+) -> Result<(SchemaData, Origin)> {
+    let file = &training.file;
+    if training.schema.is_some() || training.id.is_some() || !training.ignore.is_empty() {
+        return Err(Failure::usage(
+            "--schema, --id, --ignore: with --continue the columns are those of the model file; leave these options out",
+        ));
+    }
+    let mut schema = before.schema()?;
+    schema
+        .missing
+        .extend(training.layout.missing.iter().cloned());
+    let given = Given::read_only(file, Some(&schema), quiet)?;
+    let layout = given.options(&training.layout, Some(&before.origin.layout), quiet)?;
+    let rules = ReadingRules {
+        layout: layout.clone(),
+        missing_columns: Unexpected::Error,
+        unseen_levels: Unexpected::Error,
+        impossible_values: before.origin.impossible_values(),
+    };
+    let (data, report) = given.by_schema(&schema, &rules).map_err(without_options)?;
+    warn(quiet, file, &report.to_string());
+    let origin = Origin {
+        layout,
+        declared: before.origin.declared,
+    };
+    match data.n_rows {
+        0 => Err(in_file(file)("there is no row of data")),
+        _ => Ok((data, origin)),
+    }
+}
+
+/// An error of a reader where no option takes what is unexpected for missing.
+pub(crate) fn without_options(error: Failure) -> Failure {
+    let text = error.message.split(", or let the option").next();
+    Failure {
+        message: text.unwrap_or_default().to_owned(),
+        ..error
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use npb_data::read::DelimitedOptions;
+use npb_data::read::{DelimitedOptions, Unexpected};
 use npb_data::schema::Schema;
 use npb_infer::Saved;
 use npb_infer::storage::{self, FormatError, StorageError};
@@ -13,9 +13,9 @@ use crate::args::ModelKind;
 use crate::failure::{Failure, Result, in_file};
 
 /// Name in the header of the file.
-const MODEL: &str = "npb-cli/model.2";
-/// That of files that do not say how the file of the fit was written.
-const OLD_MODEL: &str = "npb-cli/model";
+const MODEL: &str = "npb-cli/model.3";
+/// That of files that do not know the names of rows again, and of those that do not say how the file of the fit was written either.
+const OLD_MODELS: [&str; 2] = ["npb-cli/model.2", "npb-cli/model"];
 
 /// How the file of the fit was written, and whether a schema said what its columns are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,14 @@ impl Origin {
         Self {
             layout,
             declared: false,
+        }
+    }
+
+    /// What becomes of values that their kind cannot be in later files: a guess refuses nothing.
+    pub(crate) fn impossible_values(&self) -> Unexpected {
+        match self.declared {
+            true => Unexpected::Error,
+            false => Unexpected::Missing,
         }
     }
 }
@@ -57,9 +65,12 @@ pub(crate) struct ModelFile {
     pub(crate) liked: f64,
     /// The fit: bytes of `npb_infer::Saved::to_bytes`.
     pub(crate) fit: Vec<u8>,
-    /// Follows in the file; those of [`OLD_MODEL`] have none.
+    /// Follows in the file; the first files have none.
     #[serde(skip)]
     pub(crate) origin: Origin,
+    /// Follows in the file: a number for each row by which its name is known again; none where rows have no names, of most kinds, and in old files.
+    #[serde(skip)]
+    pub(crate) row_names: Vec<u32>,
     /// Where it is, for messages.
     #[serde(skip)]
     pub(crate) path: PathBuf,
@@ -85,34 +96,46 @@ impl ModelFile {
             liked: 0.0,
             fit,
             origin: Origin::default(),
+            row_names: Vec::new(),
             path: PathBuf::new(),
         }
     }
 
     pub(crate) fn save(&self, path: &Path) -> Result<()> {
-        let content = (self, &self.origin);
+        let content = (self, &self.origin, &self.row_names);
         let saved = storage::save(path, MODEL, env!("CARGO_PKG_VERSION"), &content);
         saved.map_err(Failure::failed)
     }
 
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        let with = |model: Self, origin| Self {
+        let with = |model: Self, origin, row_names| Self {
             origin,
+            row_names,
             path: path.to_owned(),
             ..model
         };
-        let loaded = match storage::load(path, MODEL) {
-            Err(StorageError::Format {
+        let old = |error: &StorageError| match error {
+            StorageError::Format {
                 source: FormatError::OtherModel { found, .. },
                 ..
-            }) if found == OLD_MODEL => {
-                let origin = Origin {
-                    declared: true,
-                    ..Origin::default()
-                };
-                storage::load(path, OLD_MODEL).map(|model| with(model, origin))
-            }
-            loaded => loaded.map(|(model, origin)| with(model, origin)),
+            } => OLD_MODELS.into_iter().find(|old| found == old),
+            _ => None,
+        };
+        let loaded = match storage::load(path, MODEL) {
+            Ok((model, origin, row_names)) => Ok(with(model, origin, row_names)),
+            Err(error) => match old(&error) {
+                None => Err(error),
+                Some(name) if name == OLD_MODELS[0] => {
+                    storage::load(path, name).map(|(model, origin)| with(model, origin, Vec::new()))
+                }
+                Some(name) => {
+                    let origin = Origin {
+                        declared: true,
+                        ..Origin::default()
+                    };
+                    storage::load(path, name).map(|model| with(model, origin, Vec::new()))
+                }
+            },
         };
         loaded.map_err(|error| match error {
             StorageError::Format { source: FormatError::OtherModel { found, .. }, .. } if found != MODEL => {
@@ -127,8 +150,10 @@ impl ModelFile {
 
     /// What model the library has saved in these bytes.
     pub(crate) fn library_model(path: &Path, bytes: &[u8]) -> Result<String> {
-        match storage::from_bytes::<(Self, Origin)>(MODEL, bytes) {
-            Err(FormatError::OtherModel { found, .. }) if found != OLD_MODEL => Ok(found),
+        match storage::from_bytes::<(Self, Origin, Vec<u32>)>(MODEL, bytes) {
+            Err(FormatError::OtherModel { found, .. }) if !OLD_MODELS.contains(&&*found) => {
+                Ok(found)
+            }
             Ok(_) | Err(FormatError::OtherModel { .. }) => Err(Failure::usage(format_args!(
                 "{}: is a model file already",
                 path.display()
@@ -157,14 +182,30 @@ impl ModelFile {
             && (&self.places, &self.names) == (&other.places, &other.names)
     }
 
+    /// Refuses rows of a file that have other names than those of the fit in their place, if these are known.
+    pub(crate) fn check_names(&self, ids: Option<&[Option<String>]>, file: &Path) -> Result<()> {
+        let found = row_names(ids)?;
+        let mut pairs = self.row_names.iter().zip(&found);
+        let Some(row) = pairs.position(|(known, found)| known != found) else {
+            return Ok(());
+        };
+        let name = ids.and_then(|ids| ids[row].as_deref()).unwrap_or("");
+        Err(in_file(file)(format_args!(
+            "row {} is named {name:?}, and the row of the fit was not: give the rows of the fit under their names, in their order",
+            row + 1
+        )))
+    }
+
     /// The library's fit in it.
     pub(crate) fn fit<F: Saved<Error: Display>>(&self) -> Result<F> {
         let (path, version) = (&self.path, env!("CARGO_PKG_VERSION"));
         match Self::library_model(path, &self.fit) {
-            Ok(found) if found != F::MODEL => Err(in_file(path)(format_args!(
-                "holds a {found:?}, and npb {version} keeps a {:?} of this kind: fit again, or ask with the version that wrote it",
-                F::MODEL
-            ))),
+            Ok(found) if ![F::MODEL, F::BEFORE].contains(&&*found) => {
+                Err(in_file(path)(format_args!(
+                    "holds a {found:?}, and npb {version} keeps a {:?} of this kind: fit again, or ask with the version that wrote it",
+                    F::MODEL
+                )))
+            }
             _ => F::from_bytes(&self.fit).map_err(in_file(path)),
         }
     }
@@ -177,4 +218,13 @@ impl ModelFile {
             self.kind
         ))
     }
+}
+
+/// A number for each row by which its name is known again.
+pub(crate) fn row_names(ids: Option<&[Option<String>]>) -> Result<Vec<u32>> {
+    let number = |id: &Option<String>| storage::fingerprint(id).map(|print| (print >> 32) as u32);
+    let numbers = ids.unwrap_or_default().iter().map(number);
+    numbers
+        .collect::<std::result::Result<_, _>>()
+        .map_err(Failure::failed)
 }

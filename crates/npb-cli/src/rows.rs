@@ -299,16 +299,13 @@ fn rules(
     quiet: bool,
 ) -> Result<ReadingRules> {
     let (origin, rules) = (&model.origin, how.rules);
-    // A guess refuses nothing.
-    let guessed = match origin.declared {
-        true => Unexpected::Error,
-        false => Unexpected::Missing,
-    };
     Ok(ReadingRules {
         layout: laid_out(file, text, &how.layout, Some(&origin.layout), quiet)?,
         missing_columns: rules.missing_columns.into(),
         unseen_levels: rules.unseen_levels.into(),
-        impossible_values: rules.impossible_values.map_or(guessed, Unexpected::from),
+        impossible_values: rules
+            .impossible_values
+            .map_or(origin.impossible_values(), Unexpected::from),
     })
 }
 

@@ -8,7 +8,8 @@ use crate::storage::{self, FormatError, StorageError};
 ///
 /// A model crate says what is stored and checks it when it comes back; the rest is provided, and
 /// the same for all models. The file is that of [`storage`] and says which model it is of. A content
-/// with another layout gets another name (`npb-X/fit/2`): files of the one before are refused by it.
+/// with another layout gets another name (`npb-X/fit/2`): files of the one before are refused by it, or read by
+/// [`content_before`](Self::content_before).
 ///
 /// ```
 /// use npb_infer::{Saved, storage::{FormatError, StorageError}};
@@ -42,6 +43,8 @@ pub trait Saved: Sized {
     const MODEL: &'static str;
     /// Version of the crate that writes.
     const VERSION: &'static str;
+    /// Name of the model in files of the layout before, where they can be read still.
+    const BEFORE: &'static str = "";
     /// What is stored. A plain struct, without tagged, untagged, flattened or skipped fields.
     type Content: Serialize + DeserializeOwned;
     /// The model's error.
@@ -56,6 +59,23 @@ pub trait Saved: Sized {
     /// Whatever its methods rely on and does not hold: a checksum is no defence against a forged
     /// file.
     fn from_content(content: Self::Content) -> Result<Self, Self::Error>;
+
+    /// The content in a file of the layout before, which is called [`BEFORE`](Self::BEFORE).
+    ///
+    /// # Errors
+    /// As [`decoded`](Self::decoded).
+    fn content_before(bytes: &[u8]) -> Result<Self::Content, FormatError> {
+        Self::decoded(Self::BEFORE, bytes)
+    }
+
+    /// What a file of the model with this name holds.
+    ///
+    /// # Errors
+    /// Bytes of another model, or that are no such content.
+    fn decoded<T: DeserializeOwned>(model: &str, bytes: &[u8]) -> Result<T, FormatError> {
+        let Layout::V1(content) = storage::from_bytes(model, bytes)?;
+        Ok(content)
+    }
 
     /// Writes the fit to a file that [`load`](Self::load) reads. A file that is there already is
     /// replaced only when the new one is complete.
@@ -73,7 +93,18 @@ pub trait Saved: Sized {
     /// A truncated, altered or foreign file, or contents that contradict one another; the error
     /// says which.
     fn load(path: impl AsRef<Path>) -> Result<Self, Self::Error> {
-        let Layout::V1(content) = storage::load(path, Self::MODEL)?;
+        let path = path.as_ref();
+        let content = match storage::load(path, Self::MODEL) {
+            Ok(Layout::V1(content)) => content,
+            Err(StorageError::Format {
+                source: FormatError::OtherModel { found, .. },
+                ..
+            }) if found == Self::BEFORE => {
+                let bytes = storage::read(path)?;
+                Self::content_before(&bytes).map_err(|e| storage::in_file(path, e))?
+            }
+            Err(error) => return Err(error.into()),
+        };
         Self::from_content(content)
     }
 
@@ -91,8 +122,13 @@ pub trait Saved: Sized {
     /// # Errors
     /// As [`load`](Self::load).
     fn from_bytes(bytes: &[u8]) -> Result<Self, Self::Error> {
-        let Layout::V1(content) = storage::from_bytes(Self::MODEL, bytes)?;
-        Self::from_content(content)
+        let content = match Self::decoded(Self::MODEL, bytes) {
+            Err(FormatError::OtherModel { found, .. }) if found == Self::BEFORE => {
+                Self::content_before(bytes)
+            }
+            decoded => decoded,
+        };
+        Self::from_content(content?)
     }
 }
 

@@ -402,14 +402,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn in_file(path: &Path, source: FormatError) -> StorageError {
+pub(crate) fn in_file(path: &Path, source: FormatError) -> StorageError {
     StorageError::Format {
         path: path.to_owned(),
         source,
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, StorageError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, StorageError> {
     let failed = |action| {
         move |source| StorageError::Io {
             path: path.to_owned(),

@@ -1,5 +1,6 @@
 //! The result of a fit, and what can be asked of it.
 
+mod further;
 mod kept;
 mod posterior;
 mod training;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ItfError;
 use crate::columns::{codes, levels};
+use crate::identity::fingerprints;
 use crate::kernels::{Cells, Column};
 use crate::place::{Place, members};
 
@@ -29,6 +30,8 @@ pub struct ItfData {
     places: Vec<Place>,
     prototypes: Vec<Column>,
     cells: Vec<Cells>,
+    /// A number for each row by which it is known again; none when columns were put together by hand.
+    fingerprints: Vec<u32>,
 }
 
 impl ItfData {
@@ -47,7 +50,18 @@ impl ItfData {
             data.push_table_column(name, column)?;
         }
         data.check_not_empty()?;
+        let columns: Vec<Vec<usize>> = (0..table.n_cols()).map(|j| vec![j]).collect();
+        data.know_rows(fingerprints(table, &columns)?);
         Ok(data)
+    }
+
+    /// By what rows are known again.
+    pub(crate) fn know_rows(&mut self, fingerprints: Vec<u32>) {
+        self.fingerprints = fingerprints;
+    }
+
+    pub(crate) fn fingerprints(&self) -> &[u32] {
+        &self.fingerprints
     }
 
     /// Adds a column of a table with the kernel of its kind.

@@ -34,6 +34,34 @@ pub enum ItfError {
         /// The name.
         name: String,
     },
+    /// Questions about the rows of the fit need all of them.
+    #[error(
+        "has {found} rows, the table of the fit had {expected}: give that table, its rows in their order"
+    )]
+    RowsOfFit {
+        /// Number of rows.
+        found: usize,
+        /// That of the fit.
+        expected: usize,
+    },
+    /// A fit goes on with the rows that it had and further ones.
+    #[error(
+        "has {found} rows, the table of the fit had {least}: a fit goes on with its own rows, in their order, and new ones after them"
+    )]
+    FewerRows {
+        /// Number of rows.
+        found: usize,
+        /// That of the fit.
+        least: usize,
+    },
+    /// A row is not the one that the fit had there.
+    #[error(
+        "row {row} is not that of the fit (it has other cells, or another place): give the rows of the fit as they were, in their order"
+    )]
+    OtherRow {
+        /// 0-based row.
+        row: usize,
+    },
     /// The cells do not belong to the kernel they come with.
     #[error("column {name:?}: cells of another kernel than the column's")]
     OtherKernel {

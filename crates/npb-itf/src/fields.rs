@@ -4,6 +4,7 @@ use npb_data::{Field, Measure, MixedColumn, MixedTable};
 
 use crate::columns::{MAX_NUMBERS, levels, parts_of, prototype_stream};
 use crate::data::in_levels_of_training;
+use crate::identity::fingerprints;
 use crate::kernels::{
     CategoricalData, CellError, Cells, Column, DiagonalNormal, FullNormal, LogNormal, Network,
     NetworkData, Ordinal, Series, VonMises,
@@ -60,6 +61,7 @@ impl ItfData {
             }
         }
         data.check_not_empty()?;
+        data.know_rows(fingerprints(table, &columns_of_fields(fields))?);
         Ok(data)
     }
 }

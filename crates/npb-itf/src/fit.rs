@@ -8,7 +8,7 @@ use npb_infer::{Watch, sample};
 
 use crate::find::find_groups;
 use crate::kernels::{Cells, Column};
-use crate::{Draw, Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfSampler};
+use crate::{Draw, Grouping, ItfChain, ItfConfig, ItfData, ItfError, ItfFit, ItfSampler};
 
 /// Name in checkpoint files.
 const CHAINS: &str = "npb-itf/chains";
@@ -77,24 +77,35 @@ pub fn fit_data_watched(
 ) -> Result<ItfFit, ItfError> {
     config.validate()?;
     let data = &*grouped(data, config, watch)?;
-    let key = key(data, config)?;
-    let checkpoint = watch.checkpoint(CHAINS, env!("CARGO_PKG_VERSION"), key, config.chains)?;
     let share = match config.groups {
         Grouping::Found => 1.0 - SEARCH_SHARE,
         Grouping::Off | Grouping::Given(_) => 1.0,
     };
-    let plan = config.plan("chain");
-    let chains = sample(&plan, (watch, share), &checkpoint, |chain, reached| {
-        let config = config.clone();
-        let Some(reached) = reached else {
-            return ItfSampler::new(data, config, chain);
-        };
-        let check = |draw: &Draw| draw.check(&config, data.n_rows(), data.n_columns());
-        (reached.draws.iter().try_for_each(check)).map_err(ItfError::state)?;
-        let made = reached.trace.n_sweeps() as u64;
-        ItfSampler::resume(data, config, chain, reached.state.clone(), made)
-    })?;
+    let start = |chain| ItfSampler::new(data, config.clone(), chain);
+    let key = key(data, config)?;
+    let chains = run(data, config, (watch, share), (key, 0), start)?;
     ItfFit::new(data, config, chains)
+}
+
+/// Runs the chains, each from where the checkpoint left it, or else from its start, which so many sweeps have led to.
+pub(crate) fn run<'d>(
+    data: &'d ItfData,
+    config: &ItfConfig,
+    (watch, share): (&Watch<'_>, f64),
+    (key, sweeps_before): (u64, u64),
+    start: impl Fn(u64) -> Result<ItfSampler<'d>, ItfError> + Sync,
+) -> Result<Vec<ItfChain>, ItfError> {
+    let checkpoint = watch.checkpoint(CHAINS, env!("CARGO_PKG_VERSION"), key, config.chains)?;
+    let plan = config.plan("chain");
+    sample(&plan, (watch, share), &checkpoint, |chain, reached| {
+        let Some(reached) = reached else {
+            return start(chain);
+        };
+        let check = |draw: &Draw| draw.check(config, data.n_rows(), data.n_columns());
+        (reached.draws.iter().try_for_each(check)).map_err(ItfError::state)?;
+        let made = sweeps_before + reached.trace.n_sweeps() as u64;
+        ItfSampler::resume(data, config.clone(), chain, reached.state.clone(), made)
+    })
 }
 
 /// The data as a fit with this configuration has them.
@@ -129,7 +140,7 @@ impl ItfData {
 }
 
 /// What a checkpoint must be of.
-fn key(data: &ItfData, config: &ItfConfig) -> Result<u64, ItfError> {
+pub(crate) fn key(data: &ItfData, config: &ItfConfig) -> Result<u64, ItfError> {
     let column = |(law, cells): (&Column, &Cells)| {
         let rows = 0..law.n_rows(cells);
         let parts: Vec<Option<f64>> = rows.flat_map(|row| law.parts(cells, row)).collect();

@@ -3,6 +3,7 @@
 use std::mem::discriminant;
 
 use npb_infer::diagnostics::{ChainDiagnostics, summarise, unmet};
+use npb_infer::storage::FormatError;
 use npb_infer::{Saved, Stop, Trace};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,21 @@ pub struct ChainSummary {
 /// What is stored of a fit, in the format of `npb_infer::storage`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Wire {
+    config: ItfConfig,
+    n_rows: usize,
+    columns: Vec<ColumnInfo>,
+    places: Vec<Place>,
+    chains: Vec<ChainSummary>,
+    draws: Vec<Draw>,
+    /// A number for each row by which it is known again; none of data that were put together by hand, and of files of the layout before.
+    fingerprints: Vec<u32>,
+    /// Sweeps that the chains had made before those of their traces, in fits that were continued: random numbers go on from there.
+    sweeps_before: u64,
+}
+
+/// What was stored before rows were known again.
+#[derive(Deserialize)]
+struct WireBefore {
     config: ItfConfig,
     n_rows: usize,
     columns: Vec<ColumnInfo>,
@@ -91,8 +107,45 @@ impl ItfFit {
             places: data.places().to_vec(),
             chains: summaries,
             draws,
+            fingerprints: data.fingerprints().to_vec(),
+            sweeps_before: 0,
         };
         Self::from_content(wire)
+    }
+
+    /// The same of chains that had made so many sweeps before.
+    pub(crate) fn after(mut self, sweeps: u64) -> Self {
+        self.wire.sweeps_before = sweeps;
+        self
+    }
+
+    /// The same with this draw alone, to be asked.
+    pub(crate) fn with_draw(&self, draw: Draw) -> Self {
+        let wire = Wire {
+            config: self.wire.config.clone(),
+            n_rows: self.wire.n_rows,
+            columns: self.wire.columns.clone(),
+            places: self.wire.places.clone(),
+            chains: Vec::new(),
+            draws: vec![draw],
+            fingerprints: Vec::new(),
+            sweeps_before: 0,
+        };
+        Self {
+            wire,
+            members: self.members.clone(),
+        }
+    }
+
+    /// By what rows are known again; empty where that is not known.
+    pub(crate) fn fingerprints(&self) -> &[u32] {
+        &self.wire.fingerprints
+    }
+
+    /// How many sweeps the longest chain has made, those before it was continued included.
+    pub(crate) fn sweeps_made(&self) -> u64 {
+        let made = self.wire.chains.iter().map(|chain| chain.trace.n_sweeps());
+        self.wire.sweeps_before + made.max().unwrap_or(0) as u64
     }
 
     /// One fit of several that differ in their seed only, run apart (on several machines, say): draws and chains of all.
@@ -113,7 +166,8 @@ impl ItfFit {
             let same = alike == all.config
                 && fit.n_rows == all.n_rows
                 && fit.columns == all.columns
-                && fit.places == all.places;
+                && fit.places == all.places
+                && fit.fingerprints == all.fingerprints;
             if !same {
                 return Err(ItfError::state(format!(
                     "fit {number}: it is of other rows, columns or groups, or of another configuration than the first"
@@ -122,6 +176,7 @@ impl ItfFit {
             all.config.chains += fit.config.chains;
             all.chains.extend(fit.chains);
             all.draws.extend(fit.draws);
+            all.sweeps_before = all.sweeps_before.max(fit.sweeps_before);
         }
         Self::from_content(all)
     }
@@ -234,8 +289,9 @@ impl ItfFit {
 }
 
 impl Saved for ItfFit {
-    const MODEL: &'static str = "npb-itf";
+    const MODEL: &'static str = "npb-itf/2";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    const BEFORE: &'static str = "npb-itf";
     type Content = Wire;
     type Error = ItfError;
 
@@ -243,8 +299,26 @@ impl Saved for ItfFit {
         &self.wire
     }
 
+    fn content_before(bytes: &[u8]) -> Result<Wire, FormatError> {
+        let before: WireBefore = Self::decoded(Self::BEFORE, bytes)?;
+        Ok(Wire {
+            config: before.config,
+            n_rows: before.n_rows,
+            columns: before.columns,
+            places: before.places,
+            chains: before.chains,
+            draws: before.draws,
+            fingerprints: Vec::new(),
+            sweeps_before: 0,
+        })
+    }
+
     fn from_content(wire: Wire) -> Result<Self, ItfError> {
         wire.config.validate()?;
+        let n_known = wire.fingerprints.len();
+        if n_known > 0 && n_known != wire.n_rows {
+            return Err(ItfError::state("fingerprints of rows"));
+        }
         let n_columns = wire.draws.first().map_or(0, |draw| draw.columns.len());
         if wire.draws.is_empty() || wire.chains.is_empty() || n_columns == 0 || wire.n_rows == 0 {
             return Err(ItfError::state(

@@ -75,6 +75,7 @@ impl ItfData {
             self.infos().to_vec(),
             places.into_iter().flatten().collect(),
         );
+        grouped.know_rows(self.fingerprints().to_vec());
         Ok(grouped)
     }
 

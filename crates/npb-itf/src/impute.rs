@@ -88,6 +88,7 @@ impl ItfFit {
         table: &MixedTable,
         level: f64,
     ) -> Result<ImputedTable, ItfError> {
+        self.check_rows_of_fit(table, &self.one_each())?;
         self.imputation(table, &self.training_rows(table)?, &self.one_each(), level)
     }
 
@@ -134,7 +135,8 @@ impl ItfFit {
     /// [`impute_fields`](Self::impute_fields).
     ///
     /// # Errors
-    /// Fields of other names than the columns of training, or that do not fit the table or their kernel; new rows of a network.
+    /// Fields of other names than the columns of training, or that do not fit the table or their kernel; new rows of a network; with `training` a table that
+    /// is not that of the fit ([`ItfError::RowsOfFit`], [`ItfError::OtherRow`]).
     pub fn field_rows(
         &self,
         table: &MixedTable,
@@ -150,7 +152,11 @@ impl ItfFit {
             });
         }
         check_fields(table, fields, self.columns().len())?;
-        let rows = self.read(table, &columns_of_fields(fields), training)?;
+        let columns = columns_of_fields(fields);
+        if training {
+            self.check_rows_of_fit(table, &columns)?;
+        }
+        let rows = self.read(table, &columns, training)?;
         self.check_columns_of(&rows)?;
         Ok(rows)
     }

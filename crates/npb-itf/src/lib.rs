@@ -48,6 +48,7 @@
 //! | what | where |
 //! |---|---|
 //! | fit in one call | [`fit`], [`fit_data`] |
+//! | go on with further rows | [`ItfFit::continue_with`] |
 //! | settings, moves | [`ItfConfig`], [`Structure`], [`ItfMove`] |
 //! | data: columns of a table, or any kernel with its cells | [`ItfData`], [`kernels`] |
 //! | columns that share a joint law, given or found | [`Grouping`], [`ItfData::with_groups`], [`ItfData::find_groups`], [`Place`] |
@@ -73,8 +74,10 @@ mod fields;
 mod find;
 mod fit;
 mod fitted;
+mod further;
 mod gibbs;
 mod groups;
+mod identity;
 mod impute;
 mod kernel;
 pub mod kernels;

@@ -40,6 +40,10 @@ impl ItfRows {
     pub(crate) fn cells(&self) -> &[Cells] {
         &self.cells
     }
+
+    pub(crate) fn into_cells(self) -> Vec<Cells> {
+        self.cells
+    }
 }
 
 /// Rows that are asked about together.
@@ -126,6 +130,39 @@ impl RowInDraw {
     /// Log likelihoods of the cell in a column, if they were computed before.
     fn likelihoods(&self, column: usize) -> Option<&[f64]> {
         self.likelihoods.get(column).map(Vec::as_slice)
+    }
+
+    /// Draws the row's top-level cluster in every block.
+    pub(crate) fn draw_tops(&self, rng: &mut Xoshiro256PlusPlus) -> Vec<usize> {
+        let tops = self.top.iter();
+        tops.map(|top| pick(top, rng.random())).collect()
+    }
+}
+
+impl Draw {
+    /// Draws a row's cluster in a column, given its top-level clusters and what the draw says about it.
+    pub(crate) fn draw_cluster(
+        &self,
+        column: usize,
+        rows: &ItfRows,
+        row: usize,
+        (asked, tops): (&RowInDraw, &[usize]),
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> usize {
+        let own = &self.columns[column];
+        let top = tops[own.block];
+        if own.weights.is_empty() {
+            return top;
+        }
+        let cell = Cell {
+            cells: &rows.cells[column],
+            row,
+            likelihoods: asked.likelihoods(column),
+        };
+        let mut likelihoods = Vec::new();
+        own.likelihoods(cell, self, column, &mut likelihoods);
+        let ln = || own.ln_likelihoods(cell, self, column);
+        pick(&own.within(top, &likelihoods, ln), rng.random())
     }
 }
 
@@ -666,31 +703,14 @@ impl ItfFit {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Vec<Vec<f64>> {
         let draw = &self.draws()[draw];
-        let tops: Vec<usize> = asked
-            .top
-            .iter()
-            .map(|top| pick(top, rng.random()))
-            .collect();
-        let mut likelihoods = Vec::new();
+        let tops = asked.draw_tops(rng);
         let mut cell = |&j: &usize| {
             let own = &draw.columns[j];
-            let cells = &rows.cells[j];
-            let top = tops[own.block];
-            let cluster = if own.weights.is_empty() {
-                top
-            } else {
-                let cell = Cell {
-                    cells,
-                    row,
-                    likelihoods: asked.likelihoods(j),
-                };
-                own.likelihoods(cell, draw, j, &mut likelihoods);
-                let ln = || own.ln_likelihoods(cell, draw, j);
-                pick(&own.within(top, &likelihoods, ln), rng.random())
-            };
+            let cluster = draw.draw_cluster(j, rows, row, (asked, &tops), rng);
             let mut counts = Vec::new();
             let others = own.others(draw, j, &mut counts);
             let mut parts = Vec::new();
+            let cells = &rows.cells[j];
             own.law
                 .complete(cluster, cells, row, false, others, rng, &mut parts);
             parts

@@ -1,8 +1,8 @@
 //! Asking for cells.
 
 use npb_bsvd::npb_data::{Rating, Ratings};
-use npb_bsvd::{Acquisition, BsvdError, BsvdFit, Cells};
-use npb_infer::SweepPlan;
+use npb_bsvd::{Acquisition, BsvdConfig, BsvdError, BsvdFit, Cells, SideInformation};
+use npb_infer::{SweepPlan, Watch};
 
 use crate::predicted::{config, fitted};
 use crate::simulated::low_rank;
@@ -91,8 +91,13 @@ fn error_after(seed: u64, choose: impl Fn(&BsvdFit, &Cells) -> Vec<(u32, u32)>) 
             });
         }
         let ratings = Ratings::new(n, m, &known).unwrap();
+        let config = BsvdConfig {
+            sweeps: plan,
+            ..fit.config.clone()
+        };
+        let (side, none) = (SideInformation::default(), Cells::default());
         fit = fit
-            .continue_with(&ratings, &Cells::default(), plan)
+            .continue_with(&ratings, side, &none, &config, &Watch::none())
             .unwrap();
     }
     fit.evaluate(&data.hidden).unwrap().rmse / data.signal

@@ -95,7 +95,6 @@ fn pooled_chains_are_the_chains_one_after_the_other() {
     );
     assert_eq!(BsvdFit::from_bytes(&all.to_bytes().unwrap()).unwrap(), all);
 
-    assert!(all.extend(&data.observed, 5).is_err());
     assert!(BsvdFit::pooled(Vec::new()).is_err());
     let other = fit(
         &data.observed,

@@ -6,6 +6,7 @@ mod bad_input;
 mod bits;
 mod chains;
 mod folded;
+mod further;
 mod levels;
 mod predicted;
 mod recovery;

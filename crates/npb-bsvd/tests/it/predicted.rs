@@ -2,7 +2,7 @@
 
 use npb_bsvd::npb_data::{Rating, Ratings};
 use npb_bsvd::{BsvdConfig, BsvdError, BsvdFit, Cells, Key, SideInformation, fit};
-use npb_infer::{SweepPlan, stream};
+use npb_infer::{SweepPlan, Watch, stream};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -248,6 +248,20 @@ fn averages_over_rows_have_less_error() {
     assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
 }
 
+/// Goes on with these sweeps.
+fn on(
+    fit: &BsvdFit,
+    entries: &Ratings,
+    cells: &Cells,
+    sweeps: SweepPlan,
+) -> Result<BsvdFit, BsvdError> {
+    let config = BsvdConfig {
+        sweeps,
+        ..fit.config.clone()
+    };
+    fit.continue_with(entries, fit.side().clone(), cells, &config, &Watch::none())
+}
+
 /// Few entries call for few components; more do, and candidates that were off come back.
 #[test]
 fn components_come_back_when_a_chain_goes_on() {
@@ -261,28 +275,9 @@ fn components_come_back_when_a_chain_goes_on() {
         keep: 20,
         thin: 1,
     };
-    let second = first.continue_with(&more, &Cells::default(), plan).unwrap();
+    let second = on(&first, &more, &Cells::default(), plan).unwrap();
     let rank = second.last().rank();
     assert!((3..=4).contains(&rank), "{rank}");
-}
-
-#[test]
-fn a_longer_chain_is_one_that_was_planned_longer() {
-    let data = low_rank(6, (30, 20), 2, 0.6, 0.3);
-    let cells = Cells::of(&data.hidden);
-    let run = |keep: u64| {
-        let config = BsvdConfig {
-            stored_draws: keep / 5,
-            ..config(20, keep)
-        };
-        fit(&data.observed, SideInformation::default(), &cells, &config).unwrap()
-    };
-    let extended = run(20).extend(&data.observed, 30).unwrap();
-    let longer = run(50);
-    assert_eq!(extended, longer);
-    let other = low_rank(7, (30, 20), 2, 0.6, 0.3);
-    let error = longer.extend(&other.observed, 10).unwrap_err();
-    assert!(error.to_string().contains("continue_with"), "{error}");
 }
 
 #[test]
@@ -301,9 +296,9 @@ fn a_chain_goes_on_with_more_entries() {
         keep: 50,
         thin: 1,
     };
-    let second = first.continue_with(&more, &cells, plan).unwrap();
+    let second = on(&first, &more, &cells, plan).unwrap();
     assert_eq!(second.units(), first.units());
-    // Of several chains one goes on.
+    // Of several chains each.
     let several = BsvdConfig {
         chains: 2,
         ..config(5, 5)
@@ -313,9 +308,8 @@ fn a_chain_goes_on_with_more_entries() {
         keep: 2,
         thin: 1,
     };
-    let one = fitted(&data.observed, &several).continue_with(&more, &cells, few);
-    let one = one.unwrap();
-    assert_eq!((one.config.chains, one.moments.draws), (1, 2));
+    let both = on(&fitted(&data.observed, &several), &more, &cells, few).unwrap();
+    assert_eq!((both.config.chains, both.moments.draws), (2, 4));
     assert_ne!(second.config.seed, first.config.seed);
     assert_eq!(second.moments.draws, 50);
     let error = |fit: &BsvdFit| fit.evaluate(&data.hidden).unwrap().rmse;
@@ -323,12 +317,20 @@ fn a_chain_goes_on_with_more_entries() {
     // Thirty sweeps from a warm start serve as well as many from a cold one.
     let cold = fitted(&more, &config(200, 50));
     assert!(error(&second) < 1.1 * error(&cold));
+    let said = |entries: &Ratings| {
+        let error = on(&first, entries, &Cells::default(), plan).unwrap_err();
+        error.to_string()
+    };
     let smaller = Ratings::<f64>::new(39, 30, &[]).unwrap();
-    assert!(
-        first
-            .continue_with(&smaller, &Cells::default(), plan)
-            .is_err()
-    );
+    assert!(said(&smaller).contains("39 rows, where the fit had 40"));
+    let last = data.observed.iter().last().unwrap();
+    let fewer: Vec<Rating> = more
+        .iter()
+        .filter(|e| (e.row, e.column) != (last.row, last.column))
+        .collect();
+    let said = said(&Ratings::new(40, 30, &fewer).unwrap());
+    let missing = format!("none of row {} and column {}", last.row, last.column);
+    assert!(said.contains(&missing), "{said}");
 }
 
 #[test]

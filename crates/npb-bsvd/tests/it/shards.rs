@@ -259,22 +259,23 @@ fn a_stopped_fit_goes_on_in_other_shards() {
 }
 
 #[test]
-fn a_fit_of_shards_is_extended_and_goes_on_like_any() {
+fn a_fit_of_shards_goes_on_like_any() {
     let ratings = stars();
     let shards = in_shards(&ratings, 3);
     let first = fit(&shards, SideInformation::default(), &followed(), &config()).unwrap();
-    let longer = first.extend(&shards, 4).unwrap();
-    assert_eq!(longer, first.extend(&ratings, 4).unwrap());
     let sweeps = SweepPlan {
         burn_in: 4,
         keep: 4,
         thin: 1,
     };
-    let on = first.continue_with(&shards, &followed(), sweeps).unwrap();
-    assert_eq!(
-        on,
-        first.continue_with(&ratings, &followed(), sweeps).unwrap()
-    );
+    let config = BsvdConfig {
+        sweeps,
+        ..first.config.clone()
+    };
+    let (none, watch) = (SideInformation::default, Watch::none());
+    let on = first.continue_with(&shards, none(), &followed(), &config, &watch);
+    let whole = first.continue_with(&ratings, none(), &followed(), &config, &watch);
+    assert_eq!(on.unwrap(), whole.unwrap());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use npb_data::schema::Role;
 use npb_itf::{CellSummary, ClusteringLoss, ItfFit, PointClustering, summarise_clusters};
 
-use super::cells::check_columns;
+use super::cells::{check_columns, read};
 use crate::args::{ClustersArgs, SimilarArgs};
 use crate::failure::Result;
 use crate::model::ModelFile;
@@ -18,14 +18,9 @@ const WHOLE: Needs = Needs {
 };
 
 /// The rows of a file must be those of the fit, which has clustered them.
-fn check_rows(rows: &NewRows<'_>, model: &ModelFile) -> Result<()> {
-    match rows.data.n_rows as u64 == model.n_rows {
-        true => Ok(()),
-        false => Err(rows.wrong()(format_args!(
-            "has {} rows, the file of the fit had {}: give that file",
-            rows.data.n_rows, model.n_rows
-        ))),
-    }
+fn check_rows(fit: &ItfFit, rows: &NewRows<'_>, model: &ModelFile) -> Result<()> {
+    read(fit, rows, true)?;
+    model.check_names(rows.data.row_ids.as_deref(), rows.file)
 }
 
 pub(super) fn similar(args: &SimilarArgs, model: &ModelFile, quiet: bool) -> Result<()> {
@@ -33,7 +28,7 @@ pub(super) fn similar(args: &SimilarArgs, model: &ModelFile, quiet: bool) -> Res
     check_columns(&fit, "--column", &args.column)?;
     let asked = (args.file.as_path(), &args.how);
     rows::answer(model, asked, WHOLE, quiet, |rows| {
-        check_rows(rows, model)?;
+        check_rows(&fit, rows, model)?;
         let row = row_named(rows, &args.row)?;
         let columns: Vec<&str> = args.column.iter().map(String::as_str).collect();
         let alike = fit.similar_rows(&columns, row).map_err(rows.wrong())?;
@@ -95,7 +90,7 @@ pub(super) fn clusters(args: &ClustersArgs, model: &ModelFile, quiet: bool) -> R
     check_columns(&fit, "--column", &args.column)?;
     let asked = (args.file.as_path(), &args.how);
     rows::answer(model, asked, WHOLE, quiet, |rows| {
-        check_rows(rows, model)?;
+        check_rows(&fit, rows, model)?;
         let found = clusterings(&fit, &args.column).map_err(rows.wrong())?;
         if args.rows {
             let mut sheet = rows.sheet();

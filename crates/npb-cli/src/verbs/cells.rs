@@ -9,7 +9,7 @@ use npb_itf::{CellSurprisal, ImputedCell, ItfError, ItfFit, ItfRows};
 
 use crate::args::{PredictArgs, ScoreArgs, SimulateArgs};
 use crate::failure::{Failure, Result};
-use crate::input::unreadable;
+use crate::input::{unreadable, without_options};
 use crate::model::ModelFile;
 use crate::output::{self, Answers};
 use crate::rows::{self, Needs, NewRows};
@@ -18,9 +18,19 @@ use crate::sheet::{Cell, Sheet, Type};
 /// Rows that are made at once.
 const ROWS: usize = 1 << 12;
 
-fn read(fit: &ItfFit, rows: &NewRows<'_>, training: bool) -> Result<ItfRows> {
+/// Rows of a file, new ones or those of the fit.
+pub(super) fn read(fit: &ItfFit, rows: &NewRows<'_>, training: bool) -> Result<ItfRows> {
     let (table, fields) = (&rows.data.features, &rows.data.fields);
-    (fit.field_rows(table, fields, training)).map_err(rows.wrong())
+    let read = fit.field_rows(table, fields, training);
+    read.map_err(in_words_of_the_file).map_err(rows.wrong())
+}
+
+/// Rows are counted from 1 in files.
+pub(super) fn in_words_of_the_file(error: ItfError) -> ItfError {
+    match error {
+        ItfError::OtherRow { row } => ItfError::OtherRow { row: row + 1 },
+        error => error,
+    }
 }
 
 pub(super) fn score(args: &ScoreArgs, model: &ModelFile, quiet: bool) -> Result<()> {
@@ -344,11 +354,9 @@ pub(super) fn given(given: &[String], schema: &Schema) -> Result<SchemaData> {
         ..ReadingRules::default()
     };
     let read = raw_with_schema("--given", table, schema, &rules);
-    let (data, _) = read.map_err(|error| {
-        // No option of files helps here.
-        let text = unreadable(&error).message;
-        Failure::usage(text.split(", or let the option").next().unwrap_or(&text))
-    })?;
+    // No option of files helps here.
+    let refuse = |error| Failure::usage(without_options(unreadable(&error)).message);
+    let (data, _) = read.map_err(refuse)?;
     Ok(data)
 }
 

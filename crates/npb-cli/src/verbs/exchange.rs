@@ -222,7 +222,7 @@ impl Saving<'_> {
                     ..Imported::plain(ModelKind::Topics, fit.config())?
                 })
             }
-            ItfFit::MODEL => {
+            ItfFit::MODEL | ItfFit::BEFORE => {
                 let fit: ItfFit = self.fit()?;
                 Ok(Imported {
                     schema: of_columns(&fit),

@@ -137,10 +137,21 @@ fn mixture(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let file = &args.training.file;
     let fitting = Fitting::new(ModelKind::Mixture, file, &args.how, quiet)?;
     check(&fitting)?;
-    let (data, origin) = input::training(&args.training, Roles::default(), quiet)?;
+    let (data, origin) = match &fitting.before {
+        None => input::training(&args.training, Roles::default(), quiet)?,
+        Some(before) => input::further(&args.training, before, quiet)?,
+    };
     let table = numbers(&data, file, quiet)?;
     let none: Vec<Option<&str>> = vec![None; table.n_rows()];
-    let fit = run(&fitting, &table, &Labels::from_strings(&none))?;
+    let fit = match &fitting.before {
+        None => run(&fitting, &table, &Labels::from_strings(&none))?,
+        Some(before) => {
+            let old: IqgmeFit = before.fit()?;
+            fitting.run(file, |watch| {
+                old.continue_with(&table, &fitting.config, watch)
+            })?
+        }
+    };
     let clusters = format!("{} clusters", fit.n_clusters());
     keep(&fitting, &fit, (&data, origin), &clusters)
 }

@@ -1,6 +1,6 @@
 //! Models of matrices most of whose entries are missing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,7 @@ use crate::join;
 use crate::keep::of_chains;
 use crate::model::{ModelFile, Origin};
 use crate::output;
+use crate::settings;
 use crate::sheet::{Cell, Sheet};
 
 /// So many open cells are looked at for the next ones to ask.
@@ -42,24 +43,16 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         Fitting::new(ModelKind::Ratings, file, &args.how, quiet)?;
     let places = [&args.row, &args.column, &args.value].map(String::clone);
     let how = How::of_training(&args.layout, args.duplicates, quiet);
-    let (entries, layout) = triplets(file, &places, &how)?;
+    let (mut entries, layout) = triplets(file, &places, &how)?;
+    let old: Option<BsvdFit> = fitting.before.as_ref().map(ModelFile::fit).transpose()?;
+    if let Some(old) = &old {
+        fitting.config = (args.how.settings).read_on(&old.config, ModelKind::Ratings)?;
+        after_those_of(old, fitting.before.as_ref(), &places, &mut entries)?;
+    }
     let ratings = entries.ratings().map_err(in_file(file))?;
     let config = &mut fitting.config;
     config.chains = args.chains.unwrap_or(config.chains);
-    let rule = "is too large to be computed with; rescale the column or correct it";
-    all_are(&entries, args, |v| v.abs() < TOO_LARGE, rule)?;
-    match args.likelihood {
-        Values::Gaussian => {}
-        Values::Binary => {
-            let rule = "is not 0 or 1; recode it, or leave --likelihood gaussian";
-            all_are(&entries, args, |v| v == 0.0 || v == 1.0, rule)?;
-            config.likelihood = Likelihood::Binary;
-        }
-        Values::Ordinal => {
-            let levels = levels(&entries, args)?;
-            config.likelihood = Likelihood::Ordinal { levels };
-        }
-    }
+    check_values(config, &entries, args, old.is_some())?;
     config.validate().map_err(Failure::usage)?;
     if config.likelihood == Likelihood::Binomial {
         let rule =
@@ -72,9 +65,13 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         rows: of(&args.row_features, row_ids)?,
         columns: of(&args.column_features, column_ids)?,
     };
+    let (none, config) = (Cells::default(), &fitting.config);
     let fit = fitting.run(file, |watch| {
-        fit_watched(&ratings, side, &Cells::default(), &fitting.config, watch)?
-            .with_names(row_ids, column_ids)
+        let fit = match &old {
+            Some(old) => old.continue_with(&ratings, side, &none, config, watch),
+            None => fit_watched(&ratings, side, &none, config, watch),
+        };
+        fit?.with_names(row_ids, column_ids)
     })?;
     let n_ratings = entries.entries.len();
     let what = format!(
@@ -89,7 +86,98 @@ pub(crate) fn fit(args: &RatingsArgs, quiet: bool) -> Result<()> {
         (n_ratings, Origin::laid_out(layout)),
     )?;
     model.places = places.to_vec();
+    if old.is_some() {
+        // Its seed is another one, and its units are those of the first entries.
+        model.config = settings::text(&fit.config)?;
+    }
     fitting.keep(&model, &what, &unmet)
+}
+
+/// Sets the likelihood that the options say, and checks that values can be of it; that of a fit that goes on stays.
+fn check_values(
+    config: &mut BsvdConfig,
+    entries: &RatingFile,
+    args: &RatingsArgs,
+    goes_on: bool,
+) -> Result<()> {
+    let rule = "is too large to be computed with; rescale the column or correct it";
+    all_are(entries, args, |v| v.abs() < TOO_LARGE, rule)?;
+    match args.likelihood {
+        _ if goes_on => are_like_those_of_the_fit(entries, args, config.likelihood)?,
+        Values::Gaussian => {}
+        Values::Binary => {
+            let rule = "is not 0 or 1; recode it, or leave --likelihood gaussian";
+            all_are(entries, args, |v| v == 0.0 || v == 1.0, rule)?;
+            config.likelihood = Likelihood::Binary;
+        }
+        Values::Ordinal => {
+            let levels = levels(entries, args)?;
+            config.likelihood = Likelihood::Ordinal { levels };
+        }
+    }
+    Ok(())
+}
+
+/// Numbers rows and columns as a fit does, those that it does not have after them.
+fn after_those_of(
+    fit: &BsvdFit,
+    model: Option<&ModelFile>,
+    places: &[String],
+    entries: &mut RatingFile,
+) -> Result<()> {
+    let wrong = |what: &str| Failure::usage(format_args!("--continue: {what}"));
+    if model.is_some_and(|model| model.places != places) {
+        let rule = "--row, --column and --value must name the columns that they named at the fit";
+        return Err(wrong(rule));
+    }
+    if fit.row_names().is_empty() || fit.column_names().is_empty() {
+        let rule = "the fit knows no names of rows and columns by which those of the file could be found: fit anew";
+        return Err(wrong(rule));
+    }
+    let after = |own: &[String], found: &[String]| {
+        let mut all = own.to_vec();
+        let mut at: HashMap<String, u32> = own.iter().cloned().zip(0..).collect();
+        let place = |name: &String| {
+            *at.entry(name.clone()).or_insert_with(|| {
+                all.push(name.clone());
+                all.len() as u32 - 1
+            })
+        };
+        let places: Vec<u32> = found.iter().map(place).collect();
+        (all, places)
+    };
+    let (rows, row_at) = after(fit.row_names(), &entries.row_ids);
+    let (columns, column_at) = after(fit.column_names(), &entries.column_ids);
+    (entries.row_ids, entries.column_ids) = (rows, columns);
+    for entry in &mut entries.entries {
+        entry.row = row_at[entry.row as usize];
+        entry.column = column_at[entry.column as usize];
+    }
+    Ok(())
+}
+
+/// Whether values can be those of a fit with this likelihood, which is that of the options if they say one.
+fn are_like_those_of_the_fit(
+    entries: &RatingFile,
+    args: &RatingsArgs,
+    likelihood: Likelihood,
+) -> Result<()> {
+    let (asked, levels) = match likelihood {
+        Likelihood::Binary => (Values::Binary, 0.0..=1.0),
+        Likelihood::Ordinal { levels } => (Values::Ordinal, 1.0..=f64::from(levels)),
+        Likelihood::Gaussian | Likelihood::Binomial => (Values::Gaussian, 0.0..=0.0),
+    };
+    if ![Values::Gaussian, asked].contains(&args.likelihood) {
+        return Err(Failure::usage(
+            "--likelihood: with --continue it is that of the fit; leave the option out",
+        ));
+    }
+    let is_level = |v: f64| v.fract() == 0.0 && levels.contains(&v);
+    let rule = "is no level that the fit knows; recode it, or fit anew";
+    match asked {
+        Values::Gaussian => Ok(()),
+        _ => all_are(entries, args, is_level, rule),
+    }
 }
 
 /// How a file of ratings is read.

@@ -6,17 +6,17 @@ use std::fmt::Write as _;
 use npb_data::schema::{ColumnSchema, Kind, Role};
 use npb_data::{Field, MixedColumn};
 use npb_itf::{
-    ColumnDependence, DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfFit, PairDependence,
-    Verdict, fit_data_watched,
+    ColumnDependence, DependenceConfig, ImputedCell, ItfConfig, ItfData, ItfError, ItfFit,
+    PairDependence, Verdict, Watch, fit_data_watched,
 };
 
-use super::cells::check_columns;
+use super::cells::{check_columns, in_words_of_the_file};
 use crate::args::{DependenceArgs, ImputeArgs, MixtureArgs, ModelKind};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
 use crate::input::{self, Roles};
 use crate::keep::of_chains;
-use crate::model::ModelFile;
+use crate::model::{ModelFile, row_names};
 use crate::output;
 use crate::rows::{self, Completed, Named, Needs, NewRows};
 use crate::sheet::{Cell, Sheet, Type};
@@ -25,11 +25,26 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
     let file = &args.training.file;
     let fitting: Fitting<'_, ItfConfig> = Fitting::new(ModelKind::Table, file, &args.how, quiet)?;
     fitting.config.validate().map_err(Failure::usage)?;
-    let (read, origin) = input::training(&args.training, Roles::default(), quiet)?;
-    let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file(file))?;
-    let fit = fitting.run(file, |watch| {
-        fit_data_watched(&data, &fitting.config, watch)
-    })?;
+    let (read, fit, origin) = match &fitting.before {
+        None => {
+            let (read, origin) = input::training(&args.training, Roles::default(), quiet)?;
+            let data = ItfData::from_fields(&read.features, &read.fields).map_err(in_file(file))?;
+            let fit = |watch: &Watch<'_>| fit_data_watched(&data, &fitting.config, watch);
+            (read, fitting.run(file, fit)?, origin)
+        }
+        Some(before) => {
+            let (read, origin) = input::further(&args.training, before, quiet)?;
+            before.check_names(read.row_ids.as_deref(), file)?;
+            let old: ItfFit = before.fit()?;
+            let (table, fields) = (&read.features, &read.fields);
+            let fit = |watch: &Watch<'_>| {
+                let fit = old.continue_with(table, fields, &fitting.config, watch);
+                fit.map_err(in_words_of_the_file)
+            };
+            let fit = fitting.run(file, fit)?;
+            (read, fit, origin)
+        }
+    };
     let what = format!(
         "{} rows, {} columns, {} draws",
         read.n_rows,
@@ -37,7 +52,8 @@ pub(crate) fn fit(args: &MixtureArgs, quiet: bool) -> Result<()> {
         fit.draws().len()
     );
     let unmet = of_chains(fit.unmet(), &fitting.config.sweeps);
-    let model = fitting.model(&fit, &read.schema, (read.n_rows, origin))?;
+    let mut model = fitting.model(&fit, &read.schema, (read.n_rows, origin))?;
+    model.row_names = row_names(read.row_ids.as_deref())?;
     fitting.keep(&model, &what, &unmet)
 }
 
@@ -47,7 +63,8 @@ pub(super) fn completed(fit: &ItfFit, rows: &NewRows<'_>, args: &ImputeArgs) -> 
     let (table, fields) = (&data.features, &data.fields);
     if let (Some(n), 1..) = (args.draws, data.n_rows) {
         let drawn = fit.impute_field_draws(table, fields, n, args.training);
-        return Ok((drawn.map_err(rows.wrong())?, Vec::new()));
+        let drawn = drawn.map_err(in_words_of_the_file).map_err(rows.wrong())?;
+        return Ok((drawn, Vec::new()));
     }
     // A table without rows has nothing to fill.
     let (completed, cells) = match data.n_rows {
@@ -55,7 +72,7 @@ pub(super) fn completed(fit: &ItfFit, rows: &NewRows<'_>, args: &ImputeArgs) -> 
         _ => {
             let level = args.interval.unwrap_or(0.9);
             let filled = fit.impute_fields(table, fields, level, args.training);
-            let filled = filled.map_err(rows.wrong())?;
+            let filled = filled.map_err(in_words_of_the_file).map_err(rows.wrong())?;
             (filled.completed, filled.cells)
         }
     };
@@ -177,10 +194,15 @@ pub(crate) fn dependence(args: &DependenceArgs, quiet: bool) -> Result<()> {
     };
     let asked = (args.file.as_path(), &args.how);
     rows::answer(&model, asked, needs, quiet, |rows| {
-        let (data, training) = (&rows.data, rows.data.n_rows as u64 == model.n_rows);
-        let tested = fit
-            .field_rows(&data.features, &data.fields, training)
-            .map_err(rows.wrong())?;
+        let (table, fields) = (&rows.data.features, &rows.data.fields);
+        // Rows of the fit are taken for those, others for new ones.
+        let tested = match fit.field_rows(table, fields, true) {
+            Err(ItfError::RowsOfFit { .. } | ItfError::OtherRow { .. }) => {
+                fit.field_rows(table, fields, false)
+            }
+            tested => tested,
+        };
+        let tested = tested.map_err(rows.wrong())?;
         config.validate().map_err(Failure::usage)?;
         let found = fit.dependence(&tested, &config).map_err(rows.wrong())?;
         if let Some(plot) = &args.plot {

@@ -7,6 +7,7 @@ mod documents;
 mod exchange;
 mod files;
 mod fits;
+mod further;
 mod guide;
 mod images;
 mod kept;

@@ -434,11 +434,11 @@ fn questions_about_cells_that_cannot_be_are_named() {
         ),
         (
             "similar t.npb few.csv --row p3",
-            "has 7 rows, the file of the fit had 60",
+            "has 7 rows, the table of the fit had 60",
         ),
         (
             "clusters t.npb few.csv",
-            "has 7 rows, the file of the fit had 60",
+            "has 7 rows, the table of the fit had 60",
         ),
         (
             "dependence t.npb p.csv --given age --given ill --given town",

@@ -771,11 +771,9 @@ impl FullNormalData {
     /// Spreads whole numbers and ordered levels over the units around them: their density is then that of numbers without repetition, which no cluster
     /// earns by having one value.
     pub(crate) fn spread(&mut self, kernel: &FullNormal, rng: &mut Xoshiro256PlusPlus) {
-        for j in 0..self.d {
-            if !kernel.is_spread(j) {
-                continue;
-            }
-            for row in 0..self.missing.len() {
+        // Row by row, so that rows do not depend on those after them.
+        for row in 0..self.missing.len() {
+            for j in (0..self.d).filter(|&j| kernel.is_spread(j)) {
                 // Also where it is missing, so that the others do not depend on that.
                 let by = rng.random::<f64>() - 0.5;
                 if !self.given[row * self.d + j].is_nan() {

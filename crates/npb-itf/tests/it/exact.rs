@@ -15,8 +15,8 @@ use rand::RngExt;
 
 use ItfMove::*;
 
-const ALPHA: f64 = 0.7;
-const BETA: f64 = 0.5;
+pub(crate) const ALPHA: f64 = 0.7;
+pub(crate) const BETA: f64 = 0.5;
 const GAMMA: f64 = 1.3;
 const NAMES: usize = 13;
 
@@ -29,17 +29,20 @@ const CELLS: [[Option<bool>; 3]; 4] = [
 ];
 
 fn data(n_rows: usize, n_columns: usize) -> ItfData {
+    ItfData::from_table(&table(n_rows, n_columns)).unwrap()
+}
+
+pub(crate) fn table(n_rows: usize, n_columns: usize) -> MixedTable {
     let column = |j: usize| MixedColumn::Binary {
         levels: ["no", "yes"].map(String::from),
         values: CELLS[..n_rows].iter().map(|row| row[j % 3]).collect(),
     };
     let names = (0..n_columns).map(|j| format!("c{j}")).collect();
-    let table = MixedTable::new(names, (0..n_columns).map(column).collect()).unwrap();
-    ItfData::from_table(&table).unwrap()
+    MixedTable::new(names, (0..n_columns).map(column).collect()).unwrap()
 }
 
 /// Labels in order of appearance.
-fn canonical(labels: &[u32]) -> Vec<usize> {
+pub(crate) fn canonical(labels: &[u32]) -> Vec<usize> {
     let mut seen: Vec<u32> = Vec::new();
     let place = |&label: &u32| {
         seen.iter().position(|&s| s == label).unwrap_or_else(|| {
@@ -175,7 +178,7 @@ const TEST: ExactTest = ExactTest {
 };
 
 /// Four rows, two columns: clusterings of the top level and of both columns.
-fn tensor() -> Exact<Vec<Vec<usize>>> {
+pub(crate) fn tensor() -> Exact<Vec<Vec<usize>>> {
     let all = partitions(4);
     let lower: HashMap<_, f64> = (all.iter())
         .flat_map(|c| {

@@ -7,6 +7,7 @@ mod clustering;
 mod dependence;
 mod exact;
 mod fields;
+mod further;
 mod gaps;
 mod groups;
 mod kernels;

@@ -1,7 +1,7 @@
 //! Figures 5.4 and 5.5: entries of a matrix asked for where the model is least certain, or at random.
 
 use npb_bsvd::{Acquisition, BsvdConfig, BsvdUnits, Cells, SideInformation, Wanted, fit};
-use npb_infer::{SweepPlan, stream};
+use npb_infer::{SweepPlan, Watch, stream};
 use rand::seq::SliceRandom;
 
 use super::fits::{config, global_mean};
@@ -170,7 +170,12 @@ fn acquire(work: &Work, most: usize, seed: u64) -> Result<Outcome> {
                 seen.extend(chosen.iter().map(place));
             }
         }
-        fit = fit.continue_with(&observe(&values, &seen)?, &all_cells(), NEXT)?;
+        let (observed, none) = (observe(&values, &seen)?, SideInformation::default());
+        let next = BsvdConfig {
+            sweeps: NEXT,
+            ..fit.config.clone()
+        };
+        fit = fit.continue_with(&observed, none, &all_cells(), &next, &Watch::none())?;
     }
     let mut outcome = Outcome::metrics([
         ("entries_needed", needed(&errors)),

@@ -3,7 +3,7 @@
 use npb_bsvd::npb_data::{Exposure, Rating, Ratings};
 use npb_bsvd::npb_priors::special::normal_cdf;
 use npb_bsvd::{
-    Acquisition, BsvdFit, BsvdSampler, Cells, DrawTable, Evaluation, Key, Likelihood,
+    Acquisition, BsvdConfig, BsvdFit, BsvdSampler, Cells, DrawTable, Evaluation, Key, Likelihood,
     SideInformation, Successes,
 };
 use npb_infer::diagnostics::ChainDiagnostics;
@@ -827,13 +827,18 @@ fn what_was_given_comes_back() {
     assert!(noise.iter().all(|s| *s > 0.0));
 }
 
-/// Without a burn-in it goes on from the last state as a sampler does; entries, units and the seed are those that it says.
+/// Without a burn-in each chain goes on from its last draw as a sampler does; entries, units and the seed are those that the fit says.
 #[test]
-fn a_chain_that_goes_on_makes_the_sweeps_of_its_sampler() {
+fn chains_that_go_on_make_the_sweeps_of_their_samplers() {
     let example = Example::new(Likelihood::Gaussian, 24);
-    let first = example.fitted(&Cells::default(), &config(Likelihood::Gaussian, 8, 6));
     let fewer: Vec<Rating> = example.entries.iter().filter(|e| e.row != 5).collect();
     let fewer = Ratings::new(ROWS, COLUMNS, &fewer).unwrap();
+    let settings = BsvdConfig {
+        chains: 2,
+        ..config(Likelihood::Gaussian, 8, 6)
+    };
+    let none = Cells::default();
+    let first = super::of(&fewer, &example.side, &none, &settings);
     let plan = npb_infer::SweepPlan {
         burn_in: 0,
         keep: 5,
@@ -844,17 +849,43 @@ fn a_chain_that_goes_on_makes_the_sweeps_of_its_sampler() {
         columns: vec![1],
         values: vec![39.0],
     };
-    let second = first.continue_with(&fewer, &cells, plan).unwrap();
+    let further = BsvdConfig {
+        sweeps: plan,
+        stored_draws: 5,
+        ..first.config.clone()
+    };
+    let on = |watch: &npb_infer::Watch<'_>| {
+        first.continue_with(
+            &example.entries,
+            example.side.clone(),
+            &cells,
+            &further,
+            watch,
+        )
+    };
+    let second = on(&npb_infer::Watch::none()).unwrap();
     assert_eq!(
         (second.units(), second.config.sweeps, second.config.chains),
-        (first.units(), plan, 1)
+        (first.units(), plan, 2)
     );
-    let data = npb_bsvd::BsvdData::new(&fewer, example.side.clone(), &second.config).unwrap();
-    let mut sampler =
-        BsvdSampler::resume(&data, second.config.clone(), first.last().clone(), 0).unwrap();
-    (0..5).for_each(|_| sampler.sweep().unwrap());
-    assert_eq!(sampler.state(), second.last());
-    assert_eq!((second.moments.draws, second.row_counts()[5]), (5, 0));
+    let data =
+        npb_bsvd::BsvdData::new(&example.entries, example.side.clone(), &second.config).unwrap();
+    for (chain, (last, found)) in [
+        (first.last(), second.last()),
+        (&first.draws()[11], &second.draws()[9]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let config = BsvdConfig {
+            chain: chain as u64,
+            ..second.config.clone()
+        };
+        let mut sampler = BsvdSampler::resume(&data, config, last.clone(), 0).unwrap();
+        (0..5).for_each(|_| sampler.sweep().unwrap());
+        assert_eq!(sampler.state(), found);
+    }
+    assert_eq!((second.moments.draws, first.row_counts()[5]), (10, 0));
     assert_ne!(second.config.seed, first.config.seed);
     // No features, no names: nothing is made up.
     let plain = super::of(
