@@ -11,7 +11,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::{FileWriter as ArrowFileWriter, StreamWriter};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use bytes::Bytes;
 use npb_data::{RawColumn, RawTable};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -20,6 +20,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::ColumnPath;
 
 use crate::ArrowError;
 use crate::from_arrow::{Options, Tables, can_be_read};
@@ -402,12 +403,7 @@ impl<W: Write + Send> Writer<W> {
     fn of(to: W, schema: &SchemaRef, format: Format) -> Result<Self, ArrowError> {
         let kind = match format {
             Format::Parquet => {
-                let codec = Compression::ZSTD(ZstdLevel::default());
-                let properties = WriterProperties::builder()
-                    .set_compression(codec)
-                    .set_max_row_group_row_count(Some(ROW_GROUP))
-                    .build();
-                let writer = ArrowWriter::try_new(to, schema.clone(), Some(properties));
+                let writer = ArrowWriter::try_new(to, schema.clone(), Some(properties(schema)));
                 Kind::Parquet(Box::new(writer.map_err(ArrowError::write)?))
             }
             Format::Arrow => {
@@ -449,4 +445,21 @@ impl<W: Write + Send> Writer<W> {
             Kind::Stream(writer) => writer.into_inner().map_err(ArrowError::write),
         }
     }
+}
+
+/// How Parquet files are written. Numbers have no dictionary: hardly one occurs twice, and to find out takes longer than all else.
+fn properties(schema: &SchemaRef) -> WriterProperties {
+    let all = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(ROW_GROUP));
+    let numbers = schema
+        .fields()
+        .iter()
+        .filter(|field| *field.data_type() == DataType::Float64);
+    let paths = numbers.map(|field| ColumnPath::new(vec![field.name().clone()]));
+    paths
+        .fold(all, |all, path| {
+            all.set_column_dictionary_enabled(path, false)
+        })
+        .build()
 }
