@@ -44,7 +44,12 @@ fn solved(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
 fn new_rows_are_drawn_given_the_columns() {
     const NEW: usize = 3000;
     let data = low_rank(3, (30, 12), 2, 0.7, 0.3);
-    let first = fitted(&data.observed, &config(100, 5));
+    let plain = BsvdConfig {
+        row_noise: false,
+        column_noise: false,
+        ..config(100, 5)
+    };
+    let first = fitted(&data.observed, &plain);
     let known = [0.4, -1.1, 0.8, 0.1, 1.3];
     let new = (30..30 + NEW as u32).flat_map(|row| {
         let entry = move |(column, &value): (u32, &f64)| Rating { row, column, value };
@@ -86,22 +91,23 @@ fn new_rows_are_drawn_given_the_columns() {
                 .get(j)
                 .map_or(0.0, |&c| f64::from(c))
     };
+    // Prior means and precisions.
+    let factors = from.rows.factor_mean.iter().map(|&mean| (mean, 1.0));
+    let prior: Vec<(f64, f64)> = factors
+        .chain([(0.0, from.rows.intercept_precision)])
+        .collect();
     let n = rank + 1;
-    let mut precision = vec![vec![0.0; n]; n];
-    let mut linear = vec![0.0; n];
-    for k in 0..n {
-        let (mean, own) = match k < rank {
-            true => (from.rows.factor_mean[k], 1.0),
-            false => (0.0, from.rows.intercept_precision),
-        };
-        precision[k][k] += own;
-        linear[k] += own * mean;
-    }
+    let diagonal = |k: usize, l: usize| if k == l { prior[k].1 } else { 0.0 };
+    let mut precision: Vec<Vec<f64>> = (0..n)
+        .map(|k| (0..n).map(|l| diagonal(k, l)).collect())
+        .collect();
+    let mut linear: Vec<f64> = prior.iter().map(|(mean, own)| mean * own).collect();
     for (j, y) in known.iter().enumerate() {
         let (w, y) = (weights(j), (y - centre) / scale - base(j));
-        for k in 0..n {
-            linear[k] += from.noise_precision * w[k] * y;
-            (0..n).for_each(|l| precision[k][l] += from.noise_precision * w[k] * w[l]);
+        for ((row, linear), wk) in precision.iter_mut().zip(&mut linear).zip(&w) {
+            *linear += from.noise_precision * wk * y;
+            let each = row.iter_mut().zip(&w);
+            each.for_each(|(x, wl)| *x += from.noise_precision * wk * wl);
         }
     }
     for j in [7, 10] {
