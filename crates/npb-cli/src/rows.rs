@@ -33,11 +33,13 @@ const BEGINNING: u64 = 1 << 17;
 
 /// What a question needs of a file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Needs {
+pub(crate) struct Needs<'a> {
     /// Its rows all at once.
     pub(crate) all_rows: bool,
     /// The cells as they stand there.
     pub(crate) written: bool,
+    /// Not these columns, which are asked for.
+    pub(crate) targets: &'a [String],
 }
 
 /// Rows of a file, read as the file of the fit was.
@@ -148,7 +150,7 @@ impl Originals<'_> {
 pub(crate) fn answer(
     model: &ModelFile,
     (file, how): (&Path, &HowToAsk),
-    needs: Needs,
+    needs: Needs<'_>,
     quiet: bool,
     mut ask: impl FnMut(&NewRows<'_>) -> Result<Sheet>,
 ) -> Result<()> {
@@ -165,7 +167,7 @@ pub(crate) fn answer(
 pub(crate) fn each(
     model: &ModelFile,
     (file, how): (&Path, &HowToAsk),
-    needs: Needs,
+    needs: Needs<'_>,
     quiet: bool,
     mut visit: impl FnMut(&NewRows<'_>) -> Result<bool>,
 ) -> Result<()> {
@@ -178,7 +180,8 @@ pub(crate) fn each(
     let input = Input::open(file)?;
     let (n_bytes, length) = (input.n_bytes.clone(), input.length);
     let content = Content::of(file, input, &schema)?;
-    let rules = rules(model, (file, how), content.text(), quiet)?;
+    let mut rules = rules(model, (file, how), content.text(), quiet)?;
+    rules.may_lack = needs.targets.to_vec();
     let mut walk = Walk {
         file,
         schema: &schema,
@@ -279,7 +282,7 @@ impl Walk<'_> {
 }
 
 /// So many that their cells are about as many for every file. Levels that the schema does not list are those of the whole file.
-fn rows_at_once(schema: &Schema, how: &HowToAsk, needs: Needs) -> usize {
+fn rows_at_once(schema: &Schema, how: &HowToAsk, needs: Needs<'_>) -> usize {
     let mut columns = schema.columns.iter();
     let open = |role| matches!(role, Role::Feature | Role::Label);
     let lists_all = columns.all(|c| !c.kind.has_levels() || c.levels.is_some() || !open(c.role));
@@ -307,6 +310,7 @@ fn rules(
     Ok(ReadingRules {
         layout: laid_out(file, text, &how.layout, Some(&origin.layout), quiet)?,
         missing_columns: rules.missing_columns.into(),
+        may_lack: Vec::new(),
         unseen_levels: rules.unseen_levels.into(),
         impossible_values: rules.impossible_values.map_or(guessed, Unexpected::from),
     })
