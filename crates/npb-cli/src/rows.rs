@@ -58,9 +58,13 @@ pub(crate) type Named = (String, Type, Vec<Cell>);
 pub(crate) type Completed = (Vec<MixedTable>, Vec<Named>);
 
 impl NewRows<'_> {
-    /// What a model finds wrong with them.
+    /// What a model finds wrong with them; it counts from the first of these rows.
     pub(crate) fn wrong<E: Display>(&self) -> impl Fn(E) -> Failure + '_ {
-        in_file(self.file)
+        let from = match self.before {
+            0 => String::new(),
+            n => format!("after {n} rows: "),
+        };
+        move |problem| in_file(self.file)(format_args!("{from}{problem}"))
     }
 
     /// How their features become numbers.

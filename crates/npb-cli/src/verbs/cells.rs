@@ -321,7 +321,8 @@ fn push_part(
         let of = cells.iter().map(|cell| Cell::Number(expected(cell, k)));
         sheet.push_column(format!("P({name}={level})"), Type::Number, of);
     }
-    let epistemic = cells.iter().map(|cell| Cell::Number(cell.epistemic[part]));
+    let known = |cell: &&ImputedCell| Some(cell.epistemic[part]).filter(|x| !x.is_nan());
+    let epistemic = cells.iter().map(|cell| Cell::from(known(cell)));
     sheet.push_column(format!("epistemic({name})"), Type::Number, epistemic);
 }
 
