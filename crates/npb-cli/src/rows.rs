@@ -185,18 +185,23 @@ pub(crate) fn each(
     let (n_bytes, length) = (input.n_bytes.clone(), input.length);
     let content = Content::of(file, input, &schema)?;
     let mut rules = rules(model, (file, how), content.text(), quiet)?;
-    rules.may_lack = needs.targets.to_vec();
+    // Which of the columns that are not there may be so is looked at here.
+    let strict = !needs.targets.is_empty() && rules.missing_columns == Unexpected::Error;
+    if strict {
+        rules.missing_columns = Unexpected::Missing;
+    }
     let mut walk = Walk {
         file,
         schema: &schema,
         rules: &rules,
         n_rows,
         written: needs.written,
+        only: strict.then_some(needs.targets),
         before: 0,
         asking: Asking::new(quiet)?,
         visit: &mut visit,
     };
-    let report = match content {
+    let mut report = match content {
         Content::Text(beginning, rest) => {
             let share = || Some(n_bytes.get() as f64 / length?.max(1) as f64);
             walk.through_text(Cursor::new(beginning).chain(rest), share)?
@@ -204,6 +209,8 @@ pub(crate) fn each(
         Content::Tables(tables) => walk.through_tables(tables)?,
     };
     walk.asking.end();
+    let is_target = |name: &String| needs.targets.contains(name);
+    report.absent.retain(|name| !is_target(name));
     warn(quiet, file, &report.to_string());
     if walk.before == 0 {
         note_of(quiet, file, "there is no row of data");
@@ -220,6 +227,8 @@ struct Walk<'a> {
     n_rows: usize,
     /// Whether cells are kept as they stand there.
     written: bool,
+    /// The columns that alone may be absent, if any column may not.
+    only: Option<&'a [String]>,
     before: usize,
     asking: Asking,
     visit: &'a mut dyn FnMut(&NewRows<'_>) -> Result<bool>,
@@ -234,6 +243,7 @@ impl Walk<'_> {
         let name = self.file.display().to_string();
         let reader = TextReader::new(&name, input, self.schema, self.rules);
         let mut reader = reader.map_err(|e| unreadable(&e))?;
+        self.check_absent(&reader.report())?;
         if self.written {
             reader = reader.keeping_texts();
         }
@@ -259,11 +269,24 @@ impl Walk<'_> {
                 false => Originals::None,
             };
             let data = reader.next(table).map_err(|e| unreadable(&e))?;
+            self.check_absent(&reader.report())?;
             if !self.go_on(data, originals, Some(share))? {
                 break;
             }
         }
         Ok(reader.report())
+    }
+
+    fn check_absent(&self, report: &ReadingReport) -> Result<()> {
+        let Some(only) = self.only else {
+            return Ok(());
+        };
+        let absent = report.absent.iter().find(|name| !only.contains(name));
+        absent.map_or(Ok(()), |name| {
+            Err(in_file(self.file)(format_args!(
+                "there is no column {name:?}, which the schema has; add it, or let the option --missing-columns be missing"
+            )))
+        })
     }
 
     fn go_on(
@@ -314,7 +337,6 @@ fn rules(
     Ok(ReadingRules {
         layout: laid_out(file, text, &how.layout, Some(&origin.layout), quiet)?,
         missing_columns: rules.missing_columns.into(),
-        may_lack: Vec::new(),
         unseen_levels: rules.unseen_levels.into(),
         impossible_values: rules.impossible_values.map_or(guessed, Unexpected::from),
     })

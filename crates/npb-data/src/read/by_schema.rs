@@ -334,7 +334,7 @@ fn places(
         let place = at.get(column.name.as_str()).copied();
         match place {
             Some(j) => known[j] = true,
-            None if column.role.is_optional() || rules.may_lack.contains(&column.name) => {}
+            None if column.role.is_optional() => {}
             None if rules.missing_columns == Unexpected::Missing => {
                 report.absent.push(column.name.clone())
             }

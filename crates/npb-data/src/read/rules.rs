@@ -12,8 +12,6 @@ pub struct ReadingRules {
     pub layout: DelimitedOptions,
     /// A feature that the file lacks; an error by default.
     pub missing_columns: Unexpected,
-    /// Columns that the file may lack all the same, without a word in the report: those that are asked for.
-    pub may_lack: Vec<String>,
     /// A level that the schema does not list; missing by default.
     pub unseen_levels: Unexpected,
     /// A value that its kind cannot be: 0 in a positive column, 2.5 in one of counts, a text in one of numbers or dates; an error by default.
@@ -25,7 +23,6 @@ impl Default for ReadingRules {
         Self {
             layout: DelimitedOptions::default(),
             missing_columns: Unexpected::Error,
-            may_lack: Vec::new(),
             unseen_levels: Unexpected::Missing,
             impossible_values: Unexpected::Error,
         }
