@@ -243,11 +243,11 @@ impl Walk<'_> {
         let name = self.file.display().to_string();
         let reader = TextReader::new(&name, input, self.schema, self.rules);
         let mut reader = reader.map_err(|e| unreadable(&e))?;
-        self.check_absent(&reader.report())?;
         if self.written {
             reader = reader.keeping_texts();
         }
         while let Some(data) = reader.next(self.n_rows).map_err(|e| unreadable(&e))? {
+            self.check_absent(&reader.report())?;
             let originals = match reader.written() {
                 Some(written) => Originals::Text(written, &self.rules.layout),
                 None => Originals::None,

@@ -363,7 +363,10 @@ pub(super) fn given(given: &[String], schema: &Schema) -> Result<SchemaData> {
     let read = raw_with_schema("--given", table, schema, &rules);
     let (data, _) = read.map_err(|error| unreadable_given(error, &values))?;
     for (at, name) in names.iter().enumerate() {
-        if let Some(value) = values.get(name).filter(|_| !data.features.is_observed(0, at)) {
+        if let Some(value) = values
+            .get(name)
+            .filter(|_| !data.features.is_observed(0, at))
+        {
             return Err(Failure::usage(format_args!(
                 "--given {name}={value}: says that the value is missing; give one, or leave {name} out"
             )));

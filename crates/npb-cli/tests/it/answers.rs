@@ -644,19 +644,13 @@ fn cells_of_tables_are_those_of_the_library() {
     assert_eq!(of_file.replacen("id", "row", 1), given);
     // What is asked for need not be in the file, all else must.
     folder.write("less.csv", "id,marker,town,ill\n1,,Oslo,yes\n");
-    assert_eq!(
-        folder.npb("predict m.npb less.csv --target age"),
-        of_file
-    );
+    assert_eq!(folder.npb("predict m.npb less.csv --target age"), of_file);
     let words = crate::said(&folder, "predict m.npb less.csv --target age");
     assert!(!words.contains("age"), "{words}");
     let error = folder.fails("predict m.npb less.csv --target town", 3);
     assert!(error.contains("there is no column \"age\""), "{error}");
     // Draws are not compared where one of them has all weight.
-    let far = Answer::of(
-        &folder,
-        "predict m.npb --target age --given marker=1e12",
-    );
+    let far = Answer::of(&folder, "predict m.npb --target age --given marker=1e12");
     assert_eq!(far.texts("epistemic(age)"), [""]);
     let data = read(&folder, "m.npb", "one.csv");
     for n in [3, 5000] {

@@ -89,8 +89,7 @@ fn conditional_answers_are_sums_over_all_rows() {
         for targets in [&["a"][..], &["b"], &["c"], &["a", "c"]] {
             let found = fit.predict_columns(&asked, &fields(), targets, 0.9);
             for cell in found.unwrap() {
-                let places: Vec<usize> =
-                    (0..3).filter(|&j| targets.contains(&NAMES[j])).collect();
+                let places: Vec<usize> = (0..3).filter(|&j| targets.contains(&NAMES[j])).collect();
                 let given = without(&partial[cell.row], &places);
                 for (code, found) in cell.expected.iter().enumerate() {
                     let mut with = given.clone();
