@@ -212,26 +212,27 @@ class MixedTableModel(Sampled, Base):
         """Names of the columns of the fit, in their order."""
         return [column["name"] for column in self._schema.columns if column["role"] in ("feature", "ignored")]
 
-    def _ask(self, X, training):
-        """The question as a frame or array, its columns, and for the native side."""
+    def _ask(self, X, training, targets=()):
+        """The question as a frame or array, its columns, and for the native side. Frames need not have the targets."""
         check_is_fitted(self)
         if not isinstance(training, (bool, np.bool_)):
             raise ValueError(f"training={training!r}: must be True or False")
         X = _checked(X)
-        columns = self._matched(X)
+        columns = self._matched(X, targets)
         if training and len(X) != self._fit.n_rows():
             raise ValueError(f"training=True: the table has {len(X)} rows, that of the fit {self._fit.n_rows()}; give the whole table in its order")
         return X, columns, self._schema.read(columns, type(self).__name__)
 
-    def _matched(self, X):
-        """The columns of a table, whose names are checked as scikit-learn does it; columns that the model does not use may be left out."""
+    def _matched(self, X, targets):
+        """The columns of a table, whose names are checked as scikit-learn does it; targets and columns that the model does not use may be left out."""
         who, columns, expected = type(self).__name__, columns_of(X), self._expected()
         names, features = [column.name for column in columns], {column["name"] for column in self._schema.features()}
         has_names, had_names = hasattr(X, "columns"), hasattr(self, "feature_names_in_")
         if has_names and had_names:
-            if not set(names) <= set(expected) or [n for n in names if n in features] != [n for n in expected if n in features]:
+            absent = [name for name in targets if name in features and name not in names]
+            if not set(names) <= set(expected) or [n for n in names if n in features] != [n for n in expected if n in features and n not in absent]:
                 raise names_differ(names, expected)
-            return columns
+            return columns + [Column(name, np.full(len(X), np.nan)) for name in absent]
         if len(names) != len(expected):
             raise ValueError(f"X has {len(names)} features, but {who} is expecting {len(expected)} features as input")
         if has_names != had_names:
@@ -304,25 +305,27 @@ class MixedTableModel(Sampled, Base):
         Parameters
         ----------
         columns : name of a column, or a list of names
-        X : table like that of the fit; what it has of `columns` is not looked at
-        given : dict of values by column name, instead of `X`
+        X : table like that of the fit; what it has of `columns` is not looked at, and a frame need not have them
+        given : dict of values by column name, instead of `X`; None and nan say nothing
         level : probability that intervals hold
 
         Returns
         -------
         list of dict as `predict_cells` gives, row by row. `epistemic` is, of numbers, the variance of the posterior draws' means over the whole predictive
-        variance (of positive numbers of the logarithm); of levels the mutual information of draw and level over the level's entropy.
+        variance (of positive numbers of the logarithm); of levels the mutual information of draw and level over the level's entropy. nan, not known, where one draw
+        outweighs the others: what is known is far from all that the fit has seen.
         """
         check_level(level)
         if (X is None) == (given is None):
             raise ValueError("predict_columns: give X, or given=... for one question")
         names = [columns] if isinstance(columns, str) else columns
         check_list("columns", names, "names of columns")
-        _, asked, rows = self._ask(X, False) if given is None else (None, *self._given(given))
+        names = [str(name) for name in names]
+        _, asked, rows = self._ask(X, False, names) if given is None else (None, *self._given(given))
         for name in names if given is not None else ():
             if name in given:
                 raise ValueError(f"given: {name!r} is what is to be predicted; leave it out")
-        return self._cells(asked, self._fit.predict_columns(rows, [str(name) for name in names], level, self._threads()))
+        return self._cells(asked, self._fit.predict_columns(rows, names, level, self._threads()))
 
     def simulate(self, n=1000, given=None):
         """Rows that the model makes up, drawn from the posterior predictive; `sample_missing` draws the missing cells of the rows of a table.

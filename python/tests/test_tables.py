@@ -134,6 +134,7 @@ def test_columns_are_predicted_given_others(model, table):
     # What the rows have of the targets is not looked at.
     other = table.assign(visits=3.0, place="Oslo")
     assert model.predict_columns(["visits", "place"], other) == told
+    assert model.predict_columns(["visits", "place"], table.drop(columns=["visits", "place"])) == told
     (one,) = model.predict_columns("visits", given={"member": True, "mood": "high"})
     (few,) = model.predict_columns("visits", given={"member": False, "mood": "low"})
     assert few["mean"] < one["mean"]

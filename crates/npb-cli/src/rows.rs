@@ -33,11 +33,13 @@ const BEGINNING: u64 = 1 << 17;
 
 /// What a question needs of a file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Needs {
+pub(crate) struct Needs<'a> {
     /// Its rows all at once.
     pub(crate) all_rows: bool,
     /// The cells as they stand there.
     pub(crate) written: bool,
+    /// Not these columns, which are asked for.
+    pub(crate) targets: &'a [String],
 }
 
 /// Rows of a file, read as the file of the fit was.
@@ -56,9 +58,13 @@ pub(crate) type Named = (String, Type, Vec<Cell>);
 pub(crate) type Completed = (Vec<MixedTable>, Vec<Named>);
 
 impl NewRows<'_> {
-    /// What a model finds wrong with them.
+    /// What a model finds wrong with them; it counts from the first of these rows.
     pub(crate) fn wrong<E: Display>(&self) -> impl Fn(E) -> Failure + '_ {
-        in_file(self.file)
+        let from = match self.before {
+            0 => String::new(),
+            n => format!("after {n} rows: "),
+        };
+        move |problem| in_file(self.file)(format_args!("{from}{problem}"))
     }
 
     /// How their features become numbers.
@@ -148,7 +154,7 @@ impl Originals<'_> {
 pub(crate) fn answer(
     model: &ModelFile,
     (file, how): (&Path, &HowToAsk),
-    needs: Needs,
+    needs: Needs<'_>,
     quiet: bool,
     mut ask: impl FnMut(&NewRows<'_>) -> Result<Sheet>,
 ) -> Result<()> {
@@ -165,7 +171,7 @@ pub(crate) fn answer(
 pub(crate) fn each(
     model: &ModelFile,
     (file, how): (&Path, &HowToAsk),
-    needs: Needs,
+    needs: Needs<'_>,
     quiet: bool,
     mut visit: impl FnMut(&NewRows<'_>) -> Result<bool>,
 ) -> Result<()> {
@@ -178,18 +184,24 @@ pub(crate) fn each(
     let input = Input::open(file)?;
     let (n_bytes, length) = (input.n_bytes.clone(), input.length);
     let content = Content::of(file, input, &schema)?;
-    let rules = rules(model, (file, how), content.text(), quiet)?;
+    let mut rules = rules(model, (file, how), content.text(), quiet)?;
+    // Which of the columns that are not there may be so is looked at here.
+    let strict = !needs.targets.is_empty() && rules.missing_columns == Unexpected::Error;
+    if strict {
+        rules.missing_columns = Unexpected::Missing;
+    }
     let mut walk = Walk {
         file,
         schema: &schema,
         rules: &rules,
         n_rows,
         written: needs.written,
+        only: strict.then_some(needs.targets),
         before: 0,
         asking: Asking::new(quiet)?,
         visit: &mut visit,
     };
-    let report = match content {
+    let mut report = match content {
         Content::Text(beginning, rest) => {
             let share = || Some(n_bytes.get() as f64 / length?.max(1) as f64);
             walk.through_text(Cursor::new(beginning).chain(rest), share)?
@@ -197,6 +209,8 @@ pub(crate) fn each(
         Content::Tables(tables) => walk.through_tables(tables)?,
     };
     walk.asking.end();
+    let is_target = |name: &String| needs.targets.contains(name);
+    report.absent.retain(|name| !is_target(name));
     warn(quiet, file, &report.to_string());
     if walk.before == 0 {
         note_of(quiet, file, "there is no row of data");
@@ -213,6 +227,8 @@ struct Walk<'a> {
     n_rows: usize,
     /// Whether cells are kept as they stand there.
     written: bool,
+    /// The columns that alone may be absent, if any column may not.
+    only: Option<&'a [String]>,
     before: usize,
     asking: Asking,
     visit: &'a mut dyn FnMut(&NewRows<'_>) -> Result<bool>,
@@ -231,6 +247,7 @@ impl Walk<'_> {
             reader = reader.keeping_texts();
         }
         while let Some(data) = reader.next(self.n_rows).map_err(|e| unreadable(&e))? {
+            self.check_absent(&reader.report())?;
             let originals = match reader.written() {
                 Some(written) => Originals::Text(written, &self.rules.layout),
                 None => Originals::None,
@@ -252,11 +269,24 @@ impl Walk<'_> {
                 false => Originals::None,
             };
             let data = reader.next(table).map_err(|e| unreadable(&e))?;
+            self.check_absent(&reader.report())?;
             if !self.go_on(data, originals, Some(share))? {
                 break;
             }
         }
         Ok(reader.report())
+    }
+
+    fn check_absent(&self, report: &ReadingReport) -> Result<()> {
+        let Some(only) = self.only else {
+            return Ok(());
+        };
+        let absent = report.absent.iter().find(|name| !only.contains(name));
+        absent.map_or(Ok(()), |name| {
+            Err(in_file(self.file)(format_args!(
+                "there is no column {name:?}, which the schema has; add it, or let the option --missing-columns be missing"
+            )))
+        })
     }
 
     fn go_on(
@@ -279,7 +309,7 @@ impl Walk<'_> {
 }
 
 /// So many that their cells are about as many for every file. Levels that the schema does not list are those of the whole file.
-fn rows_at_once(schema: &Schema, how: &HowToAsk, needs: Needs) -> usize {
+fn rows_at_once(schema: &Schema, how: &HowToAsk, needs: Needs<'_>) -> usize {
     let mut columns = schema.columns.iter();
     let open = |role| matches!(role, Role::Feature | Role::Label);
     let lists_all = columns.all(|c| !c.kind.has_levels() || c.levels.is_some() || !open(c.role));

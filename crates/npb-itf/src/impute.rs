@@ -43,7 +43,8 @@ pub struct ImputedCell {
     pub upper: Vec<f64>,
     /// The share of the uncertainty about the parts that more data would take away, from 0 to 1. With the draws' means m_s and their weights w_s: of numbers
     /// V / (V + W), where V = Σ w_s (m_s − Σ w_s m_s)² and W is the mean square of the simulated values less the mean of the draw that each is from (of positive
-    /// numbers that of logarithms); of levels the mutual information of draw and level over the level's entropy. 0 where nothing is uncertain.
+    /// numbers that of logarithms); of levels the mutual information of draw and level over the level's entropy. 0 where nothing is uncertain; NaN, not known, where
+    /// one draw outweighs the others (Σ w_s² > 1/2), as for rows far from all that the fit has seen.
     pub epistemic: Vec<f64>,
 }
 
@@ -730,6 +731,10 @@ struct Told<'a> {
 impl Told<'_> {
     /// See [`ImputedCell::epistemic`].
     fn epistemic(&self, part: usize) -> f64 {
+        // What draws differ in cannot be seen in less than two of them.
+        if self.weights.iter().map(|w| w * w).sum::<f64>() > 0.5 {
+            return f64::NAN;
+        }
         let place = self.law.place_of_part(part);
         let draws = || self.of_draws.iter().zip(self.weights);
         let mean = |k: usize| -> f64 { draws().map(|(of, w)| w * of.get(k).unwrap_or(&0.0)).sum() };

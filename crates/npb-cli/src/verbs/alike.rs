@@ -12,9 +12,10 @@ use crate::model::ModelFile;
 use crate::rows::{self, Needs, NewRows};
 use crate::sheet::{Cell, Sheet, Type};
 
-const WHOLE: Needs = Needs {
+const WHOLE: Needs<'_> = Needs {
     all_rows: true,
     written: true,
+    targets: &[],
 };
 
 /// The rows of a file must be those of the fit, which has clustered them.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use npb_data::read::{ReadingRules, Unexpected, raw_with_schema};
+use npb_data::read::{ReadError, ReadingRules, Unexpected, raw_with_schema};
 use npb_data::schema::{ColumnSchema, Kind, Role, Schema, SchemaData};
 use npb_data::{RawColumn, RawTable};
 use npb_itf::{CellSurprisal, ImputedCell, ItfError, ItfFit, ItfRows};
@@ -95,6 +95,7 @@ pub(super) fn odd_cells(
     let needs = Needs {
         all_rows: args.training,
         written: true,
+        ..Needs::default()
     };
     rows::each(model, (&args.file, &args.how), needs, quiet, |rows| {
         sheet.get_or_insert_with(|| head(rows));
@@ -186,7 +187,8 @@ pub(super) fn predict(
     let targets: Vec<&str> = args.target.iter().map(String::as_str).collect();
     if args.given.is_empty() {
         let asked = (args.file(), &args.how);
-        return rows::answer(model, asked, Needs::default(), quiet, |rows| {
+        let needs = asked_for(&args.target);
+        return rows::answer(model, asked, needs, quiet, |rows| {
             let mut sheet = rows.sheet();
             push_predicted(&mut sheet, &fit, &rows.data, (&targets, level))
                 .map_err(rows.wrong())?;
@@ -200,8 +202,22 @@ pub(super) fn predict(
     output::sheet(sheet, &args.how.out)
 }
 
-/// Columns to predict must be there.
+/// What a file need not have.
+pub(super) fn asked_for(targets: &[String]) -> Needs<'_> {
+    Needs {
+        targets,
+        ..Needs::default()
+    }
+}
+
+/// Columns to predict must be there, each once.
 pub(super) fn check_targets(args: &PredictArgs, names: &[&str]) -> Result<()> {
+    let again = |(at, name): &(usize, &String)| args.target[..*at].contains(name);
+    if let Some((_, name)) = args.target.iter().enumerate().find(again) {
+        return Err(Failure::usage(format_args!(
+            "--target: {name:?} twice; name each column once"
+        )));
+    }
     if args.target.is_empty() {
         return Err(Failure::usage(format_args!(
             "name the column to predict by --target; columns are {}",
@@ -315,7 +331,8 @@ fn push_part(
         let of = cells.iter().map(|cell| Cell::Number(expected(cell, k)));
         sheet.push_column(format!("P({name}={level})"), Type::Number, of);
     }
-    let epistemic = cells.iter().map(|cell| Cell::Number(cell.epistemic[part]));
+    let known = |cell: &&ImputedCell| Some(cell.epistemic[part]).filter(|x| !x.is_nan());
+    let epistemic = cells.iter().map(|cell| Cell::from(known(cell)));
     sheet.push_column(format!("epistemic({name})"), Type::Number, epistemic);
 }
 
@@ -354,10 +371,29 @@ pub(super) fn given(given: &[String], schema: &Schema) -> Result<SchemaData> {
         ..ReadingRules::default()
     };
     let read = raw_with_schema("--given", table, schema, &rules);
-    // No option of files helps here.
-    let refuse = |error| Failure::usage(without_options(unreadable(&error)).message);
-    let (data, _) = read.map_err(refuse)?;
+    let (data, _) = read.map_err(|error| unreadable_given(error, &values))?;
+    for (at, name) in names.iter().enumerate() {
+        if let Some(value) = values
+            .get(name)
+            .filter(|_| !data.features.is_observed(0, at))
+        {
+            return Err(Failure::usage(format_args!(
+                "--given {name}={value}: says that the value is missing; give one, or leave {name} out"
+            )));
+        }
+    }
     Ok(data)
+}
+
+/// There is no row or column to name, and no option of files helps.
+fn unreadable_given(mut error: ReadError, values: &HashMap<&str, &str>) -> Failure {
+    let name = error.column_name.take();
+    if let Some((name, value)) = name.as_deref().and_then(|name| values.get_key_value(name)) {
+        error.file = format!("--given {name}={value}");
+        (error.row, error.column) = (None, None);
+    }
+    let text = without_options(unreadable(&error)).message;
+    Failure::usage(text.split("; correct it").next().unwrap_or(&text))
 }
 
 pub(super) fn simulate(args: &SimulateArgs, model: &ModelFile) -> Result<()> {

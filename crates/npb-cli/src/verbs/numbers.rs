@@ -7,11 +7,12 @@ use npb_data::{Mask, MixedTable, Table};
 use npb_iqgme::{IqgmeFit, MissingCell};
 
 use super::cells::{self, Scored, ScoredCell};
+use super::classes::push_classes;
 use crate::args::{PredictArgs, ScoreArgs, SimulateArgs};
 use crate::failure::{Failure, Result};
 use crate::model::ModelFile;
 use crate::output;
-use crate::rows::{self, Needs};
+use crate::rows;
 use crate::sheet::{Cell, Sheet, Type};
 
 /// Rows of one draw of the parameters are alike in these: as many draws as rows, if they are no more than this.
@@ -121,27 +122,52 @@ pub(super) fn predict(
     fit: &IqgmeFit,
     args: &PredictArgs,
     model: &ModelFile,
-    (level, quiet): (f64, bool),
+    (level, quiet): (Option<f64>, bool),
 ) -> Result<()> {
     let schema = model.schema()?;
-    let names: Vec<&str> = schema
-        .with_role(Role::Feature)
-        .map(|c| c.name.as_str())
-        .collect();
+    let of_role = |role| schema.with_role(role).map(|c| c.name.as_str());
+    let label = of_role(Role::Label).next();
+    let names: Vec<&str> = of_role(Role::Feature).chain(label).collect();
     cells::check_targets(args, &names)?;
+    let is_label = |name: &String| label == Some(name.as_str());
+    let answer = |sheet: &mut Sheet, data: &SchemaData| {
+        if args.target.iter().any(is_label) {
+            push_label(sheet, fit, data, level)?;
+        }
+        push_predicted(sheet, fit, data, (&args.target, level.unwrap_or(0.9)))
+    };
     if args.given.is_empty() {
         let asked = (args.file(), &args.how);
-        return rows::answer(model, asked, Needs::default(), quiet, |rows| {
+        let needs = cells::asked_for(&args.target);
+        return rows::answer(model, asked, needs, quiet, |rows| {
             let mut sheet = rows.sheet();
-            push_predicted(&mut sheet, fit, &rows.data, (&args.target, level))?;
+            answer(&mut sheet, &rows.data)?;
             Ok(sheet)
         });
     }
     let data = cells::given(&args.given, &schema)?;
     cells::check_given(&data, &args.target)?;
     let mut sheet = Sheet::of_numbers(1..=1);
-    push_predicted(&mut sheet, fit, &data, (&args.target, level))?;
+    answer(&mut sheet, &data)?;
     output::sheet(sheet, &args.how.out)
+}
+
+/// The classes, as `predict` without targets has them.
+fn push_label(
+    sheet: &mut Sheet,
+    fit: &IqgmeFit,
+    data: &SchemaData,
+    level: Option<f64>,
+) -> Result<()> {
+    let table = Design::new(&data.schema).table(&data.features);
+    let table = table.map_err(Failure::bad_data)?;
+    let probabilities = fit.predict_classes(&table).map_err(Failure::bad_data)?;
+    let intervals = level.map_or(Ok(Vec::new()), |level| {
+        fit.predict_class_intervals(&table, level)
+    });
+    let intervals = intervals.map_err(Failure::bad_data)?;
+    push_classes(sheet, fit.classes(), &probabilities, &intervals);
+    Ok(())
 }
 
 /// Columns of expected values, or of the levels nearest to these, and of intervals of numbers.

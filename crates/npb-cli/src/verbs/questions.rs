@@ -30,8 +30,12 @@ pub(crate) fn predict(args: &PredictArgs, quiet: bool) -> Result<()> {
     let model = ModelFile::load(&args.model)?;
     match model.kind.as_str() {
         "table" if !args.new_tasks => cells::predict(args, &model, level.unwrap_or(0.9), quiet),
-        "classifier" | "mixture" if !(args.target.is_empty() && args.given.is_empty()) => {
-            numbers::predict(&model.fit()?, args, &model, (level.unwrap_or(0.9), quiet))
+        // A mixture has no classes: it is asked for columns.
+        "mixture" if !args.new_tasks => {
+            numbers::predict(&model.fit()?, args, &model, (level, quiet))
+        }
+        "classifier" if !(args.target.is_empty() && args.given.is_empty()) => {
+            numbers::predict(&model.fit()?, args, &model, (level, quiet))
         }
         _ if !(args.target.is_empty() && args.given.is_empty()) => Err(Failure::usage(
             "--target, --given: of models of kind table, mixture or classifier",
@@ -157,6 +161,7 @@ pub(crate) fn impute(args: &ImputeArgs, quiet: bool) -> Result<()> {
         // Drawn tables stand one below the other.
         all_rows: args.training || args.draws.is_some(),
         written: true,
+        ..Needs::default()
     };
     let asked = (args.file.as_path(), &args.how);
     rows::answer(&model, asked, needs, quiet, |rows| {

@@ -127,6 +127,13 @@ fn classes_are_those_of_the_library() {
     let (folder, fit, data) = classifier_of_patients("answers-classes", "classifier --label ill");
     let (_, table) = numbers(&data);
     let asked = Answer::of(&folder, "predict m.npb p.csv --interval 0.8");
+    // The class is a column that can be asked for, too.
+    let of_target = folder.npb("predict m.npb p.csv --target ill --interval 0.8");
+    assert_eq!(of_target, folder.npb("predict m.npb p.csv --interval 0.8"));
+    folder.write("one.csv", "id,age,marker,town\n1,40,,Oslo\n");
+    let of_file = folder.npb("predict m.npb one.csv");
+    let given = folder.npb("predict m.npb --target ill --given town=Oslo --given age=40");
+    assert_eq!(of_file.replacen("id", "row", 1), given);
     let probabilities = fit.predict_classes(&table).expect("probabilities");
     let intervals = fit.predict_class_intervals(&table, 0.8);
     let intervals = intervals.expect("intervals");
@@ -635,6 +642,16 @@ fn cells_of_tables_are_those_of_the_library() {
     let of_file = folder.npb("-q predict m.npb one.csv --target age");
     let given = folder.npb("-q predict m.npb --target age --given ill=yes --given town=Oslo");
     assert_eq!(of_file.replacen("id", "row", 1), given);
+    // What is asked for need not be in the file, all else must.
+    folder.write("less.csv", "id,marker,town,ill\n1,,Oslo,yes\n");
+    assert_eq!(folder.npb("predict m.npb less.csv --target age"), of_file);
+    let words = crate::said(&folder, "predict m.npb less.csv --target age");
+    assert!(!words.contains("age"), "{words}");
+    let error = folder.fails("predict m.npb less.csv --target town", 3);
+    assert!(error.contains("there is no column \"age\""), "{error}");
+    // Draws are not compared where one of them has all weight.
+    let far = Answer::of(&folder, "predict m.npb --target age --given marker=1e12");
+    assert_eq!(far.texts("epistemic(age)"), [""]);
     let data = read(&folder, "m.npb", "one.csv");
     for n in [3, 5000] {
         let asked = Answer::of(

@@ -381,8 +381,14 @@ fn questions_about_cells_that_cannot_be_are_named() {
             "predict t.npb --target age --given town=Oslo --given town=Hamar",
             "--given town: is given twice",
         ),
-        ("predict t.npb --target age --given town=Paris", "Paris"),
-        ("predict t.npb --target age --given marker=high", "high"),
+        (
+            "predict t.npb --target age --given town=Paris",
+            "--given town=Paris: \"Paris\" is not one of the declared levels",
+        ),
+        (
+            "predict t.npb --target age --given marker=high",
+            "--given marker=high: \"high\" is not a number",
+        ),
         (
             "predict t.npb --target age --target age --given town=Oslo",
             "\"age\" twice",
@@ -395,7 +401,22 @@ fn questions_about_cells_that_cannot_be_are_named() {
             "predict m.npb p.csv --target ill",
             "--target ill: there is no such column",
         ),
-        ("predict m.npb p.csv", "asks models of kind classifier"),
+        (
+            "predict m.npb p.csv",
+            "--target; columns are age, marker, town",
+        ),
+        (
+            "predict m.npb p.csv --target age --target age",
+            "\"age\" twice",
+        ),
+        (
+            "predict m.npb --target age --given town=",
+            "--given town=: says that the value is missing",
+        ),
+        (
+            "simulate t.npb -n 3 --given age=nan",
+            "--given age=nan: says that the value is missing",
+        ),
         ("score m.npb p.csv --cells --training", "table"),
         ("score t.npb p.csv --top 3", "--cells"),
         ("score t.npb p.csv --cells --top 0", "0"),

@@ -2,6 +2,7 @@
 
 mod asked;
 mod cells;
+mod enumerated;
 mod fits;
 mod pairs;
 mod rows;

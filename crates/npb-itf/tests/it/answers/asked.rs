@@ -81,12 +81,19 @@ fn predicted_columns_are_sums_over_the_draws() {
                         (known / all, 0.12)
                     }
                 };
+                // Rows that one draw explains best do not say how far draws are apart.
+                let alone = weights.iter().map(|w| w * w).sum::<f64>() > 0.5;
+                assert_eq!(cell.epistemic[0].is_nan(), alone);
+                if alone {
+                    continue;
+                }
                 let off = cell.epistemic[0] - part;
                 assert!(off.abs() < tolerance, "{} {part}", cell.epistemic[0]);
                 all_off.push(off);
             }
         }
     }
+    assert!(all_off.len() > 40, "{}", all_off.len());
     let off = all_off.iter().sum::<f64>() / all_off.len() as f64;
     assert!(off.abs() < 0.02, "{off} in the mean");
 }
