@@ -72,6 +72,8 @@ pub(crate) enum Verb {
     Summary(ModelArgs),
     /// Whether the chains or the bound have settled.
     Diagnose(ModelArgs),
+    /// A page about a model, with warnings: settings, convergence, what it found, how it does on a file.
+    Report(ReportArgs),
     /// One model of several that differ in their seed only (ratings, table): the draws of all.
     Merge(MergeArgs),
     /// The model as the library saves it, for programs in Rust.
@@ -785,6 +787,24 @@ pub(crate) struct ModelArgs {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// A model file.
+    pub(crate) model: PathBuf,
+    /// Rows to try it on, best such as the fit has not seen: with labels, where it predicts them.
+    pub(crate) file: Option<PathBuf>,
+    /// The page to write: one HTML file that needs no other.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Seed of rows, hidden cells and made-up rows.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
 }
 
 #[derive(Args, Debug)]

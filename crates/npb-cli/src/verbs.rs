@@ -14,6 +14,7 @@ mod numbers;
 mod parts;
 mod questions;
 mod ratings;
+mod report;
 mod table;
 mod tasks;
 mod topics;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Inpaint(args) => images::inpaint(&args, quiet),
         Verb::Summary(args) => describe::summary(&args),
         Verb::Diagnose(args) => describe::diagnose(&args),
+        Verb::Report(args) => report::report(&args, quiet),
         Verb::Merge(args) => exchange::merge(&args, quiet),
         Verb::Export(args) => describe::export(&args),
         Verb::Import(args) => exchange::import(&args, quiet),

@@ -1,0 +1,3 @@
+//! Pages of each kind of model.
+
+mod shared;
