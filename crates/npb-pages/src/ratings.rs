@@ -13,6 +13,10 @@ pub fn page(fit: &BsvdFit, context: &Context<'_>) -> Result<Page> {
     let mut page = shared::begin(context);
     page.push(shared::settings(&fit.config, &BsvdConfig::default())?);
     let traces: Vec<&Trace> = fit.traces().collect();
-    page.push(shared::chains(&fit.diagnostics(), &traces, &fit.config.sweeps)?);
+    page.push(shared::chains(
+        &fit.diagnostics(),
+        &traces,
+        &fit.config.sweeps,
+    )?);
     Ok(page)
 }

@@ -11,6 +11,10 @@ use crate::{Context, Page, Result, shared};
 pub fn page(fit: &MedLdaFit, context: &Context<'_>) -> Result<Page> {
     let mut page = shared::begin(context);
     page.push(shared::settings(fit.config(), &MedLdaConfig::default())?);
-    page.push(shared::bound(fit.trace(), fit.stop(), "limits.max_iterations")?);
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "limits.max_iterations",
+    )?);
     Ok(page)
 }
