@@ -23,7 +23,7 @@ pub struct Context<'a> {
 }
 
 /// Rows about which a model of columns is asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rows {
     /// Name of their file.
     pub file: String,

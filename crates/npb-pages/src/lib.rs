@@ -4,6 +4,8 @@
 //! tables, and becomes one HTML file that loads nothing. What all kinds say is in [`shared`]. Whatever is drawn is drawn by the seed of the context, and from so few rows that a page
 //! takes seconds.
 
+mod cells;
+mod classes;
 pub mod classifier;
 mod context;
 pub mod grouped;
@@ -11,8 +13,11 @@ pub mod groups;
 pub mod image;
 pub mod labels;
 pub mod mixture;
+mod numbers;
 mod page;
+mod predictive;
 pub mod ratings;
+mod sampling;
 pub mod shared;
 pub mod table;
 pub mod tasks;

@@ -2,6 +2,8 @@
 
 use npb_iqgme::{IqgmeConfig, IqgmeFit};
 
+use crate::numbers;
+use crate::page::Section;
 use crate::{Context, Page, Result, Rows, shared};
 
 /// The page of a fit, with rows to try it on if there are some.
@@ -10,10 +12,19 @@ use crate::{Context, Page, Result, Rows, shared};
 /// Rows that are not like those of the fit.
 pub fn page(fit: &IqgmeFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
     let mut page = shared::begin(context);
-    page.push(shared::settings(fit.config(), &IqgmeConfig::default())?);
+    let mut left_out = Section::new("Columns that are not used");
+    numbers::left_out(&mut left_out, fit.column_names(), &fit.ignored_columns());
+    page.push(left_out);
     page.push(shared::bound(fit.trace(), fit.stop(), "limits.max_iterations")?);
-    if let Some(rows) = rows {
-        page.push(shared::holes(rows)?);
+    page.push(numbers::clusters(fit)?);
+    match rows {
+        Some(rows) => {
+            page.push(numbers::made_up(fit, context, rows)?);
+            page.push(numbers::imputation(fit, context, rows)?);
+            page.push(shared::holes(rows)?);
+        }
+        None => page.push(shared::ask_for_rows("")),
     }
+    page.push(shared::settings(fit.config(), &IqgmeConfig::default())?);
     Ok(page)
 }

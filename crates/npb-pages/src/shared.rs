@@ -285,6 +285,15 @@ fn warn_of_chains(section: &mut Section, found: &[(String, ChainDiagnostics)], n
     }
 }
 
+/// What a file of rows would add.
+pub fn ask_for_rows(with: &str) -> Section {
+    let mut section = Section::new("Does it hold?");
+    section.say(format!(
+        "Give a file of rows {with}, best such as the fit has not seen, and this page shows how the model does on them."
+    ));
+    section
+}
+
 /// The holes of rows, as a map of missing patterns.
 ///
 /// # Errors

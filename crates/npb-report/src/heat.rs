@@ -210,7 +210,7 @@ fn draw_legend(svg: &mut String, map: &HeatMap, y: usize) {
 }
 
 /// A name beside a square.
-fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     let name = line(name);
     if name.chars().count() <= LONGEST {
         return name;
