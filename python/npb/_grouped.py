@@ -60,6 +60,7 @@ class GroupedClassifier(ClassifierMixin, Variational):
     """
 
     _native = _native.Grouped
+    _kind = "grouped"
     _inside = (("limits",),)
 
     def __init__(

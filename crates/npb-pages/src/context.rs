@@ -39,7 +39,7 @@ pub struct Rows {
     pub names: Option<Vec<Option<String>>>,
     /// The tasks or groups to which they belong.
     pub parts: Option<Vec<Option<String>>>,
-    /// They may be those of the fit: they are as many.
+    /// They may be those of the fit: they are as many, or nobody knows how many these are.
     pub may_be_of_fit: bool,
 }
 
@@ -100,7 +100,7 @@ impl Rows {
         let (n, file) = (self.n_rows(), &self.file);
         match self.may_be_of_fit {
             true => format!(
-                "{file} has {n} rows, as many as the file of the fit: if it is that file, the model has seen these rows, and what stands here is better than it will be for new ones."
+                "{file} may be what the model was fitted to: if so, it has seen these {n} rows, and what stands here is better than it will be for new ones."
             ),
             false => format!("Of the {n} rows of {file}, which is not the file of the fit."),
         }

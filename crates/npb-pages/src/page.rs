@@ -16,8 +16,13 @@ pub enum Part {
     Warning(String),
     /// Pictures side by side where there is room; the caption of each says what to look for.
     Figures(Vec<Figure>),
-    /// A table; one that is folded is opened by who wants it.
-    Table { table: TextTable, folded: bool },
+    /// A table.
+    Table {
+        /// Its cells.
+        table: TextTable,
+        /// It is opened by who wants it.
+        folded: bool,
+    },
 }
 
 /// A part of a page under a heading of its own.
