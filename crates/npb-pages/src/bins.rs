@@ -94,7 +94,7 @@ mod tests {
         let words = ["h", "H", ""];
         let figure = histogram(words, "x", &[kind(&[0.0, 1.0, 24.0, f64::NAN])]);
         let figure = figure.unwrap().unwrap();
-        let shares: Vec<f64> = figure.rows.iter().map(|row| row[3].parse().unwrap()).collect();
+        let shares: Vec<f64> = figure.rows.iter().map(|row| row[4].parse().unwrap()).collect();
         assert_eq!(shares.len(), BINS);
         let third = 1.0 / 3.0;
         assert_eq!((shares[0], shares[1], shares[BINS - 1]), (third, third, third));

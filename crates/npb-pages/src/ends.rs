@@ -1,6 +1,6 @@
 //! Directions in which things vary: what stands at their ends, and who lies where on the first two.
 
-use npb_report::{Figure, HeatMap, Layer, Panel, Shape, colours, heat_map, picture};
+use npb_report::{At, Figure, HeatMap, Layer, Panel, Shape, colours, heat_map, picture};
 
 use crate::Result;
 use crate::bins::largest;
@@ -93,9 +93,8 @@ impl Loadings<'_> {
             let own = shown.iter().filter(|k| few(**k) == is_few);
             own.map(at).collect::<Vec<_>>()
         };
-        let layer = |name: &str, colour, dots: Vec<_>| {
-            let layer = Layer::new(name, colour, Shape::Dots(dots.clone()));
-            (!dots.is_empty()).then_some(layer)
+        let layer = |name: &str, colour, dots: Vec<At>| {
+            (!dots.is_empty()).then(|| Layer::new(name, colour, Shape::Dots(dots)))
         };
         let layers = [
             layer("with little known", colours::GREY, dots(true)),
@@ -108,7 +107,7 @@ impl Loadings<'_> {
             false => String::new(),
         };
         let name = format!("plane-{what}");
-        let title = format!("{what} by the first two factors");
+        let title = format!("The {what} by the first two factors");
         let look = format!(
             "Each dot is one of the {what}{part}: clumps apart from each other are kinds of them, one cloud about the middle says that they differ by degrees alone."
         );

@@ -96,7 +96,7 @@ fn map(fit: &GroupedFit, all: &[&ActiveUser<TaskAtom>]) -> Result<npb_report::Fi
     let base = fit.mixture().model().prior().mean();
     let shown = all.len().min(MOST_GROUPS);
     let rows: Vec<Vec<f64>> = all[..shown].iter().map(|group| coefficients(fit, group)).collect();
-    let size = |column: usize| rows.iter().chain([&base.to_vec()]).map(|row| row[column].abs()).sum();
+    let size = |column: usize| rows.iter().chain([&base.to_vec()]).map(|row| row[column].abs()).sum::<f64>();
     let sizes: Vec<f64> = (0..base.len()).map(size).collect();
     let mut columns = largest(&sizes, MOST_COLUMNS);
     columns.sort_unstable();
@@ -108,7 +108,7 @@ fn map(fit: &GroupedFit, all: &[&ActiveUser<TaskAtom>]) -> Result<npb_report::Fi
     let of_order = order.iter().map(|&k| rows[k].as_slice());
     let values: Vec<f64> = std::iter::once(base)
         .chain(of_order)
-        .flat_map(|row| columns.iter().map(|&column| row[column]))
+        .flat_map(|row| columns.iter().map(move |&column| row[column]))
         .collect();
     let most = values.iter().fold(1e-9_f64, |most, v| most.max(v.abs()));
     let name = |&column: &usize| match column {

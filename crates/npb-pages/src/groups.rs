@@ -85,7 +85,7 @@ fn users(fit: &Recommender, seed: u64) -> Result<Section> {
         "Near 1 a user goes by the own ratings and what is usual, near 0 by other users who rate alike{part}."
     );
     let words = ["own", "How much users go by themselves", &look];
-    histogram(words, "weight of the own model", &[kind])?.map(|figure| section.draw(figure));
+    section.draw_any(histogram(words, "weight of the own model", &[kind])?);
     Ok(section)
 }
 
@@ -115,7 +115,7 @@ fn tastes(fit: &Recommender, name: &dyn Fn(usize) -> String, seed: u64) -> Resul
         mean: &places,
         ..loadings
     };
-    users.plane("users", &|_| false, seed)?.map(|figure| section.draw(figure));
+    section.draw_any(users.plane("users", &|_| false, seed)?);
     Ok(section)
 }
 

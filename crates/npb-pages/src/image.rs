@@ -84,9 +84,10 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let finite = values.filter(|v| v.is_finite());
     let widest = (f64::INFINITY, f64::NEG_INFINITY);
     let (low, high) = finite.fold(widest, |(l, h), v| (l.min(v), h.max(v)));
-    match low < high {
-        true => (low, high),
-        false => (low.min(0.0).max(-1.0), low.min(0.0).max(-1.0) + 1.0),
+    match low.is_finite() {
+        true if low < high => (low, high),
+        true => (low, low + 1.0),
+        false => (0.0, 1.0),
     }
 }
 
@@ -106,7 +107,7 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
     ));
     let at = |r: usize, c: usize, k: usize| (r * width + c) * n_channels + k;
     let observed = |image: &Image, r, c, k| image.get(r, c, k).map(f64::from);
-    let all = || (0..height * width * n_channels).map(|n| (n / n_channels / width, n / n_channels % width, n % n_channels));
+    let all = || (0..height * width * n_channels).map(move |n| (n / n_channels / width, n / n_channels % width, n % n_channels));
     let values = all().filter_map(|(r, c, k)| observed(before, r, c, k));
     let (low, high) = ends(values);
     let unit = |value: f64| (value - low) / (high - low);
@@ -153,7 +154,7 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
     }
     let look = "Values at the right are guesses; those that were missing should be less sure than those that were measured.";
     let words = ["sd", "How unsure the restored values are", look];
-    histogram(words, "standard deviation", &kinds)?.map(|figure| section.draw(figure));
+    section.draw_any(histogram(words, "standard deviation", &kinds)?);
     Ok(section)
 }
 
@@ -167,7 +168,7 @@ fn channels(before: &Image, restored: &Restored) -> Section {
     let row = |(channel, role): (usize, &Role)| {
         let part = match role {
             Role::Modelled => "modelled".to_owned(),
-            Role::Constant { value } => format!("{} everywhere", number(f64::from(*value as f32))),
+            Role::Constant { value } => format!("{} everywhere", number(*value)),
             Role::CopyOf { column, .. } => format!("a copy of channel {}", column + 1),
         };
         let noise = restored.noise_sd.get(channel).or(restored.noise_sd.first());

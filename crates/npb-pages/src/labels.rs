@@ -117,7 +117,7 @@ fn features(fit: &LabelsFit) -> Result<Section> {
         return Ok(section);
     }
     let name = |feature: &FeatureReport| {
-        let first = feature.columns.first().map_or("", |(column, _)| column);
+        let first = feature.columns.first().map_or("", |(column, _)| column.as_str());
         format!("{}: {first}", feature.feature + 1)
     };
     let names: Vec<String> = found.iter().map(name).collect();
@@ -247,7 +247,7 @@ fn judge_labels(section: &mut Section, labels: &[OfLabel]) -> Result<()> {
     let axis = if calibrated { "log-odds" } else { "margin" };
     let look = "All labels together: the less the two overlap, the better labels are told; what lies about 0 is not sure.";
     let words = ["margins", "Scores of rows with a label and without", look];
-    histogram(words, axis, &kinds)?.map(|figure| section.draw(figure));
+    section.draw_any(histogram(words, axis, &kinds)?);
     if calibrated {
         let p = labels.iter().flat_map(|label| label.probabilities.iter().flatten());
         let is = labels.iter().flat_map(|label| &label.is);

@@ -88,7 +88,7 @@ fn matrix(fit: &BsvdFit) -> Result<Section> {
     });
     let look = "Rows and columns at the left have few entries, so that little is known of them.";
     let words = ["entries", "Entries of a row, of a column", look];
-    histogram(words, "entries", &kinds)?.map(|figure| section.draw(figure));
+    section.draw_any(histogram(words, "entries", &kinds)?);
     Ok(section)
 }
 
@@ -157,7 +157,7 @@ fn factors(fit: &BsvdFit, seed: u64) -> Result<Section> {
         sd: &found.columns.sd,
         ..rows
     };
-    columns.map("Columns")?.map(|figure| section.draw(figure));
+    section.draw_any(columns.map("Columns")?);
     for (side, what, counts) in [
         (&rows, "rows", fit.row_counts()),
         (&columns, "columns", fit.column_counts()),
@@ -166,7 +166,7 @@ fn factors(fit: &BsvdFit, seed: u64) -> Result<Section> {
         sorted.sort_unstable();
         let little = sorted[sorted.len() / 4];
         let few = |k: usize| counts[k] <= little;
-        side.plane(what, &few, seed)?.map(|figure| section.draw(figure));
+        section.draw_any(side.plane(what, &few, seed)?);
     }
     let line = |k: usize| {
         let strength = &found.strengths[k];
@@ -222,7 +222,7 @@ fn sureness(fit: &BsvdFit, seed: u64) -> Result<Section> {
     };
     let look = format!("Of {which}: a long tail to the right are cells of which more should be asked.");
     let words = ["sd", "How unsure the noise-free values are", &look];
-    histogram(words, "standard deviation", &[kind])?.map(|figure| section.draw(figure));
+    section.draw_any(histogram(words, "standard deviation", &[kind])?);
     let counts = |n: usize| f64::from(fit.row_counts()[open.rows[n] as usize]);
     let pairs: Vec<(f64, f64)> = (0..open.len()).map(|n| (counts(n), sds[n])).collect();
     let layer = Layer {

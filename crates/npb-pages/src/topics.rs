@@ -201,7 +201,7 @@ fn draw_margins(section: &mut Section, fit: &MedLdaFit, margins: &[f64]) -> Resu
         number(fit.config().margin)
     );
     let words = ["margins", "How clearly documents are told", &look];
-    histogram(words, "margin", &[kind])?.map(|figure| section.draw(figure));
+    section.draw_any(histogram(words, "margin", &[kind])?);
     Ok(())
 }
 
@@ -280,7 +280,7 @@ fn judge(
     };
     let look = "How far the true class is above the best other one: what lies left of 0 is told wrong, far left it is wrong and sure.";
     let words = ["true-margins", "Margins of the true class", look];
-    histogram(words, "margin of the true class", &[kind])?.map(|figure| section.draw(figure));
+    section.draw_any(histogram(words, "margin of the true class", &[kind])?);
     let row = |class: usize| {
         let own: Vec<usize> = of_class(class).collect();
         let wrong = |other: usize| own.iter().filter(|&&k| said[k].0 == other).count() as f64;

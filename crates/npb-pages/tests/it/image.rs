@@ -49,7 +49,7 @@ fn images_have_a_page_whose_numbers_are_those_of_the_run() {
         assert_eq!(shown.rows.len(), 4);
         assert!(shown.rows.iter().all(|row| row[1] == size));
         let usage = &page.figure("usage").unwrap().rows;
-        let found: Vec<f64> = usage.iter().map(|row| row[3].parse().unwrap()).collect();
+        let found: Vec<f64> = usage.iter().map(|row| row[4].parse().unwrap()).collect();
         let mut used = restored.usage.clone();
         used.retain(|usage| *usage > 0.0);
         used.sort_by(|a, b| b.total_cmp(a));

@@ -89,7 +89,7 @@ fn ratings_have_a_page_whose_numbers_are_those_of_the_fit() {
     let plan = fit.config.sweeps;
     let ranks = fit.trace.kept(&plan, 0);
     let by_hand = |rank: f64| ranks.iter().filter(|r| **r == rank).count() as f64 / 60.0;
-    let (x, shares) = (numbers(&page, "rank", 2), numbers(&page, "rank", 3));
+    let (x, shares) = (numbers(&page, "rank", 3), numbers(&page, "rank", 4));
     assert!(x.iter().zip(&shares).all(|(&rank, share)| (by_hand(rank) - share).abs() < 1e-12));
     assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
 
@@ -100,8 +100,8 @@ fn ratings_have_a_page_whose_numbers_are_those_of_the_fit() {
     };
     let n = found.iter().zip(&known.cells.values).filter(|pair| inside(*pair)).count();
     let coverage = &page.figure("coverage").unwrap().rows;
-    let at = coverage.iter().find(|row| row[1] == "share of the cells" && row[2] == "0.9");
-    let share: f64 = at.unwrap()[3].parse().unwrap();
+    let at = coverage.iter().find(|row| row[1] == "share of the cells" && row[3] == "0.9");
+    let share: f64 = at.unwrap()[4].parse().unwrap();
     assert!((share - n as f64 / found.len() as f64).abs() < 1e-12, "{share} {n}");
 }
 
