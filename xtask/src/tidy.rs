@@ -355,14 +355,24 @@ mod tests {
         assert_eq!(check(pages("publish = false\n", "")), [""; 0]);
         assert_one(&check(pages("", "")), "crates/npb-pages", "publish = false");
         let broken = check(pages("publish = false\n", "npb-kit.workspace = true\n"));
-        assert_one(&broken, "crates/npb-pages/Cargo.toml:11", "must not depend on npb-kit");
+        assert_one(
+            &broken,
+            "crates/npb-pages/Cargo.toml:11",
+            "must not depend on npb-kit",
+        );
         let mut files = pages("publish = false\n", "");
-        let model = files.iter_mut().find(|(path, _)| path == "crates/npb-a/Cargo.toml");
+        let model = files
+            .iter_mut()
+            .find(|(path, _)| path == "crates/npb-a/Cargo.toml");
         *model.unwrap() = (
             "crates/npb-a/Cargo.toml".into(),
             "[package]\nname = \"npb-a\"\nversion.workspace = true\n[lints]\nworkspace = true\n[dependencies]\nnpb-pages.workspace = true\n".into(),
         );
-        assert_one(&check(files), "crates/npb-a/Cargo.toml:7", "must not depend on npb-pages");
+        assert_one(
+            &check(files),
+            "crates/npb-a/Cargo.toml:7",
+            "must not depend on npb-pages",
+        );
     }
 
     #[test]

@@ -58,7 +58,11 @@ struct OfColumn {
 }
 
 /// Says how well hidden cells were filled.
-pub(crate) fn write(section: &mut Section, features: &MixedTable, cells: &[Refilled]) -> Result<()> {
+pub(crate) fn write(
+    section: &mut Section,
+    features: &MixedTable,
+    cells: &[Refilled],
+) -> Result<()> {
     if cells.is_empty() {
         return Ok(());
     }
@@ -76,9 +80,23 @@ pub(crate) fn write(section: &mut Section, features: &MixedTable, cells: &[Refil
         };
         let what = if c.is_number { "error" } else { "right" };
         let held = c.held.map_or("–".to_owned(), percent);
-        vec![c.name.clone(), c.n.to_string(), what.to_owned(), own, usual, held]
+        vec![
+            c.name.clone(),
+            c.n.to_string(),
+            what.to_owned(),
+            own,
+            usual,
+            held,
+        ]
     };
-    let header = ["column", "hidden", "", "model", "by the column alone", "90% intervals that hold"];
+    let header = [
+        "column",
+        "hidden",
+        "",
+        "model",
+        "by the column alone",
+        "90% intervals that hold",
+    ];
     let rows = columns.iter().take(MOST_COLUMNS).map(row);
     let title = "Hidden cells by column (numbers: root mean squared error and standard deviation; levels: share right)";
     section.tabulate(TextTable::new(title, &header, rows));
@@ -168,32 +186,53 @@ fn scatter(features: &MixedTable, cells: &[Refilled]) -> Result<Option<Figure>> 
         for cell in own {
             let x = scaled(cell.truth);
             dots.push([x, scaled(cell.guess)]);
-            intervals.extend(cell.interval.map(|ends| ends.map(|end| [x, scaled(end)]).to_vec()));
+            intervals.extend(
+                cell.interval
+                    .map(|ends| ends.map(|end| [x, scaled(end)]).to_vec()),
+            );
         }
     }
     if dots.is_empty() {
         return Ok(None);
     }
     let thin = |n: usize, most: usize| n.div_ceil(most).max(1);
-    let dots: Vec<[f64; 2]> = dots.iter().step_by(thin(dots.len(), MOST_DOTS)).copied().collect();
+    let dots: Vec<[f64; 2]> = dots
+        .iter()
+        .step_by(thin(dots.len(), MOST_DOTS))
+        .copied()
+        .collect();
     let step = thin(intervals.len(), WITH_INTERVAL);
     let intervals: Vec<Vec<[f64; 2]>> = intervals.into_iter().step_by(step).collect();
-    let (low, high) = dots.iter().fold((-2.0_f64, 2.0_f64), |(l, h), at| (l.min(at[0]), h.max(at[0])));
+    let (low, high) = dots.iter().fold((-2.0_f64, 2.0_f64), |(l, h), at| {
+        (l.min(at[0]), h.max(at[0]))
+    });
     let (low, high) = (low.max(-6.0) - 0.2, high.min(6.0) + 0.2);
     let ideal = Shape::Dashed(vec![vec![[low, low], [high, high]]]);
     let layers = vec![
         Layer::new("as it should be", colours::GREY, ideal),
-        Layer::new("90% intervals of some", colours::SKY, Shape::Curves(intervals, 1)),
+        Layer::new(
+            "90% intervals of some",
+            colours::SKY,
+            Shape::Curves(intervals, 1),
+        ),
         Layer::new("hidden cells", colours::BLUE, Shape::Dots(dots)),
     ];
     let layers = layers.into_iter().filter(|layer| match &layer.shape {
         Shape::Curves(curves, _) => !curves.is_empty(),
         _ => true,
     });
-    let labels = ["as it is (standard deviations from the mean)", "as it was filled"];
+    let labels = [
+        "as it is (standard deviations from the mean)",
+        "as it was filled",
+    ];
     let panel = Panel::new("", labels, (low, high), (low, high), layers.collect());
     let look = "Dots near the dashed line were filled well; a flat band means that the other columns say nothing, and nine of ten intervals should cross the line.";
-    Ok(Some(picture("hidden", "Hidden numbers and what they were filled with", look, &[panel])?))
+    Ok(Some(picture(
+        "hidden",
+        "Hidden numbers and what they were filled with",
+        look,
+        &[panel],
+    )?))
 }
 
 #[cfg(test)]
@@ -245,9 +284,17 @@ mod tests {
             let mut page = crate::Page::new("p");
             page.push(section);
             assert!(page.figure("hidden").unwrap().rows.len() <= MOST_DOTS + 2 * WITH_INTERVAL + 2);
-            page.warnings().iter().map(|words| (*words).to_owned()).collect::<Vec<_>>()
+            page.warnings()
+                .iter()
+                .map(|words| (*words).to_owned())
+                .collect::<Vec<_>>()
         };
         assert_eq!(of(880), [""; 0]);
-        assert_eq!(of(800), ["Intervals do not hold: 80.0% of 1000 intervals that should hold 90% of hidden numbers do."]);
+        assert_eq!(
+            of(800),
+            [
+                "Intervals do not hold: 80.0% of 1000 intervals that should hold 90% of hidden numbers do."
+            ]
+        );
     }
 }

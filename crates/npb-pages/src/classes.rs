@@ -75,7 +75,11 @@ impl Judged<'_> {
     /// Whether the most probable class of each row is its own.
     pub(crate) fn right(&self) -> Vec<bool> {
         let predicted = self.predicted();
-        self.truth.iter().zip(&predicted).map(|(a, b)| a == b).collect()
+        self.truth
+            .iter()
+            .zip(&predicted)
+            .map(|(a, b)| a == b)
+            .collect()
     }
 
     /// Probabilities that are to hold, and whether they did: of the second of two classes, or of the most probable one.
@@ -134,13 +138,25 @@ impl Judged<'_> {
         };
         push("right", percent(right), percent(most));
         let loss = -self.ln_scores().iter().sum::<f64>() / self.n() as f64;
-        let usual = -shares.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>();
+        let usual = -shares
+            .iter()
+            .filter(|p| **p > 0.0)
+            .map(|p| p * p.ln())
+            .sum::<f64>();
         push("log loss (nats)", number(loss), number(usual));
         if self.classes.len() == 2 {
             let (p, is) = self.of_class(1);
-            push("Brier score", number(metrics::brier(&p, &is)?), number(most * (1.0 - most)));
+            push(
+                "Brier score",
+                number(metrics::brier(&p, &is)?),
+                number(most * (1.0 - most)),
+            );
             if self.has_both(1) {
-                push("area under ROC", number(metrics::auc(&p, &is)?), "0.5000".to_owned());
+                push(
+                    "area under ROC",
+                    number(metrics::auc(&p, &is)?),
+                    "0.5000".to_owned(),
+                );
             }
         }
         let header = ["", "model", "by the shares of the classes alone"];
@@ -174,7 +190,12 @@ impl Judged<'_> {
         let (x, y) = ((0.0, 1.0), (0.0, 1.0));
         let panel = Panel::new("", [&what, "share that is so"], x, y, layers);
         let look = "Points should lie on the dashed line within their bars (one standard error): below it the model is too sure of what it says there.";
-        Ok(picture("reliability", "Do the probabilities hold?", look, &[panel])?)
+        Ok(picture(
+            "reliability",
+            "Do the probabilities hold?",
+            look,
+            &[panel],
+        )?)
     }
 
     /// For two classes the curve of the second, else one for each of the largest.
@@ -192,7 +213,11 @@ impl Judged<'_> {
             let kept = (0..roc.len()).filter(|k| k % step == 0 || k + 1 == roc.len());
             let at = |k: usize| [roc[k].false_positive_rate, roc[k].true_positive_rate];
             let shape = Shape::Curves(vec![kept.map(at).collect()], 2);
-            let name = format!("{}, area {}", short_name(&self.classes[class]), number(area));
+            let name = format!(
+                "{}, area {}",
+                short_name(&self.classes[class]),
+                number(area)
+            );
             layers.push(Layer {
                 colour: None,
                 ..Layer::new(name, colours::BLUE, shape)
@@ -206,7 +231,12 @@ impl Judged<'_> {
         let labels = ["share of the others called so", "share found"];
         let panel = Panel::new("", labels, (0.0, 1.0), (0.0, 1.0), layers);
         let look = "The nearer to the upper left corner, the better the classes are told apart, whatever the threshold.";
-        Ok(Some(picture("roc", "ROC: what a threshold finds", look, &[panel])?))
+        Ok(Some(picture(
+            "roc",
+            "ROC: what a threshold finds",
+            look,
+            &[panel],
+        )?))
     }
 
     /// Shares of the rows of each class by predicted class.
@@ -242,14 +272,21 @@ impl Judged<'_> {
 
 pub(crate) fn ln_scores(truth: &[usize], probabilities: &[Vec<f64>]) -> Vec<f64> {
     let rows = truth.iter().zip(probabilities);
-    rows.map(|(&class, row)| row[class].max(LOG_LOSS_CLIP).ln()).collect()
+    rows.map(|(&class, row)| row[class].max(LOG_LOSS_CLIP).ln())
+        .collect()
 }
 
 /// Spiegelhalter's statistic: normal with sd 1 where the probabilities hold, above 0 where they are surer than they should be.
 fn surprise((p, is): &(Vec<f64>, Vec<bool>)) -> f64 {
-    let rows = || p.iter().zip(is).map(|(&p, &is)| (p, f64::from(u8::from(is))));
+    let rows = || {
+        p.iter()
+            .zip(is)
+            .map(|(&p, &is)| (p, f64::from(u8::from(is))))
+    };
     let excess: f64 = rows().map(|(p, y)| (y - p) * (1.0 - 2.0 * p)).sum();
-    let variance: f64 = rows().map(|(p, _)| (1.0 - 2.0 * p).powi(2) * p * (1.0 - p)).sum();
+    let variance: f64 = rows()
+        .map(|(p, _)| (1.0 - 2.0 * p).powi(2) * p * (1.0 - p))
+        .sum();
     match variance > 0.0 {
         true => excess / variance.sqrt(),
         false => 0.0,
@@ -267,7 +304,11 @@ impl Loss {
     /// Of paired scores, with the feature and without it.
     pub(crate) fn of(feature: &str, with: &[f64], without: &[f64]) -> Self {
         let n = with.len() as f64;
-        let lost = || with.iter().zip(without).map(|(with, without)| with - without);
+        let lost = || {
+            with.iter()
+                .zip(without)
+                .map(|(with, without)| with - without)
+        };
         let mean = lost().sum::<f64>() / n;
         let square: f64 = lost().map(|loss| (loss - mean).powi(2)).sum();
         Self {
@@ -324,7 +365,11 @@ mod tests {
         let classes = ["no", "<yes>"].map(str::to_owned);
         let judged = judged(&classes);
         let reliability = judged.reliability().unwrap();
-        let points: Vec<_> = reliability.rows.iter().filter(|r| r[1].starts_with("rows")).collect();
+        let points: Vec<_> = reliability
+            .rows
+            .iter()
+            .filter(|r| r[1].starts_with("rows"))
+            .collect();
         // 0.1 and 0.15 in the second bin, one of them so; 0.5 alone; 0.9, 0.95 and 1 in the last.
         assert_eq!(points.len(), 3);
         assert_eq!(points[0][2..4], ["0.125", "0.5"]);

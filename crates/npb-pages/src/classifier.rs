@@ -21,7 +21,11 @@ pub fn page(fit: &IqgmeFit, context: &Context<'_>, rows: Option<&Rows>) -> Resul
     let mut left_out = Section::new("Columns that are not used");
     numbers::left_out(&mut left_out, fit.column_names(), &fit.ignored_columns());
     page.push(left_out);
-    page.push(shared::bound(fit.trace(), fit.stop(), "limits.max_iterations")?);
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "limits.max_iterations",
+    )?);
     match rows {
         Some(rows) => {
             page.push(held_out(fit, context, rows)?);
@@ -68,9 +72,14 @@ fn held_out(fit: &IqgmeFit, context: &Context<'_>, rows: &Rows) -> Result<Sectio
         probabilities: fit.predict_classes(&numbers.table(&some.features)?)?,
     };
     judged.write(&mut section)?;
-    columns_that_matter(&mut section, &numbers, &some, &judged, context.seed, |table, _| {
-        Ok(fit.predict_classes(table)?)
-    })?;
+    columns_that_matter(
+        &mut section,
+        &numbers,
+        &some,
+        &judged,
+        context.seed,
+        |table, _| Ok(fit.predict_classes(table)?),
+    )?;
     Ok(section)
 }
 
@@ -93,7 +102,11 @@ pub(crate) fn columns_that_matter(
     let mut losses = Vec::with_capacity(p);
     for (k, name) in rows.features.column_names().iter().enumerate() {
         let asked = numbers.table(&without(&few.features, k)?)?;
-        losses.push(Loss::of(name, &with, &ln_scores(&truth, &ask(&asked, &chosen)?)));
+        losses.push(Loss::of(
+            name,
+            &with,
+            &ln_scores(&truth, &ask(&asked, &chosen)?),
+        ));
     }
     if p > 0 {
         section.draw(draw_losses(losses, few.n_rows())?);

@@ -15,7 +15,11 @@ pub fn page(fit: &IqgmeFit, context: &Context<'_>, rows: Option<&Rows>) -> Resul
     let mut left_out = Section::new("Columns that are not used");
     numbers::left_out(&mut left_out, fit.column_names(), &fit.ignored_columns());
     page.push(left_out);
-    page.push(shared::bound(fit.trace(), fit.stop(), "limits.max_iterations")?);
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "limits.max_iterations",
+    )?);
     page.push(numbers::clusters(fit)?);
     match rows {
         Some(rows) => {

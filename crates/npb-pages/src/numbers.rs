@@ -71,7 +71,11 @@ impl Numbers {
         if let Some(design) = &self.design {
             return Ok(design.completed(features, numbers)?);
         }
-        let cells = |j: usize| (0..numbers.n_rows()).map(move |i| numbers.get(i, j)).collect();
+        let cells = |j: usize| {
+            (0..numbers.n_rows())
+                .map(move |i| numbers.get(i, j))
+                .collect()
+        };
         let columns = (0..numbers.n_cols()).map(|j| npb_data::MixedColumn::Real(cells(j)));
         let names = features.column_names().to_vec();
         Ok(MixedTable::new(names, columns.collect())?)
@@ -111,7 +115,11 @@ pub(crate) struct Cluster {
 /// Clusters by size, each mean in standard deviations from that of all rows.
 ///
 /// `names`: of the columns of the means.
-pub(crate) fn draw_clusters(section: &mut Section, clusters: &[Cluster], names: &[String]) -> Result<()> {
+pub(crate) fn draw_clusters(
+    section: &mut Section,
+    clusters: &[Cluster],
+    names: &[String],
+) -> Result<()> {
     let total: f64 = clusters.iter().map(|c| c.weight).sum();
     let all = |of: &dyn Fn(&Cluster) -> f64| {
         clusters.iter().map(|c| c.weight * of(c)).sum::<f64>() / total
@@ -155,20 +163,32 @@ pub(crate) fn clusters(fit: &IqgmeFit) -> Result<Section> {
     let n = fit.n_clusters();
     section.say(format!(
         "{n} {} rows of training by itself.",
-        if n == 1 { "cluster has" } else { "clusters have" }
+        if n == 1 {
+            "cluster has"
+        } else {
+            "clusters have"
+        }
     ));
     let mut found = fit.components();
     found.sort_by(|a, b| b.size.total_cmp(&a.size));
     found.truncate(n.max(1));
     let total: f64 = found.iter().map(|c| c.weight).sum();
     let cluster = |(k, c): (usize, npb_iqgme::ComponentSummary)| Cluster {
-        name: format!("{}: {:.1} rows ({:.0}%)", k + 1, c.size, 100.0 * c.weight / total),
+        name: format!(
+            "{}: {:.1} rows ({:.0}%)",
+            k + 1,
+            c.size,
+            100.0 * c.weight / total
+        ),
         weight: c.weight,
         variance: (0..c.mean.len()).map(|j| c.covariance[(j, j)]).collect(),
         mean: c.mean,
     };
     let clusters: Vec<Cluster> = found.into_iter().enumerate().map(cluster).collect();
-    let names = fit.model_columns().iter().map(|&j| fit.column_names()[j].clone());
+    let names = fit
+        .model_columns()
+        .iter()
+        .map(|&j| fit.column_names()[j].clone());
     draw_clusters(&mut section, &clusters, &names.collect::<Vec<_>>())?;
     Ok(section)
 }
@@ -200,7 +220,9 @@ pub(crate) fn imputation(fit: &IqgmeFit, context: &Context<'_>, rows: &Rows) -> 
         let (Some(truth), Some(guess)) = (truth, guess) else {
             continue;
         };
-        let law = laws[row].iter().find(|cell| cell.column == numbers.places[column].start);
+        let law = laws[row]
+            .iter()
+            .find(|cell| cell.column == numbers.places[column].start);
         let law = law.filter(|_| {
             numbers.places[column].len() == 1 && is_number(rows.features.column(column))
         });
@@ -265,6 +287,10 @@ pub(crate) fn made_up(fit: &IqgmeFit, context: &Context<'_>, rows: &Rows) -> Res
     let all = Table::from_nan_coded(DRAWN, width, &all)?;
     let known = nothing.select_rows(&vec![0; DRAWN]);
     let all = all.with_column_names(drawn[0].column_names().to_vec())?;
-    predictive::write(&mut section, &rows.features, &numbers.completed(&known, &all)?)?;
+    predictive::write(
+        &mut section,
+        &rows.features,
+        &numbers.completed(&known, &all)?,
+    )?;
     Ok(section)
 }

@@ -45,7 +45,13 @@ pub(crate) fn write(section: &mut Section, data: &MixedTable, drawn: &MixedTable
         .iter()
         .filter(|m| m.apart > m.chance + FAR)
         .take(5)
-        .map(|m| format!("{} ({})", short_name(&data.column_names()[m.column]), percent(m.apart)))
+        .map(|m| {
+            format!(
+                "{} ({})",
+                short_name(&data.column_names()[m.column]),
+                percent(m.apart)
+            )
+        })
         .collect();
     if !far.is_empty() {
         section.warn(format!(
@@ -82,12 +88,18 @@ fn marginal(j: usize, data: &MixedColumn, drawn: &MixedColumn) -> Option<Margina
     let shares = |values: &[f64]| {
         let mut shares = vec![0.0; n_bins];
         values.iter().for_each(|&x| shares[bin(x)] += 1.0);
-        shares.iter_mut().for_each(|count| *count /= values.len() as f64);
+        shares
+            .iter_mut()
+            .for_each(|count| *count /= values.len() as f64);
         shares
     };
     let (a, b) = (shares(&own), shares(&other));
     let each = 1.0 / own.len() as f64 + 1.0 / other.len() as f64;
-    let chance = a.iter().zip(&b).map(|(a, b)| (0.5 * (a + b) * each).sqrt()).sum::<f64>();
+    let chance = a
+        .iter()
+        .zip(&b)
+        .map(|(a, b)| (0.5 * (a + b) * each).sqrt())
+        .sum::<f64>();
     let apart = 0.5 * a.iter().zip(&b).map(|(a, b)| (a - b).abs()).sum::<f64>();
     Some(Marginal {
         column: j,
@@ -136,7 +148,10 @@ fn draw(marginal: &Marginal, data: &MixedTable) -> Result<Figure> {
         return draw_levels(&file, &title, levels, marginal);
     }
     let middles = &marginal.middles;
-    let width = middles.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
+    let width = middles
+        .windows(2)
+        .map(|w| w[1] - w[0])
+        .fold(f64::INFINITY, f64::min);
     let width = if width.is_finite() { 0.8 * width } else { 0.8 };
     let at = |(x, y): (&f64, &f64)| [*x, *y];
     let bars = Shape::Bars(Bars {
@@ -145,7 +160,10 @@ fn draw(marginal: &Marginal, data: &MixedTable) -> Result<Figure> {
         width,
         shift: 0.0,
     });
-    let points = middles.iter().zip(&marginal.drawn).map(|(x, y)| Point::at(*x, *y));
+    let points = middles
+        .iter()
+        .zip(&marginal.drawn)
+        .map(|(x, y)| Point::at(*x, *y));
     let line = Layer {
         colour: Some(colours::VERMILLION),
         ..Layer::line("rows that the model makes up", points)
@@ -166,7 +184,9 @@ fn draw_levels(file: &str, title: &str, levels: &[String], m: &Marginal) -> Resu
     let map = HeatMap {
         rows: vec!["data".to_owned(), "model".to_owned()],
         columns: shown.iter().map(|&k| short_name(&levels[k])).collect(),
-        values: values.flat_map(|shares| shown.iter().map(|&k| shares[k])).collect(),
+        values: values
+            .flat_map(|shares| shown.iter().map(|&k| shares[k]))
+            .collect(),
         range: (0.0, 1.0),
         marked: Vec::new(),
     };
@@ -180,7 +200,9 @@ fn draw_levels(file: &str, title: &str, levels: &[String], m: &Marginal) -> Resu
 
 /// The pairs of numbers that go together most, with dots of the data and of rows that are made up.
 fn pairs(data: &MixedTable, drawn: &MixedTable) -> Result<Vec<Figure>> {
-    let numbers: Vec<usize> = (0..data.n_cols()).filter(|&j| is_number(data.column(j))).collect();
+    let numbers: Vec<usize> = (0..data.n_cols())
+        .filter(|&j| is_number(data.column(j)))
+        .collect();
     let mut found = Vec::new();
     for (k, &a) in numbers.iter().enumerate() {
         for &b in &numbers[..k] {
@@ -221,9 +243,11 @@ fn both(table: &MixedTable, a: usize, b: usize) -> Vec<At> {
 
 /// The range of one coordinate, with a margin.
 fn reach(dots: &[At], k: usize) -> (f64, f64) {
-    let ends = dots.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), at| {
-        (l.min(at[k]), h.max(at[k]))
-    });
+    let ends = dots
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), at| {
+            (l.min(at[k]), h.max(at[k]))
+        });
     let margin = 0.1 * (ends.1 - ends.0);
     (ends.0 - margin, ends.1 + margin)
 }
@@ -237,7 +261,9 @@ fn correlation(dots: &[At]) -> Option<f64> {
     let mean = |k: usize| dots.iter().map(|at| at[k]).sum::<f64>() / n;
     let means = [mean(0), mean(1)];
     let product = |j: usize, k: usize| {
-        let each = dots.iter().map(|at| (at[j] - means[j]) * (at[k] - means[k]));
+        let each = dots
+            .iter()
+            .map(|at| (at[j] - means[j]) * (at[k] - means[k]));
         each.sum::<f64>()
     };
     let scale = (product(0, 0) * product(1, 1)).sqrt();
@@ -272,11 +298,21 @@ mod tests {
         write(&mut section, &data, &drawn).unwrap();
         let mut page = crate::Page::new("p");
         page.push(section);
-        assert_eq!(page.warnings(), ["Made-up rows are unlike the data in town (50.0%): in brackets the share of rows that would have to move."]);
+        assert_eq!(
+            page.warnings(),
+            [
+                "Made-up rows are unlike the data in town (50.0%): in brackets the share of rows that would have to move."
+            ]
+        );
         let figure = page.figure("marginal-1").unwrap();
         let values: Vec<&str> = figure.rows.iter().map(|row| row[2].as_str()).collect();
         assert_eq!(values, ["0.75", "0.25", "0.25", "0.75"]);
-        assert!(page.figure("pair-0-2").unwrap().title.ends_with("correlation -1.00"));
+        assert!(
+            page.figure("pair-0-2")
+                .unwrap()
+                .title
+                .ends_with("correlation -1.00")
+        );
     }
 
     #[test]

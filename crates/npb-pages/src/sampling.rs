@@ -77,7 +77,9 @@ pub(crate) fn hidden(rows: &Rows, seed: u64) -> Result<(MixedTable, Vec<(usize, 
 pub(crate) fn side_by_side(n: usize, alike: &[f64]) -> Vec<usize> {
     let mut groups: Vec<Vec<usize>> = (0..n).map(|k| vec![k]).collect();
     let mean = |a: &[usize], b: &[usize]| {
-        let all = a.iter().flat_map(|&i| b.iter().map(move |&j| alike[i * n + j]));
+        let all = a
+            .iter()
+            .flat_map(|&i| b.iter().map(move |&j| alike[i * n + j]));
         all.sum::<f64>() / (a.len() * b.len()) as f64
     };
     while groups.len() > 1 {
@@ -96,7 +98,12 @@ pub(crate) fn side_by_side(n: usize, alike: &[f64]) -> Vec<usize> {
         let at = |i: usize, j: usize| alike[i * n + j];
         let ends = [one[0], one[one.len() - 1], other[0], other[other.len() - 1]];
         let [first, last, head, tail] = ends;
-        let ways = [at(last, head), at(last, tail), at(first, head), at(first, tail)];
+        let ways = [
+            at(last, head),
+            at(last, tail),
+            at(first, head),
+            at(first, tail),
+        ];
         let way = (1..4).fold(0, |best, k| if ways[k] > ways[best] { k } else { best });
         if way >= 2 {
             one.reverse();

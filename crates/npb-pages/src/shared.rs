@@ -59,14 +59,21 @@ fn went_in(context: &Context<'_>) -> Section {
     let columns = context
         .schema
         .map(|schema| format!("{} columns", schema.columns.len()));
-    let mut words = [rows, columns].into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    let mut words = [rows, columns]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" and ");
     if words.is_empty() {
         words = "data of which it does not say more".to_owned();
     }
     if let Some(file) = &context.file {
         words += &format!(" of {file}");
     }
-    section.say(format!("A model of kind {}, fitted to {words}.", context.kind));
+    section.say(format!(
+        "A model of kind {}, fitted to {words}.",
+        context.kind
+    ));
     let Some(schema) = context.schema else {
         return section;
     };
@@ -79,7 +86,11 @@ fn went_in(context: &Context<'_>) -> Section {
         let levels = column.levels.as_ref().map_or(String::new(), |levels| {
             let some = levels.iter().take(6).map(|level| cut_to(level, 24));
             let more = if levels.len() > 6 { ", …" } else { "" };
-            format!("{}: {}{more}", levels.len(), some.collect::<Vec<_>>().join(", "))
+            format!(
+                "{}: {}{more}",
+                levels.len(),
+                some.collect::<Vec<_>>().join(", ")
+            )
         });
         let mut row = vec![
             column.name.clone(),
@@ -103,8 +114,16 @@ pub fn left_out_words(how: &str, names: &[&str]) -> String {
         0..=8 => String::new(),
         n => format!(" and {} more", n - 8),
     };
-    let columns = if names.len() == 1 { "column is" } else { "columns are" };
-    format!("{} {columns} {how}: {}{more}.", names.len(), some.join(", "))
+    let columns = if names.len() == 1 {
+        "column is"
+    } else {
+        "columns are"
+    };
+    format!(
+        "{} {columns} {how}: {}{more}.",
+        names.len(),
+        some.join(", ")
+    )
 }
 
 /// The settings, with the default of those that were set otherwise.
@@ -133,7 +152,11 @@ pub fn settings<C: Serialize>(config: &C, default: &C) -> Result<Section> {
         section.say("All settings have their defaults.");
     } else {
         let header = ["setting", "value", "default"];
-        section.tabulate(TextTable::new("Set otherwise than by default", &header, changed));
+        section.tabulate(TextTable::new(
+            "Set otherwise than by default",
+            &header,
+            changed,
+        ));
     }
     let rows = own.into_iter().map(|(key, value)| vec![key, value]);
     section.fold(TextTable::new("All settings", &["setting", "value"], rows));
@@ -197,7 +220,10 @@ pub fn bound(trace: &[VbReport], stop: Stop, setting: &str) -> Result<Section> {
         let mut panel = Panel::of_lines(
             "Bound by iteration",
             ["iteration", "bound (nats)"],
-            [Layer { colour: Some(colours::BLUE), ..Layer::line("bound", points) }],
+            [Layer {
+                colour: Some(colours::BLUE),
+                ..Layer::line("bound", points)
+            }],
         );
         panel.y = Some((low - margin, high + margin));
         let look = "It should be flat at its end; a step near the end says that more iterations would have helped.";
@@ -242,13 +268,27 @@ pub fn chains(
             "After sweep {}, where draws begin to be kept, all chains should move about one level, without a drift.",
             plan.burn_in
         );
-        section.draw(picture(&format!("trace-{k}"), &format!("Trace of {name}"), &look, &[panel])?);
+        section.draw(picture(
+            &format!("trace-{k}"),
+            &format!("Trace of {name}"),
+            &look,
+            &[panel],
+        )?);
     }
     let rows = found.iter().map(|(name, d)| {
         let numbers = [d.mean, d.sd, d.rhat, d.ess_bulk, d.ess_tail];
-        std::iter::once(name.clone()).chain(numbers.map(number)).collect()
+        std::iter::once(name.clone())
+            .chain(numbers.map(number))
+            .collect()
     });
-    let header = ["scalar", "mean", "sd", "R-hat", "effective draws", "of the tails"];
+    let header = [
+        "scalar",
+        "mean",
+        "sd",
+        "R-hat",
+        "effective draws",
+        "of the tails",
+    ];
     section.tabulate(TextTable::new("Diagnostics", &header, rows));
     Ok(section)
 }
@@ -306,7 +346,10 @@ pub fn holes(rows: &Rows) -> Result<Section> {
         return Ok(section);
     }
     if missing == 0 {
-        section.say(format!("No cell of the {n} rows of {} is missing.", rows.file));
+        section.say(format!(
+            "No cell of the {n} rows of {} is missing.",
+            rows.file
+        ));
         return Ok(section);
     }
     section.say(format!(
@@ -339,13 +382,20 @@ fn pattern_map(features: &MixedTable) -> Result<npb_report::Figure> {
     let mut values: Vec<f64> = columns.iter().map(|&j| share(counts[j])).collect();
     let mut names = vec!["missing in all".to_owned()];
     for pattern in patterns {
-        names.push(format!("{} rows ({})", pattern.rows.len(), percent(share(pattern.rows.len()))));
+        names.push(format!(
+            "{} rows ({})",
+            pattern.rows.len(),
+            percent(share(pattern.rows.len()))
+        ));
         let is_missing = |j: &usize| f64::from(u8::from(pattern.missing.contains(j)));
         values.extend(columns.iter().map(is_missing));
     }
     let map = HeatMap {
         rows: names,
-        columns: columns.iter().map(|&j| features.column_names()[j].clone()).collect(),
+        columns: columns
+            .iter()
+            .map(|&j| features.column_names()[j].clone())
+            .collect(),
         values,
         range: (0.0, 1.0),
         marked: Vec::new(),
@@ -357,5 +407,10 @@ fn pattern_map(features: &MixedTable) -> Result<npb_report::Figure> {
     let look = format!(
         "Columns that are dark in one line are missing together, which may say why; the first line is the share of rows, the others the most frequent of {n_patterns} patterns{of_columns}."
     );
-    Ok(heat_map("holes", "Which cells are missing together", &look, &map)?)
+    Ok(heat_map(
+        "holes",
+        "Which cells are missing together",
+        &look,
+        &map,
+    )?)
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use npb_data::{Field, Mask, Measure, MixedTable};
 use npb_infer::Trace;
 use npb_itf::{
-    ClusteringLoss, ColumnDependence, DependenceConfig, ItfConfig, ItfFit, PairDependence,
-    Verdict, point_clustering, summarise_clusters,
+    ClusteringLoss, ColumnDependence, DependenceConfig, ItfConfig, ItfFit, PairDependence, Verdict,
+    point_clustering, summarise_clusters,
 };
 use npb_report::{HeatMap, Link, NamedBar, TextTable, graph, heat_map, named_bars};
 
@@ -41,11 +41,18 @@ pub fn page(fit: &ItfFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<
     let unknown = fit.unobserved_columns();
     if !unknown.is_empty() {
         let mut section = Section::new("Columns that are not used");
-        section.warn(left_out_words("without a value, so that nothing is known of them", &unknown));
+        section.warn(left_out_words(
+            "without a value, so that nothing is known of them",
+            &unknown,
+        ));
         page.push(section);
     }
     let traces: Vec<&Trace> = fit.chains().iter().map(|chain| &chain.trace).collect();
-    page.push(shared::chains(&fit.diagnostics(), &traces, &fit.config().sweeps)?);
+    page.push(shared::chains(
+        &fit.diagnostics(),
+        &traces,
+        &fit.config().sweeps,
+    )?);
     match rows {
         Some(rows) => {
             page.push(dependence(fit, context, rows)?);
@@ -66,7 +73,11 @@ pub fn page(fit: &ItfFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<
 /// A symmetric matrix as a heat map whose columns are side by side where they are alike; only those of the largest values where there are many.
 fn matrix_map(names: &[String], matrix: &[f64], marked: impl Fn(usize, usize) -> bool) -> HeatMap {
     let p = names.len();
-    let off = |j: usize| (0..p).filter(move |&k| k != j).map(move |k| matrix[j * p + k]);
+    let off = |j: usize| {
+        (0..p)
+            .filter(move |&k| k != j)
+            .map(move |k| matrix[j * p + k])
+    };
     let mut shown: Vec<usize> = (0..p).collect();
     if p > MOST_COLUMNS {
         let most = |j: usize| off(j).fold(f64::NEG_INFINITY, f64::max);
@@ -74,13 +85,19 @@ fn matrix_map(names: &[String], matrix: &[f64], marked: impl Fn(usize, usize) ->
         shown.truncate(MOST_COLUMNS);
         shown.sort_unstable();
     }
-    let pairs = shown.iter().flat_map(|&a| shown.iter().map(move |&b| (a, b)));
+    let pairs = shown
+        .iter()
+        .flat_map(|&a| shown.iter().map(move |&b| (a, b)));
     let alike: Vec<f64> = pairs.map(|(a, b)| matrix[a * p + b]).collect();
     let order: Vec<usize> = side_by_side(shown.len(), &alike)
         .into_iter()
         .map(|k| shown[k])
         .collect();
-    let pairs = || order.iter().flat_map(|&a| order.iter().map(move |&b| (a, b)));
+    let pairs = || {
+        order
+            .iter()
+            .flat_map(|&a| order.iter().map(move |&b| (a, b)))
+    };
     let own: Vec<String> = order.iter().map(|&j| short_name(&names[j])).collect();
     let high = (0..p).flat_map(off).fold(1e-12, f64::max);
     HeatMap {
@@ -105,9 +122,10 @@ fn together(fit: &ItfFit) -> Result<Section> {
     }
     let share = |a: usize, b: usize| {
         let blocks = [a, b].map(|j| places[j].column);
-        let same = fit.draws().iter().filter(|draw| {
-            draw.columns[blocks[0]].block == draw.columns[blocks[1]].block
-        });
+        let same = fit
+            .draws()
+            .iter()
+            .filter(|draw| draw.columns[blocks[0]].block == draw.columns[blocks[1]].block);
         same.count() as f64 / fit.draws().len() as f64
     };
     let matrix: Vec<f64> = (0..p * p).map(|k| share(k / p, k % p)).collect();
@@ -147,9 +165,14 @@ fn dependence(fit: &ItfFit, context: &Context<'_>, rows: &Rows) -> Result<Sectio
         few.n_rows(),
         rows.file
     ));
-    let unseen = found.pairs().iter().filter(|p| p.verdict == Verdict::Unexplained);
+    let unseen = found
+        .pairs()
+        .iter()
+        .filter(|p| p.verdict == Verdict::Unexplained);
     let names = |pair: &PairDependence| {
-        [pair.a, pair.b].map(|j| short_name(&found.names()[j])).join(" and ")
+        [pair.a, pair.b]
+            .map(|j| short_name(&found.names()[j]))
+            .join(" and ")
     };
     let unseen: Vec<String> = unseen.map(names).collect();
     if !unseen.is_empty() {
@@ -194,7 +217,10 @@ fn draw_dependence(section: &mut Section, found: &ColumnDependence) -> Result<()
     let p = names.len();
     let pairs = own.iter().flat_map(|&a| own.iter().map(move |&b| (a, b)));
     let alike: Vec<f64> = pairs.map(|(a, b)| matrix[a * p + b]).collect();
-    let order: Vec<usize> = side_by_side(own.len(), &alike).into_iter().map(|k| own[k]).collect();
+    let order: Vec<usize> = side_by_side(own.len(), &alike)
+        .into_iter()
+        .map(|k| own[k])
+        .collect();
     let at: HashMap<usize, usize> = order.iter().enumerate().map(|(k, &j)| (j, k)).collect();
     let link = |pair: &&PairDependence| Link {
         ends: [at[&pair.a], at[&pair.b]],
@@ -239,7 +265,8 @@ fn clusters(fit: &ItfFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<
         let step = fit.draws().len().div_ceil(MOST_DRAWS).max(1);
         let draws = fit.draws().iter().step_by(step);
         let pick = |labels: &[u32]| chosen.iter().map(|&row| labels[row]).collect();
-        let labels: Option<Vec<Vec<u32>>> = draws.map(|draw| draw.labels(*column).map(pick)).collect();
+        let labels: Option<Vec<Vec<u32>>> =
+            draws.map(|draw| draw.labels(*column).map(pick)).collect();
         let Some(labels) = labels else {
             section.say("The fit has not kept which rows are together (keep_labels).");
             return Ok(section);
@@ -283,7 +310,9 @@ fn number_of_clusters(name: &str, labels: &[Vec<u32>]) -> NamedBar {
 /// The largest clusters of a clustering, each with the column in which it is least like all rows.
 fn told(name: &str, labels: &[u32], features: Option<&MixedTable>) -> Result<Vec<Vec<String>>> {
     let mut sizes: HashMap<u32, usize> = HashMap::new();
-    labels.iter().for_each(|&label| *sizes.entry(label).or_default() += 1);
+    labels
+        .iter()
+        .for_each(|&label| *sizes.entry(label).or_default() += 1);
     let summaries = match features {
         Some(features) => summarise_clusters(features, labels)?,
         None => Vec::new(),
@@ -296,13 +325,24 @@ fn told(name: &str, labels: &[u32], features: Option<&MixedTable>) -> Result<Vec
             let columns = summary.columns.iter();
             columns.max_by(|a, b| a.divergence.total_cmp(&b.divergence))
         });
-        let apart = most.zip(features).map_or("–".to_owned(), |(column, features)| {
-            format!("{} {}", short_name(&column.column), cells_in_words(column, features))
-        });
+        let apart = most
+            .zip(features)
+            .map_or("–".to_owned(), |(column, features)| {
+                format!(
+                    "{} {}",
+                    short_name(&column.column),
+                    cells_in_words(column, features)
+                )
+            });
         let share = percent(size as f64 / labels.len() as f64);
         vec![name.to_owned(), (k + 1).to_string(), share, apart]
     };
-    Ok(order.into_iter().take(MOST_CLUSTERS).enumerate().map(row).collect())
+    Ok(order
+        .into_iter()
+        .take(MOST_CLUSTERS)
+        .enumerate()
+        .map(row)
+        .collect())
 }
 
 fn cells_in_words(column: &npb_itf::ColumnSummary, features: &MixedTable) -> String {
@@ -318,7 +358,10 @@ fn cells_in_words(column: &npb_itf::ColumnSummary, features: &MixedTable) -> Str
             let levels = at.and_then(|at| features.column(at).levels());
             let level = levels.and_then(|levels| levels.get(best));
             let level = level.map_or("–".to_owned(), |level| short_name(level));
-            format!("{level} ({})", percent(shares.get(best).copied().unwrap_or(0.0)))
+            format!(
+                "{level} ({})",
+                percent(shares.get(best).copied().unwrap_or(0.0))
+            )
         }
     }
 }
@@ -382,10 +425,12 @@ fn refilled(
         let truth = value(rows.features.column(column), row)?;
         let guess = value(filled.completed.column(column), row)?;
         let is_number = is_number(rows.features.column(column));
-        let ends = part(column).filter(|_| is_number).and_then(|(field, part)| {
-            let cell = of.get(&(row, field))?;
-            Some([cell.lower[part], cell.upper[part]])
-        });
+        let ends = part(column)
+            .filter(|_| is_number)
+            .and_then(|(field, part)| {
+                let cell = of.get(&(row, field))?;
+                Some([cell.lower[part], cell.upper[part]])
+            });
         Some(Refilled {
             column,
             truth,
@@ -398,7 +443,12 @@ fn refilled(
 }
 
 /// The cells that are least like what the others of their rows say.
-fn odd_cells(section: &mut Section, fit: &ItfFit, context: &Context<'_>, rows: &Rows) -> Result<()> {
+fn odd_cells(
+    section: &mut Section,
+    fit: &ItfFit,
+    context: &Context<'_>,
+    rows: &Rows,
+) -> Result<()> {
     let chosen = some(rows.n_rows(), TESTED, context.seed);
     let few = rows.select(&chosen);
     let asked = fit.field_rows(&few.features, &few.fields, false)?;
@@ -416,11 +466,23 @@ fn odd_cells(section: &mut Section, fit: &ItfFit, context: &Context<'_>, rows: &
             [column] => in_words(&few.features, column, cell.row),
             _ => "–".to_owned(),
         };
-        vec![rows.name(chosen[cell.row]), field.name.clone(), text, number(*excess)]
+        vec![
+            rows.name(chosen[cell.row]),
+            field.name.clone(),
+            text,
+            number(*excess),
+        ]
     };
     let header = ["row", "column", "value", "nats above what is usual"];
-    let title = format!("The oddest cells of {} rows, each given the others of its row", few.n_rows());
-    section.tabulate(TextTable::new(title, &header, odd.iter().take(MOST_CELLS).map(row)));
+    let title = format!(
+        "The oddest cells of {} rows, each given the others of its row",
+        few.n_rows()
+    );
+    section.tabulate(TextTable::new(
+        title,
+        &header,
+        odd.iter().take(MOST_CELLS).map(row),
+    ));
     Ok(())
 }
 

@@ -24,7 +24,11 @@ pub fn page(fit: &MultiTaskFit, context: &Context<'_>, rows: Option<&Rows>) -> R
     let mut left_out = Section::new("Columns that are not used");
     numbers::left_out(&mut left_out, fit.column_names(), &fit.ignored_columns());
     page.push(left_out);
-    page.push(shared::bound(fit.trace(), fit.stop(), "single.limits.max_iterations")?);
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "single.limits.max_iterations",
+    )?);
     page.push(alike(fit)?);
     match rows {
         Some(rows) => {
@@ -71,7 +75,12 @@ fn alike(fit: &MultiTaskFit) -> Result<Section> {
     let look = format!(
         "Dark blocks are tasks that share clusters and so learn from each other{first}; a pale line is a task by itself."
     );
-    section.draw(heat_map("similarity", "Similarity of the tasks", &look, &map)?);
+    section.draw(heat_map(
+        "similarity",
+        "Similarity of the tasks",
+        &look,
+        &map,
+    )?);
     Ok(section)
 }
 
@@ -83,11 +92,16 @@ fn clusters(fit: &MultiTaskFit) -> Result<Section> {
     let cluster = |(k, atom): (usize, npb_iqgme::AtomSummary)| Cluster {
         name: format!("{}: {:.1} rows", k + 1, atom.size),
         weight: atom.size,
-        variance: (0..atom.mean.len()).map(|j| atom.covariance[(j, j)]).collect(),
+        variance: (0..atom.mean.len())
+            .map(|j| atom.covariance[(j, j)])
+            .collect(),
         mean: atom.mean,
     };
     let clusters: Vec<Cluster> = found.into_iter().enumerate().map(cluster).collect();
-    let names = fit.model_columns().iter().map(|&j| fit.column_names()[j].clone());
+    let names = fit
+        .model_columns()
+        .iter()
+        .map(|&j| fit.column_names()[j].clone());
     numbers::draw_clusters(&mut section, &clusters, &names.collect::<Vec<_>>())?;
     Ok(section)
 }
@@ -96,7 +110,9 @@ fn clusters(fit: &MultiTaskFit) -> Result<Section> {
 fn by_task(fit: &MultiTaskFit, tasks: &[String], table: &Table) -> Result<Vec<Vec<f64>>> {
     let mut found = vec![Vec::new(); table.n_rows()];
     for task in fit.tasks() {
-        let own: Vec<usize> = (0..tasks.len()).filter(|&row| tasks[row] == *task).collect();
+        let own: Vec<usize> = (0..tasks.len())
+            .filter(|&row| tasks[row] == *task)
+            .collect();
         if own.is_empty() {
             continue;
         }
@@ -121,7 +137,11 @@ fn asked(section: &mut Section, fit: &MultiTaskFit, rows: &Rows, labels: &Labels
         task.is_some_and(|task| fit.tasks().contains(task))
     };
     let n = labelled.len();
-    let of: Vec<usize> = labelled.into_iter().map(|(row, _)| row).filter(is_known).collect();
+    let of: Vec<usize> = labelled
+        .into_iter()
+        .map(|(row, _)| row)
+        .filter(is_known)
+        .collect();
     if of.len() < n {
         section.warn(format!(
             "{} rows are of no task of the fit, and are left out here.",
@@ -139,7 +159,10 @@ fn held_out(fit: &MultiTaskFit, context: &Context<'_>, rows: &Rows) -> Result<Se
     };
     let of = asked(&mut section, fit, rows, labels);
     if of.is_empty() {
-        section.say(format!("No row of {} has a task and a label of the fit.", rows.file));
+        section.say(format!(
+            "No row of {} has a task and a label of the fit.",
+            rows.file
+        ));
         return Ok(section);
     }
     let numbers = Numbers::of(context, &rows.features);
@@ -158,10 +181,17 @@ fn held_out(fit: &MultiTaskFit, context: &Context<'_>, rows: &Rows) -> Result<Se
         probabilities: by_task(fit, &tasks, &numbers.table(&some.features)?)?,
     };
     judged.write(&mut section)?;
-    columns_that_matter(&mut section, &numbers, &some, &judged, context.seed, |table, chosen| {
-        let own: Vec<String> = chosen.iter().map(|&row| tasks[row].clone()).collect();
-        by_task(fit, &own, table)
-    })?;
+    columns_that_matter(
+        &mut section,
+        &numbers,
+        &some,
+        &judged,
+        context.seed,
+        |table, chosen| {
+            let own: Vec<String> = chosen.iter().map(|&row| tasks[row].clone()).collect();
+            by_task(fit, &own, table)
+        },
+    )?;
     section.tabulate(scores(fit, &tasks, &judged));
     Ok(section)
 }
@@ -171,12 +201,20 @@ fn scores(fit: &MultiTaskFit, tasks: &[String], judged: &Judged<'_>) -> TextTabl
     let ln_scores = judged.ln_scores();
     let right = judged.right();
     let row = |task: &String| {
-        let own: Vec<usize> = (0..tasks.len()).filter(|&row| tasks[row] == *task).collect();
+        let own: Vec<usize> = (0..tasks.len())
+            .filter(|&row| tasks[row] == *task)
+            .collect();
         let n = own.len() as f64;
         let share = own.iter().filter(|&&row| right[row]).count() as f64 / n;
         let loss = -own.iter().map(|&row| ln_scores[row]).sum::<f64>() / n;
-        (!own.is_empty())
-            .then(|| vec![task.clone(), own.len().to_string(), percent(share), number(loss)])
+        (!own.is_empty()).then(|| {
+            vec![
+                task.clone(),
+                own.len().to_string(),
+                percent(share),
+                number(loss),
+            ]
+        })
     };
     let header = ["task", "rows", "right", "log loss (nats)"];
     TextTable::new("Task by task", &header, fit.tasks().iter().filter_map(row))

@@ -190,12 +190,7 @@ fn square(
 fn draw_legend(svg: &mut String, map: &HeatMap, y: usize) {
     const STEPS: usize = 10;
     let (low, high) = map.range;
-    let _ = write!(
-        svg,
-        "<text x=\"6\" y=\"{}\">{}</text>",
-        y + 12,
-        brief(low)
-    );
+    let _ = write!(svg, "<text x=\"6\" y=\"{}\">{}</text>", y + 12, brief(low));
     for step in 0..STEPS {
         let value = low + (high - low) * step as f64 / (STEPS - 1) as f64;
         let Colour(r, g, b) = map.colour(value);

@@ -63,7 +63,10 @@ fn begin(width: usize, height: usize) -> String {
 }
 
 fn draw_bars(bars: &[NamedBar]) -> String {
-    let longest = bars.iter().map(|bar| shown(&bar.name).chars().count()).max();
+    let longest = bars
+        .iter()
+        .map(|bar| shown(&bar.name).chars().count())
+        .max();
     let left = 14.0 + 7.0 * longest.unwrap_or(0) as f64;
     let reach = |bar: &NamedBar| {
         let sd = bar.sd.filter(|sd| sd.is_finite()).unwrap_or(0.0);
@@ -87,7 +90,11 @@ fn draw_bars(bars: &[NamedBar]) -> String {
             continue;
         }
         let (from, to) = (at(bar.value.min(0.0)), at(bar.value.max(0.0)));
-        let colour = if bar.value < 0.0 { "#d55e00" } else { "#0072b2" };
+        let colour = if bar.value < 0.0 {
+            "#d55e00"
+        } else {
+            "#0072b2"
+        };
         let _ = writeln!(
             svg,
             "<rect x=\"{from:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{}\" fill=\"{colour}\"/>",

@@ -66,9 +66,7 @@ fn layers(project: &Project) -> Vec<Violation> {
         };
         let allowed = |package: &str| match BASE.iter().find(|(base, _)| *base == member.name) {
             Some((_, below)) => below.contains(&package),
-            None if member.name == PAGES => {
-                is_base(package) || model(package) || package == REPORT
-            }
+            None if member.name == PAGES => is_base(package) || model(package) || package == REPORT,
             None => is_base(package) && member.name != REPORT,
         };
         for dependency in &member.dependencies {

@@ -11,7 +11,11 @@ pub(crate) fn models(name: &str) -> Folder {
     let folder = Folder::new(name);
     for entry in fs::read_dir(there).expect("a folder") {
         let path = entry.expect("a file").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         folder.write(&name, fs::read(&path).expect("a file"));
     }
     folder
@@ -42,7 +46,9 @@ fn models_of_each_kind_have_a_page_with_and_without_rows() {
         let page = folder.read("page.html");
         assert_page(&page, &["What went in", "All settings", of_rows, file]);
         // Neither threads nor the clock say what is drawn.
-        folder.npb(&format!("-q --threads 3 report {kind}.npb {file} --seed 0 -o again.html"));
+        folder.npb(&format!(
+            "-q --threads 3 report {kind}.npb {file} --seed 0 -o again.html"
+        ));
         assert_eq!(folder.read("again.html"), page, "{kind}");
     }
 }
@@ -56,7 +62,10 @@ fn rows_of_the_fit_are_said_and_left_out_columns_have_their_reason() {
     said(&folder, "fit mixture f.csv -o m.npb");
     folder.npb("-q report m.npb f.csv -o m.html");
     let page = folder.read("m.html");
-    assert_page(&page, &["may be what the model was fitted to", "<th>why</th>"]);
+    assert_page(
+        &page,
+        &["may be what the model was fitted to", "<th>why</th>"],
+    );
     assert!(page.contains("not used: constant") || page.contains("not in the model: constant"));
 }
 
@@ -69,7 +78,10 @@ fn what_has_no_page_is_named() {
     assert!(error.contains("nothing.csv: cannot read"), "{error}");
     folder.write("other.csv", "length\n1\n");
     let error = folder.fails("report classifier.npb other.csv -o page.html", 3);
-    assert!(error.contains("other.csv") && error.contains("age"), "{error}");
+    assert!(
+        error.contains("other.csv") && error.contains("age"),
+        "{error}"
+    );
     folder.write("empty.csv", "id,age,smokes,dose,ill\n");
     let error = folder.fails("report classifier.npb empty.csv -o page.html", 3);
     assert!(error.contains("there is no row of data"), "{error}");

@@ -48,13 +48,20 @@ fn context<'a>(kind: &'a str, schema: &'a Schema) -> Context<'a> {
 }
 
 fn fitted(rows: &Rows) -> IqgmeFit {
-    fit(&table(&rows.features), rows.labels.as_ref().unwrap(), &config()).unwrap()
+    fit(
+        &table(&rows.features),
+        rows.labels.as_ref().unwrap(),
+        &config(),
+    )
+    .unwrap()
 }
 
 /// The class of each row, and the second of the classes of the fit.
 fn truth(labels: &Labels) -> Vec<bool> {
     let positive = labels.classes()[1].clone();
-    (0..labels.n_rows()).map(|i| labels.name(i) == Some(&positive)).collect()
+    (0..labels.n_rows())
+        .map(|i| labels.name(i) == Some(&positive))
+        .collect()
 }
 
 #[test]
@@ -66,14 +73,23 @@ fn a_page_of_a_classifier_has_the_numbers_of_its_answers() {
     let html = assert_whole(&page);
 
     let labels = rows.labels.as_ref().unwrap();
-    let (p, is) = (fit.predict_proba(&table(&rows.features)).unwrap(), truth(labels));
+    let (p, is) = (
+        fit.predict_proba(&table(&rows.features)).unwrap(),
+        truth(labels),
+    );
     let area = metrics::auc(&p, &is).unwrap();
     assert!(html.contains(&format!("area {}", npb_report::short(area))));
     // Bins, counted by hand.
     let reliability = page.figure("reliability").unwrap();
-    let points: Vec<_> = reliability.rows.iter().filter(|row| row[1].starts_with("rows")).collect();
+    let points: Vec<_> = reliability
+        .rows
+        .iter()
+        .filter(|row| row[1].starts_with("rows"))
+        .collect();
     let bin = |p: f64| ((p * 10.0) as usize).min(9);
-    let filled: Vec<usize> = (0..10).filter(|&b| p.iter().any(|&p| bin(p) == b)).collect();
+    let filled: Vec<usize> = (0..10)
+        .filter(|&b| p.iter().any(|&p| bin(p) == b))
+        .collect();
     assert_eq!(points.len(), filled.len());
     for (point, b) in points.iter().zip(filled) {
         let own: Vec<usize> = (0..160).filter(|&i| bin(p[i]) == b).collect();
@@ -84,14 +100,25 @@ fn a_page_of_a_classifier_has_the_numbers_of_its_answers() {
     let drop = page.figure("columns").unwrap();
     for (k, name) in rows.features.column_names().iter().enumerate() {
         let mask = Mask::from_fn(160, 4, |_, j| j == k).unwrap();
-        let less = fit.predict_proba(&table(&rows.features.hide(&mask).unwrap())).unwrap();
+        let less = fit
+            .predict_proba(&table(&rows.features.hide(&mask).unwrap()))
+            .unwrap();
         let score = |p: &[f64]| -metrics::log_loss(p, &is).unwrap();
         let found = drop.rows.iter().find(|row| row[0] == *name).unwrap();
         let found: f64 = found[1].parse().unwrap();
-        assert!((found - (score(&p) - score(&less))).abs() < 1e-9, "{name:.20}: {found}");
+        assert!(
+            (found - (score(&p) - score(&less))).abs() < 1e-9,
+            "{name:.20}: {found}"
+        );
     }
-    assert_eq!(drop.rows[0][0], SCRIPT, "the column that tells the class is first");
-    assert!(html.contains("not in the model: constant."), "a constant column is said");
+    assert_eq!(
+        drop.rows[0][0], SCRIPT,
+        "the column that tells the class is first"
+    );
+    assert!(
+        html.contains("not in the model: constant."),
+        "a constant column is said"
+    );
     assert!(page.figure("hidden").is_some() && page.figure("holes").is_some());
 }
 
@@ -108,7 +135,11 @@ fn a_page_without_rows_asks_for_some_and_one_of_the_fit_is_honest() {
     assert!(page.html().contains("may be what the model was fitted to"));
     rows.labels = Some(Labels::from_strings(&vec![Some("another"); 160]));
     let page = classifier::page(&fit, &context, Some(&rows)).unwrap();
-    assert!(page.warnings().iter().any(|words| words.contains("160 rows are of a class")));
+    assert!(
+        page.warnings()
+            .iter()
+            .any(|words| words.contains("160 rows are of a class"))
+    );
     assert!(page.figure("roc").is_none());
 }
 
@@ -121,16 +152,35 @@ fn a_page_of_a_mixture_compares_made_up_rows_and_fills_hidden_cells() {
     let page = mixture::page(&fit, &context, Some(&rows)).unwrap();
     assert_whole(&page);
     let hidden = page.figure("hidden").unwrap();
-    assert!(hidden.rows.iter().filter(|row| row[1] == "hidden cells").count() > 20);
+    assert!(
+        hidden
+            .rows
+            .iter()
+            .filter(|row| row[1] == "hidden cells")
+            .count()
+            > 20
+    );
     let marginal = page.figure("marginal-2").unwrap();
     // Shares of the two levels, of the data and of made-up rows.
-    let of_data: Vec<f64> = marginal.rows[..2].iter().map(|row| row[2].parse().unwrap()).collect();
-    let codes = (0..160).filter(|&i| ((i * 7) % 10 < 4) != (i % 13 == 0)).count() as f64;
+    let of_data: Vec<f64> = marginal.rows[..2]
+        .iter()
+        .map(|row| row[2].parse().unwrap())
+        .collect();
+    let codes = (0..160)
+        .filter(|&i| ((i * 7) % 10 < 4) != (i % 13 == 0))
+        .count() as f64;
     assert!((of_data[1] - codes / 160.0).abs() < 1e-9);
     let again = mixture::page(&fit, &context, Some(&rows)).unwrap();
-    assert_eq!(page.html(), again.html(), "a page depends on its seed alone");
+    assert_eq!(
+        page.html(),
+        again.html(),
+        "a page depends on its seed alone"
+    );
     let other = Context { seed: 5, ..context };
-    assert_ne!(page.html(), mixture::page(&fit, &other, Some(&rows)).unwrap().html());
+    assert_ne!(
+        page.html(),
+        mixture::page(&fit, &other, Some(&rows)).unwrap().html()
+    );
 }
 
 #[test]
@@ -162,12 +212,19 @@ fn a_page_of_tasks_has_the_similarity_and_scores_by_task() {
     let of = |k: usize| -> Vec<usize> { (0..160).filter(|i| i % 2 == k).collect() };
     let parts = [0, 1].map(|k| {
         let rows = of(k);
-        (table(&all.features).select_rows(&rows), labels.select_rows(&rows))
+        (
+            table(&all.features).select_rows(&rows),
+            labels.select_rows(&rows),
+        )
     });
     let named: Vec<Task<'_>> = [SCRIPT, QUOTES]
         .iter()
         .zip(&parts)
-        .map(|(name, (table, labels))| Task { name, table, labels })
+        .map(|(name, (table, labels))| Task {
+            name,
+            table,
+            labels,
+        })
         .collect();
     let config = TasksConfig {
         folds: 0,
@@ -192,7 +249,11 @@ fn a_page_of_tasks_has_the_similarity_and_scores_by_task() {
     let own = of(0);
     let p = fit.predict_proba(SCRIPT, &parts[0].0).unwrap();
     let is = truth(&labels);
-    let right = own.iter().zip(&p).filter(|(i, p)| (**p > 0.5) == is[**i]).count();
+    let right = own
+        .iter()
+        .zip(&p)
+        .filter(|(i, p)| (**p > 0.5) == is[**i])
+        .count();
     let share = format!("{:.1}%", 100.0 * right as f64 / 80.0);
     let row = format!("<td class=\"n\">80</td><td>{share}</td>");
     assert!(html.contains(&row), "{row}");

@@ -34,7 +34,10 @@ fn columns_that_are_left_out_are_said() {
     };
     let page = shared::begin(&context);
     assert_eq!(page.warnings(), ["1 column is not used: note."]);
-    assert!(page.html().contains("fitted to 12 rows and 2 columns.") && page.html().contains("&lt;x&gt;"));
+    assert!(
+        page.html().contains("fitted to 12 rows and 2 columns.")
+            && page.html().contains("&lt;x&gt;")
+    );
 }
 
 #[test]
@@ -91,15 +94,13 @@ fn chains_that_have_not_met_and_few_draws_are_warned_of() {
         let traces = levels.map(chain);
         let draws = traces.each_ref().map(|t| t.kept(&plan, 0));
         let d = ChainDiagnostics::new(&draws);
-        let section = shared::chains(
-            &[("<noise>".to_owned(), d)],
-            &traces.each_ref(),
-            &plan,
-        );
+        let section = shared::chains(&[("<noise>".to_owned(), d)], &traces.each_ref(), &plan);
         (d, warnings(section.unwrap()))
     };
     let (d, apart) = found([0.0, 50.0]);
-    assert!(d.rhat.unwrap() > 1.05 && apart[0].starts_with("The chains have not met: R-hat of <noise>"));
+    assert!(
+        d.rhat.unwrap() > 1.05 && apart[0].starts_with("The chains have not met: R-hat of <noise>")
+    );
     assert!(apart[1].starts_with("Few effective draws"), "{apart:?}");
     let (d, alike) = found([0.0, 0.0]);
     assert!(d.rhat.unwrap() < 1.01);
@@ -127,5 +128,8 @@ fn the_map_of_holes_has_the_shares_of_rows_and_the_patterns() {
     // Shares of all; both missing in two rows; none; b alone.
     assert_eq!(values, ["0.5", "0.75", "1", "1", "0", "0", "0", "1"]);
     assert_eq!(figure.rows[2][0], "2 rows (50.0%)");
-    assert!(page.html().contains("5 of the 8 cells of f.csv are missing (62.5%)"));
+    assert!(
+        page.html()
+            .contains("5 of the 8 cells of f.csv are missing (62.5%)")
+    );
 }

@@ -62,9 +62,16 @@ fn a_page_of_a_table_has_the_numbers_of_its_answers() {
     assert_eq!(strongest, [QUOTES, SCRIPT]);
     assert!(html.contains("The oddest cells of 160 rows"));
     let bars = page.figure("clusters").unwrap();
-    assert!(bars.rows.iter().all(|row| row[1].parse::<f64>().unwrap() >= 1.0));
+    assert!(
+        bars.rows
+            .iter()
+            .all(|row| row[1].parse::<f64>().unwrap() >= 1.0)
+    );
     assert!(page.figure("hidden").is_some());
-    assert_eq!(html, table::page(&fit, &context(), Some(&rows)).unwrap().html());
+    assert_eq!(
+        html,
+        table::page(&fit, &context(), Some(&rows)).unwrap().html()
+    );
 }
 
 #[test]
@@ -80,6 +87,13 @@ fn a_page_without_rows_says_which_columns_are_in_one_block() {
     };
     let places = fit.places();
     let block = |draw: &npb_itf::Draw, j: usize| draw.columns[places[j].column].block;
-    let together = fit.draws().iter().filter(|d| block(d, 0) == block(d, 2)).count();
-    assert_eq!(value(SCRIPT, QUOTES), together as f64 / fit.draws().len() as f64);
+    let together = fit
+        .draws()
+        .iter()
+        .filter(|d| block(d, 0) == block(d, 2))
+        .count();
+    assert_eq!(
+        value(SCRIPT, QUOTES),
+        together as f64 / fit.draws().len() as f64
+    );
 }
