@@ -22,7 +22,12 @@ pub(crate) fn histogram(
     axis: &str,
     kinds: &[Kind<'_>],
 ) -> Result<Option<Figure>> {
-    let all = || kinds.iter().flat_map(|kind| kind.values).filter(|v| v.is_finite());
+    let all = || {
+        kinds
+            .iter()
+            .flat_map(|kind| kind.values)
+            .filter(|v| v.is_finite())
+    };
     let ends = (f64::INFINITY, f64::NEG_INFINITY);
     let (low, high) = all().fold(ends, |(l, h), &v| (l.min(v), h.max(v)));
     if low > high {
@@ -35,7 +40,12 @@ pub(crate) fn histogram(
     let (low, width) = (low - margin, (high - low + 2.0 * margin) / BINS as f64);
     let mut layers = Vec::new();
     for (k, kind) in kinds.iter().enumerate() {
-        let finite: Vec<f64> = kind.values.iter().copied().filter(|v| v.is_finite()).collect();
+        let finite: Vec<f64> = kind
+            .values
+            .iter()
+            .copied()
+            .filter(|v| v.is_finite())
+            .collect();
         let mut counts = [0; BINS];
         for value in &finite {
             counts[(((value - low) / width) as usize).min(BINS - 1)] += 1;
@@ -94,22 +104,43 @@ mod tests {
         let words = ["h", "H", ""];
         let figure = histogram(words, "x", &[kind(&[0.0, 1.0, 24.0, f64::NAN])]);
         let figure = figure.unwrap().unwrap();
-        let shares: Vec<f64> = figure.rows.iter().map(|row| row[4].parse().unwrap()).collect();
+        let shares: Vec<f64> = figure
+            .rows
+            .iter()
+            .map(|row| row[4].parse().unwrap())
+            .collect();
         assert_eq!(shares.len(), BINS);
         let third = 1.0 / 3.0;
-        assert_eq!((shares[0], shares[1], shares[BINS - 1]), (third, third, third));
-        assert!(histogram(words, "x", &[kind(&[f64::NAN])]).unwrap().is_none());
+        assert_eq!(
+            (shares[0], shares[1], shares[BINS - 1]),
+            (third, third, third)
+        );
+        assert!(
+            histogram(words, "x", &[kind(&[f64::NAN])])
+                .unwrap()
+                .is_none()
+        );
         // One number.
-        assert!(histogram(words, "x", &[kind(&[7.0, 7.0])]).unwrap().is_some());
+        assert!(
+            histogram(words, "x", &[kind(&[7.0, 7.0])])
+                .unwrap()
+                .is_some()
+        );
     }
 
     #[test]
     fn tenths_have_the_means_of_their_parts() {
-        let pairs: Vec<(f64, f64)> = (0..20).rev().map(|i| (f64::from(i), f64::from(2 * i))).collect();
+        let pairs: Vec<(f64, f64)> = (0..20)
+            .rev()
+            .map(|i| (f64::from(i), f64::from(2 * i)))
+            .collect();
         let points = by_tenths(&pairs);
         assert_eq!(points.len(), 10);
         // 0 and 2: mean 1, standard error of two that are 2 apart 1.
-        assert_eq!((points[0].x, points[0].y, points[0].sd), (0.5, 1.0, Some(1.0)));
+        assert_eq!(
+            (points[0].x, points[0].y, points[0].sd),
+            (0.5, 1.0, Some(1.0))
+        );
         assert!(by_tenths(&[]).is_empty());
         assert_eq!(largest(&[1.0, 3.0, 2.0, 3.0], 3), [1, 3, 2]);
     }

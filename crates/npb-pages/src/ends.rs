@@ -43,7 +43,10 @@ impl Loadings<'_> {
 
     /// Names at an end, as a sentence has them.
     pub(crate) fn named(&self, things: &[usize]) -> String {
-        let names: Vec<String> = things.iter().map(|&k| short_name(&(self.names)(k))).collect();
+        let names: Vec<String> = things
+            .iter()
+            .map(|&k| short_name(&(self.names)(k)))
+            .collect();
         names.join(", ")
     }
 
@@ -58,13 +61,21 @@ impl Loadings<'_> {
         let mut seen = std::collections::BTreeSet::new();
         things.retain(|&thing| seen.insert(thing));
         let at = |thing: usize, direction: usize| thing * self.n_directions + direction;
-        let places = || things.iter().flat_map(|&t| (0..shown).map(move |d| at(t, d)));
+        let places = || {
+            things
+                .iter()
+                .flat_map(|&t| (0..shown).map(move |d| at(t, d)))
+        };
         let values: Vec<f64> = places().map(|k| self.mean[k]).collect();
         let most = values.iter().fold(0.0_f64, |most, v| most.max(v.abs()));
         if most == 0.0 {
             return Ok(None);
         }
-        let unsure = |k: usize| self.sd.get(k).is_some_and(|sd| self.mean[k].abs() < 2.0 * sd);
+        let unsure = |k: usize| {
+            self.sd
+                .get(k)
+                .is_some_and(|sd| self.mean[k].abs() < 2.0 * sd)
+        };
         let map = HeatMap {
             rows: things.iter().map(|&thing| (self.names)(thing)).collect(),
             columns: (1..=shown).map(|d| format!("factor {d}")).collect(),
@@ -79,11 +90,21 @@ impl Loadings<'_> {
         let look = format!(
             "{what} at the two ends of each factor: what red ones have in common, and blue ones have not, is what the factor is about{rings}."
         );
-        Ok(Some(heat_map("ends", "What the factors are about", &look, &map)?))
+        Ok(Some(heat_map(
+            "ends",
+            "What the factors are about",
+            &look,
+            &map,
+        )?))
     }
 
     /// Things in the plane of the first two directions, those of whom little is known in grey; nothing where there are no two.
-    pub(crate) fn plane(&self, what: &str, few: &dyn Fn(usize) -> bool, seed: u64) -> Result<Option<Figure>> {
+    pub(crate) fn plane(
+        &self,
+        what: &str,
+        few: &dyn Fn(usize) -> bool,
+        seed: u64,
+    ) -> Result<Option<Figure>> {
         if self.n_directions < 2 || self.n() < 3 {
             return Ok(None);
         }
@@ -130,14 +151,20 @@ mod tests {
             mean: &mean,
             sd: &sd,
         };
-        assert_eq!(loadings.ends(0), [vec![11, 10, 9, 8, 7], vec![0, 1, 2, 3, 4]]);
+        assert_eq!(
+            loadings.ends(0),
+            [vec![11, 10, 9, 8, 7], vec![0, 1, 2, 3, 4]]
+        );
         assert_eq!(loadings.named(&[11, 0]), "<11>, <0>");
         let map = loadings.map("Items").unwrap().unwrap();
         assert_eq!(map.rows[0], ["<11>", "factor 1", "11"]);
         // 6 is at no end of the first, and the second is 0 everywhere: its ends are the first in order.
         assert!(map.rows.iter().all(|row| row[0] != "<6>"));
         // Signs of 0 to 5 on the first factor are not sure; none is on the second.
-        assert_eq!(map.svg.matches("stroke=\"#e69f00\"").count(), 5 + map.rows.len() / 2);
+        assert_eq!(
+            map.svg.matches("stroke=\"#e69f00\"").count(),
+            5 + map.rows.len() / 2
+        );
         let plane = loadings.plane("items", &|k| k < 3, 0).unwrap().unwrap();
         assert_eq!(plane.rows.len(), 12);
     }

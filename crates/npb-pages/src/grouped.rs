@@ -27,7 +27,11 @@ const LEVEL: f64 = 0.9;
 /// Rows that are not like those of the fit.
 pub fn page(fit: &GroupedFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
     let mut page = shared::begin(context);
-    page.push(shared::bound(fit.trace(), fit.stop(), "limits.max_iterations")?);
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "limits.max_iterations",
+    )?);
     page.push(groups(fit)?);
     page.push(match rows {
         Some(rows) => held_out(fit, context, rows)?,
@@ -63,8 +67,10 @@ fn groups(fit: &GroupedFit) -> Result<Section> {
         section.warn("The fit was stopped early: what groups have in common is taken for certain, and intervals are too narrow.");
     }
     let names = fit.groups();
-    let all: Vec<&ActiveUser<TaskAtom>> =
-        names.iter().map(|name| fit.group(name)).collect::<std::result::Result<_, _>>()?;
+    let all: Vec<&ActiveUser<TaskAtom>> = names
+        .iter()
+        .map(|name| fit.group(name))
+        .collect::<std::result::Result<_, _>>()?;
     let own: Vec<f64> = all.iter().map(|group| own_share(group)).collect();
     let mean = own.iter().sum::<f64>() / own.len() as f64;
     section.say(format!(
@@ -86,7 +92,12 @@ fn groups(fit: &GroupedFit) -> Result<Section> {
     let look = format!(
         "Groups with long bars are like no other{first}; those with short ones go by the rules of some other group."
     );
-    section.draw(named_bars("own", "How much each group goes by itself", &look, &bars)?);
+    section.draw(named_bars(
+        "own",
+        "How much each group goes by itself",
+        &look,
+        &bars,
+    )?);
     section.draw(map(fit, &all)?);
     Ok(section)
 }
@@ -95,12 +106,21 @@ fn groups(fit: &GroupedFit) -> Result<Section> {
 fn map(fit: &GroupedFit, all: &[&ActiveUser<TaskAtom>]) -> Result<npb_report::Figure> {
     let base = fit.mixture().model().prior().mean();
     let shown = all.len().min(MOST_GROUPS);
-    let rows: Vec<Vec<f64>> = all[..shown].iter().map(|group| coefficients(fit, group)).collect();
-    let size = |column: usize| rows.iter().chain([&base.to_vec()]).map(|row| row[column].abs()).sum::<f64>();
+    let rows: Vec<Vec<f64>> = all[..shown]
+        .iter()
+        .map(|group| coefficients(fit, group))
+        .collect();
+    let size = |column: usize| {
+        rows.iter()
+            .chain([&base.to_vec()])
+            .map(|row| row[column].abs())
+            .sum::<f64>()
+    };
     let sizes: Vec<f64> = (0..base.len()).map(size).collect();
     let mut columns = largest(&sizes, MOST_COLUMNS);
     columns.sort_unstable();
-    let distance = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum() };
+    let distance =
+        |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum() };
     let alike: Vec<f64> = (0..shown * shown)
         .map(|k| -distance(&rows[k / shown], &rows[k % shown]))
         .collect();
@@ -135,7 +155,12 @@ fn map(fit: &GroupedFit, all: &[&ActiveUser<TaskAtom>]) -> Result<npb_report::Fi
         "Weights for {} in standard units{part}: a column of one colour is what all groups agree on, blocks are groups of one kind.",
         short_name(&fit.classes()[1])
     );
-    Ok(heat_map("coefficients", "What speaks for the second class", &look, &map)?)
+    Ok(heat_map(
+        "coefficients",
+        "What speaks for the second class",
+        &look,
+        &map,
+    )?)
 }
 
 /// The rows of a group, and what is said of them.
@@ -174,12 +199,17 @@ fn judged_rows(section: &mut Section, fit: &GroupedFit, rows: &Rows) -> Vec<usiz
     let parts = rows.parts.as_deref().unwrap_or_default();
     let fits = |row: &usize| {
         let is_known = parts.get(*row).is_some_and(|part| {
-            part.as_ref().is_some_and(|part| fit.groups().contains(part))
+            part.as_ref()
+                .is_some_and(|part| fit.groups().contains(part))
         });
         is_known && (0..rows.features.n_cols()).all(|j| rows.features.is_observed(*row, j))
     };
     let (labelled, _) = known(labels, fit.classes());
-    let of: Vec<usize> = labelled.into_iter().map(|(row, _)| row).filter(fits).collect();
+    let of: Vec<usize> = labelled
+        .into_iter()
+        .map(|(row, _)| row)
+        .filter(fits)
+        .collect();
     if of.len() < rows.n_rows() {
         section.warn(format!(
             "{} of {} rows have no group or no class of the fit, or a missing cell, and are left out here.",
@@ -212,7 +242,11 @@ fn held_out(fit: &GroupedFit, context: &Context<'_>, rows: &Rows) -> Result<Sect
     }
     let judged = Judged {
         classes: fit.classes(),
-        truth: known(labels, fit.classes()).0.into_iter().map(|(_, class)| class).collect(),
+        truth: known(labels, fit.classes())
+            .0
+            .into_iter()
+            .map(|(_, class)| class)
+            .collect(),
         probabilities: second.iter().map(|&p| vec![1.0 - p, p]).collect(),
     };
     judged.write(&mut section)?;
@@ -225,7 +259,12 @@ fn held_out(fit: &GroupedFit, context: &Context<'_>, rows: &Rows) -> Result<Sect
         };
         let name = part(group.rows[0]).unwrap_or_default();
         let of_second = share(&|row| judged.truth[row] == 1);
-        vec![name, group.rows.len().to_string(), of_second, share(&is_right)]
+        vec![
+            name,
+            group.rows.len().to_string(),
+            of_second,
+            share(&is_right),
+        ]
     });
     let of_class = format!("share of {}", short_name(&fit.classes()[1]));
     let header = ["group", "rows", &of_class, "right"];
@@ -239,8 +278,18 @@ fn held_out(fit: &GroupedFit, context: &Context<'_>, rows: &Rows) -> Result<Sect
             names.into_iter().chain(numbers).collect()
         };
         let of_second = format!("P({})", short_name(&fit.classes()[1]));
-        let header = ["row", "group", "class", &of_second, "width of the 90% interval"];
-        section.fold(TextTable::new(title, &header, largest(order, NAMED).into_iter().map(row)));
+        let header = [
+            "row",
+            "group",
+            "class",
+            &of_second,
+            "width of the 90% interval",
+        ];
+        section.fold(TextTable::new(
+            title,
+            &header,
+            largest(order, NAMED).into_iter().map(row),
+        ));
     }
     Ok(section)
 }

@@ -56,7 +56,10 @@ pub fn page(
         Some(known) => held_out(fit, known, &name, context.seed)?,
         None => shared::ask_for_rows("of users, items and ratings"),
     });
-    page.push(shared::settings(fit.config(), &RecommenderConfig::default())?);
+    page.push(shared::settings(
+        fit.config(),
+        &RecommenderConfig::default(),
+    )?);
     Ok(page)
 }
 
@@ -96,7 +99,10 @@ fn tastes(fit: &Recommender, name: &dyn Fn(usize) -> String, seed: u64) -> Resul
     let rank = fitted.base().map_or(0, |base| base.rank());
     let prior = fitted.model().prior();
     let items = 0..fit.n_items();
-    let mean: Vec<f64> = items.flat_map(|item| &prior.row(item)[..rank]).copied().collect();
+    let mean: Vec<f64> = items
+        .flat_map(|item| &prior.row(item)[..rank])
+        .copied()
+        .collect();
     let loadings = Loadings {
         names: name,
         n_directions: rank,
@@ -105,11 +111,19 @@ fn tastes(fit: &Recommender, name: &dyn Fn(usize) -> String, seed: u64) -> Resul
     };
     match loadings.map("Items")? {
         Some(figure) => section.draw(figure),
-        None => section.say("The fit holds no tastes that users share: no picture of items by them."),
+        None => {
+            section.say("The fit holds no tastes that users share: no picture of items by them.")
+        }
     }
     // Atoms have a coefficient for each column of the loadings.
-    let active = fitted.atoms().iter().filter(|atom| atom.coefficients().len() >= rank);
-    let places: Vec<f64> = active.flat_map(|atom| &atom.coefficients()[..rank]).copied().collect();
+    let active = fitted
+        .atoms()
+        .iter()
+        .filter(|atom| atom.coefficients().len() >= rank);
+    let places: Vec<f64> = active
+        .flat_map(|atom| &atom.coefficients()[..rank])
+        .copied()
+        .collect();
     let users = Loadings {
         names: &|user| user.to_string(),
         mean: &places,
@@ -143,20 +157,35 @@ fn someone_new(fit: &Recommender, name: &dyn Fn(usize) -> String, seed: u64) -> 
     );
     section.draw(named_bars("new", "Most liked", &look, &bars)?);
     let negated: Vec<f64> = sds.iter().map(|sd| -sd).collect();
-    for (title, order) in [("Tastes agree on", &negated), ("Tastes differ most on", &sds)] {
+    for (title, order) in [
+        ("Tastes agree on", &negated),
+        ("Tastes differ most on", &sds),
+    ] {
         let row = |k: usize| {
             let raters = fit.n_raters(shown[k]).to_string();
             vec![name(shown[k]), number(p[k]), number(sds[k]), raters]
         };
         let header = ["item", "P(like)", "sd over users", "ratings"];
-        section.tabulate(TextTable::new(title, &header, largest(order, NAMED).into_iter().map(row)));
+        section.tabulate(TextTable::new(
+            title,
+            &header,
+            largest(order, NAMED).into_iter().map(row),
+        ));
     }
     Ok(section)
 }
 
 /// One half of the ratings of each user, by which the other is predicted: item, whether it is liked, probability.
-fn halves(fit: &Recommender, user: usize, likes: &Likes, seed: u64) -> Result<Vec<(usize, bool, f64)>> {
-    let mut pairs: Vec<(u32, bool)> = likes.iter().map(|(item, liked)| (item as u32, liked)).collect();
+fn halves(
+    fit: &Recommender,
+    user: usize,
+    likes: &Likes,
+    seed: u64,
+) -> Result<Vec<(usize, bool, f64)>> {
+    let mut pairs: Vec<(u32, bool)> = likes
+        .iter()
+        .map(|(item, liked)| (item as u32, liked))
+        .collect();
     pairs.shuffle(&mut stream(seed, [HALVES, user as u64, 0, 0]));
     let (given, asked) = pairs.split_at(pairs.len() / 2);
     let profile = fit.profile(&Likes::new(fit.n_items(), given)?)?;
@@ -176,9 +205,15 @@ fn held_out(
 ) -> Result<Section> {
     let mut section = Section::new("Do its probabilities hold?");
     let file = &known.file;
-    let with_two: Vec<&(String, Likes)> = known.users.iter().filter(|(_, likes)| likes.len() > 1).collect();
+    let with_two: Vec<&(String, Likes)> = known
+        .users
+        .iter()
+        .filter(|(_, likes)| likes.len() > 1)
+        .collect();
     if with_two.is_empty() {
-        section.warn(format!("No user of {file} has two ratings of items of the fit: nothing can be judged."));
+        section.warn(format!(
+            "No user of {file} has two ratings of items of the fit: nothing can be judged."
+        ));
         return Ok(section);
     }
     let shown = some(with_two.len(), MOST_USERS, seed);
@@ -195,24 +230,37 @@ fn held_out(
     for user in shown {
         let (user_name, likes) = with_two[user];
         let own = halves(fit, user, likes, seed)?;
-        found.extend(own.into_iter().map(|(item, liked, p)| (user_name, item, liked, p)));
+        found.extend(
+            own.into_iter()
+                .map(|(item, liked, p)| (user_name, item, liked, p)),
+        );
     }
     let judged = Judged {
         classes: &["not liked", "liked"].map(str::to_owned),
-        truth: found.iter().map(|&(_, _, liked, _)| usize::from(liked)).collect(),
+        truth: found
+            .iter()
+            .map(|&(_, _, liked, _)| usize::from(liked))
+            .collect(),
         probabilities: found.iter().map(|&(_, _, _, p)| vec![1.0 - p, p]).collect(),
     };
     judged.write(&mut section)?;
     let sure: Vec<f64> = found.iter().map(|&(_, _, _, p)| (p - 0.5).abs()).collect();
     let negated: Vec<f64> = sure.iter().map(|sure| -sure).collect();
-    for (title, order) in [("Most sure ratings", &sure), ("Least sure ratings", &negated)] {
+    for (title, order) in [
+        ("Most sure ratings", &sure),
+        ("Least sure ratings", &negated),
+    ] {
         let row = |k: usize| {
             let (user, item, liked, p) = found[k];
             let liked = if liked { "yes" } else { "no" };
             vec![user.clone(), name(item), percent(p), liked.to_owned()]
         };
         let header = ["user", "item", "P(like)", "liked"];
-        section.fold(TextTable::new(title, &header, largest(order, NAMED).into_iter().map(row)));
+        section.fold(TextTable::new(
+            title,
+            &header,
+            largest(order, NAMED).into_iter().map(row),
+        ));
     }
     Ok(section)
 }

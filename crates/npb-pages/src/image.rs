@@ -107,21 +107,38 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
     ));
     let at = |r: usize, c: usize, k: usize| (r * width + c) * n_channels + k;
     let observed = |image: &Image, r, c, k| image.get(r, c, k).map(f64::from);
-    let all = || (0..height * width * n_channels).map(move |n| (n / n_channels / width, n / n_channels % width, n % n_channels));
+    let all = || {
+        (0..height * width * n_channels).map(move |n| {
+            (
+                n / n_channels / width,
+                n / n_channels % width,
+                n % n_channels,
+            )
+        })
+    };
     let values = all().filter_map(|(r, c, k)| observed(before, r, c, k));
     let (low, high) = ends(values);
     let unit = |value: f64| (value - low) / (high - low);
-    let noise = restored.noise_sd.iter().copied().fold(0.0, f64::max).max(1e-9 * (high - low));
+    let noise = restored
+        .noise_sd
+        .iter()
+        .copied()
+        .fold(0.0, f64::max)
+        .max(1e-9 * (high - low));
     let sd = |r, c, k| Some(f64::from(restored.sd()[at(r, c, k)])).filter(|sd| sd.is_finite());
     let (_, most) = ends(all().filter_map(|(r, c, k)| sd(r, c, k)).chain([0.0]));
     let taken = |r, c, k| Some(observed(before, r, c, k)? - observed(&after, r, c, k)?);
     let shades: [(&str, &dyn Fn(usize, usize, usize) -> Option<f64>); 4] = [
-        ("before (holes black)", &|r, c, k| observed(before, r, c, k).map(unit)),
+        ("before (holes black)", &|r, c, k| {
+            observed(before, r, c, k).map(unit)
+        }),
         ("after", &|r, c, k| observed(&after, r, c, k).map(unit)),
         ("taken out (grey: nothing)", &|r, c, k| {
             Some(taken(r, c, k).map_or(0.5, |d| 0.5 + d / (6.0 * noise)))
         }),
-        ("standard deviation (white: unsure)", &|r, c, k| Some(sd(r, c, k)? / most)),
+        ("standard deviation (white: unsure)", &|r, c, k| {
+            Some(sd(r, c, k)? / most)
+        }),
     ];
     let shown = shades.map(|(title, of)| Shades { size, of }.picture(title));
     let shown: Vec<Picture> = shown.into_iter().collect::<Result<_>>()?;
@@ -136,8 +153,11 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
     section.draw(images("images", "Before and after", &look, &shown)?);
     let step = (height * width * n_channels).div_ceil(MOST_VALUES).max(1);
     let sds = |missing: bool| {
-        let own = all().step_by(step).filter(|&(r, c, k)| before.get(r, c, k).is_none() == missing);
-        own.filter_map(|(r, c, k)| sd(r, c, k)).collect::<Vec<f64>>()
+        let own = all()
+            .step_by(step)
+            .filter(|&(r, c, k)| before.get(r, c, k).is_none() == missing);
+        own.filter_map(|(r, c, k)| sd(r, c, k))
+            .collect::<Vec<f64>>()
     };
     let (seen, filled) = (sds(false), sds(true));
     let mut kinds = vec![Kind {
@@ -162,7 +182,10 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
 fn channels(before: &Image, restored: &Restored) -> Section {
     let mut section = Section::new("Noise");
     for &channel in restored.unknown_channels() {
-        section.warn(format!("Nothing of channel {} was observed: nothing is said of it.", channel + 1));
+        section.warn(format!(
+            "Nothing of channel {} was observed: nothing is said of it.",
+            channel + 1
+        ));
     }
     let n = before.channels();
     let row = |(channel, role): (usize, &Role)| {
@@ -174,7 +197,9 @@ fn channels(before: &Image, restored: &Restored) -> Section {
         let noise = restored.noise_sd.get(channel).or(restored.noise_sd.first());
         let cells = before.height() * before.width();
         let places = (0..cells).map(|p| (p / before.width(), p % before.width()));
-        let holes = places.filter(|&(r, c)| before.get(r, c, channel).is_none()).count();
+        let holes = places
+            .filter(|&(r, c)| before.get(r, c, channel).is_none())
+            .count();
         vec![
             (channel + 1).to_string(),
             part,

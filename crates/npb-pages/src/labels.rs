@@ -34,7 +34,11 @@ pub fn page(fit: &LabelsFit, context: &Context<'_>, rows: Option<&Rows>) -> Resu
     let unused = [columns.constant(), columns.empty()].concat();
     numbers::left_out(&mut left_out, columns.names(), &unused);
     page.push(left_out);
-    page.push(shared::bound(fit.trace(), fit.stop(), "latent.limits.max_iterations")?);
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "latent.limits.max_iterations",
+    )?);
     page.push(members(fit));
     page.push(features(fit)?);
     page.push(inputs(fit)?);
@@ -61,15 +65,26 @@ fn members(fit: &LabelsFit) -> Section {
         let of = if report.numbers { "numbers" } else { "labels" };
         let numbers = [report.cost, report.held_out_loss].map(number);
         let weight = percent(report.stacking_weight);
-        [of.to_owned(), member].into_iter().chain(numbers).chain([weight]).collect()
+        [of.to_owned(), member]
+            .into_iter()
+            .chain(numbers)
+            .chain([weight])
+            .collect()
     };
-    let used = fit.members().iter().filter(|report| report.stacking_weight > 0.0);
+    let used = fit
+        .members()
+        .iter()
+        .filter(|report| report.stacking_weight > 0.0);
     match fit.members().is_empty() {
         true => section.say("Of the latent features alone; scores are margins."),
         false => {
             let header = ["of", "member", "C", "held-out loss", "weight"];
             let rows: Vec<Vec<String>> = used.map(row).collect();
-            section.tabulate(TextTable::new("Members that count, by what held-out rows say", &header, rows));
+            section.tabulate(TextTable::new(
+                "Members that count, by what held-out rows say",
+                &header,
+                rows,
+            ));
         }
     }
     section
@@ -88,12 +103,17 @@ fn weights_map(
     let sizes: Vec<f64> = (0..labels.len()).map(of_label).collect();
     let mut columns = largest(&sizes, MOST_LABELS);
     columns.sort_unstable();
-    let shown = largest(&(0..rows.len()).map(of_row).collect::<Vec<_>>(), MOST_FEATURES);
+    let shown = largest(
+        &(0..rows.len()).map(of_row).collect::<Vec<_>>(),
+        MOST_FEATURES,
+    );
     let most = size(&mut sizes.iter().copied());
     if most == 0.0 || rows.is_empty() {
         return Ok(None);
     }
-    let values = shown.iter().flat_map(|&r| columns.iter().map(move |&l| value(r, l)));
+    let values = shown
+        .iter()
+        .flat_map(|&r| columns.iter().map(move |&l| value(r, l)));
     let map = HeatMap {
         rows: shown.iter().map(|&r| rows[r].clone()).collect(),
         columns: columns.iter().map(|&l| labels[l].clone()).collect(),
@@ -105,7 +125,12 @@ fn weights_map(
     if shown.len() < rows.len() || columns.len() < labels.len() {
         part = format!(" (the largest of {} by {})", rows.len(), labels.len());
     }
-    Ok(Some(heat_map(name, title, &format!("{look}{part}."), &map)?))
+    Ok(Some(heat_map(
+        name,
+        title,
+        &format!("{look}{part}."),
+        &map,
+    )?))
 }
 
 fn features(fit: &LabelsFit) -> Result<Section> {
@@ -117,13 +142,19 @@ fn features(fit: &LabelsFit) -> Result<Section> {
         return Ok(section);
     }
     let name = |feature: &FeatureReport| {
-        let first = feature.columns.first().map_or("", |(column, _)| column.as_str());
+        let first = feature
+            .columns
+            .first()
+            .map_or("", |(column, _)| column.as_str());
         format!("{}: {first}", feature.feature + 1)
     };
     let names: Vec<String> = found.iter().map(name).collect();
     let labels = fit.task_names();
     let drives = |feature: usize, label: usize| -> f64 {
-        let own = found[feature].drives.iter().find(|(name, _)| *name == labels[label]);
+        let own = found[feature]
+            .drives
+            .iter()
+            .find(|(name, _)| *name == labels[label]);
         own.map_or(0.0, |(_, weight)| *weight)
     };
     let look = "Red: the feature speaks for the label, blue: against it; lines of one feature across many labels are what these share";
@@ -141,8 +172,16 @@ fn features(fit: &LabelsFit) -> Result<Section> {
             named.join(", "),
         ]
     };
-    let header = ["feature", "columns that it sums, expected", "the surest of them"];
-    section.fold(TextTable::new("The features", &header, found.iter().map(line)));
+    let header = [
+        "feature",
+        "columns that it sums, expected",
+        "the surest of them",
+    ];
+    section.fold(TextTable::new(
+        "The features",
+        &header,
+        found.iter().map(line),
+    ));
     Ok(section)
 }
 
@@ -150,10 +189,15 @@ fn features(fit: &LabelsFit) -> Result<Section> {
 fn inputs(fit: &LabelsFit) -> Result<Section> {
     let mut section = Section::new("Inputs");
     let columns = fit.columns();
-    let names: Vec<String> = columns.kept().iter().map(|&j| columns.names()[j].clone()).collect();
+    let names: Vec<String> = columns
+        .kept()
+        .iter()
+        .map(|&j| columns.names()[j].clone())
+        .collect();
     let (weights, d) = (fit.input_weights(), names.len());
     let value = |input: usize, label: usize| weights.get(label * d + input).copied().unwrap_or(0.0);
-    let look = "Red: more of the column speaks for the label, blue: against it, all in standard units";
+    let look =
+        "Red: more of the column speaks for the label, blue: against it, all in standard units";
     let words = ["inputs", "Inputs by labels", look];
     match weights_map(words, &names, &fit.task_names(), &value)? {
         Some(figure) => section.draw(figure),
@@ -185,7 +229,9 @@ fn targets(fit: &LabelsFit, table: &Table, rows: &Rows) -> Result<(Vec<OfLabel>,
             continue;
         };
         let column = rows.targets.column(column);
-        let known: Vec<usize> = (0..rows.n_rows()).filter(|&i| column.is_observed(i)).collect();
+        let known: Vec<usize> = (0..rows.n_rows())
+            .filter(|&i| column.is_observed(i))
+            .collect();
         match (scores.labels(m), column) {
             (Some(said), MixedColumn::Binary { values, .. }) => labels.push(OfLabel {
                 name,
@@ -215,7 +261,10 @@ fn held_out(fit: &LabelsFit, context: &Context<'_>, rows: &Rows) -> Result<Secti
     let table = Numbers::of(context, &rows.features).table(&rows.features)?;
     let (labels, numbers) = targets(fit, &table, &rows)?;
     if labels.is_empty() && numbers.is_empty() {
-        section.say(format!("{} has no column of a label of the fit: it would show it.", rows.file));
+        section.say(format!(
+            "{} has no column of a label of the fit: it would show it.",
+            rows.file
+        ));
         return Ok(section);
     }
     section.say(rows.held_out());
@@ -229,8 +278,12 @@ fn held_out(fit: &LabelsFit, context: &Context<'_>, rows: &Rows) -> Result<Secti
 /// All labels together, and one by one.
 fn judge_labels(section: &mut Section, labels: &[OfLabel]) -> Result<()> {
     let all = |is: bool| {
-        let pairs = labels.iter().flat_map(|label| label.scores.iter().zip(&label.is));
-        let own = pairs.filter(|(_, own)| **own == is).map(|(score, _)| *score);
+        let pairs = labels
+            .iter()
+            .flat_map(|label| label.scores.iter().zip(&label.is));
+        let own = pairs
+            .filter(|(_, own)| **own == is)
+            .map(|(score, _)| *score);
         own.collect::<Vec<f64>>()
     };
     let (yes, no) = (all(true), all(false));
@@ -249,7 +302,9 @@ fn judge_labels(section: &mut Section, labels: &[OfLabel]) -> Result<()> {
     let words = ["margins", "Scores of rows with a label and without", look];
     section.draw_any(histogram(words, axis, &kinds)?);
     if calibrated {
-        let p = labels.iter().flat_map(|label| label.probabilities.iter().flatten());
+        let p = labels
+            .iter()
+            .flat_map(|label| label.probabilities.iter().flatten());
         let is = labels.iter().flat_map(|label| &label.is);
         let judged = Judged {
             classes: &["no", "yes"].map(str::to_owned),
@@ -274,7 +329,14 @@ fn judge_labels(section: &mut Section, labels: &[OfLabel]) -> Result<()> {
         ])
     };
     let rows = labels.iter().map(row).collect::<Result<Vec<_>>>()?;
-    let header = ["label", "rows", "share of yes", "right", "area under ROC", "F1"];
+    let header = [
+        "label",
+        "rows",
+        "share of yes",
+        "right",
+        "area under ROC",
+        "F1",
+    ];
     section.tabulate(TextTable::new("Label by label", &header, rows));
     Ok(())
 }
@@ -305,12 +367,18 @@ fn judge_numbers(section: &mut Section, numbers: &[OfNumber]) -> Result<()> {
             };
             let panel = Panel::of_lines("", ["predicted", "mean of these"], [ideal, own]);
             let title = format!("{}, predicted and found", shared::short_name(&target.name));
-            let look = "Points should lie on the dashed line within their bars (one standard error).";
+            let look =
+                "Points should lie on the dashed line within their bars (one standard error).";
             section.draw(picture(&format!("number-{k}"), &title, look, &[panel])?);
         }
     }
     if !rows.is_empty() {
-        let header = ["number", "rows", "root mean squared error", "by the mean alone"];
+        let header = [
+            "number",
+            "rows",
+            "root mean squared error",
+            "by the mean alone",
+        ];
         section.tabulate(TextTable::new("Number by number", &header, rows));
     }
     Ok(())

@@ -45,7 +45,10 @@ mod tests {
         assert_eq!(file[..33], head[..]);
         assert_eq!(file[file.len() - 12..], *b"\0\0\0\0IEND\xaeB`\x82");
         let length = u32::from_be_bytes(file[33..37].try_into().unwrap()) as usize;
-        assert_eq!((&file[37..41], file.len()), (&b"IDAT"[..], 41 + length + 4 + 12));
+        assert_eq!(
+            (&file[37..41], file.len()),
+            (&b"IDAT"[..], 41 + length + 4 + 12)
+        );
         let mut unpacked = Vec::new();
         let mut decoder = flate2::write::ZlibDecoder::new(&mut unpacked);
         let colour = png([2, 1, 3], &[1, 2, 3, 4, 5, 6]).unwrap();

@@ -102,7 +102,9 @@ fn rank(fit: &BsvdFit) -> Result<Section> {
         percent(shares[best])
     ));
     if fit.is_at_limit() {
-        section.warn("In some draws all factors are in use that may be: allow more by max_candidates.");
+        section.warn(
+            "In some draws all factors are in use that may be: allow more by max_candidates.",
+        );
     }
     let first = shares.iter().position(|&p| p > 0.0).unwrap_or(0);
     let bars = shares.iter().enumerate().skip(first);
@@ -129,8 +131,14 @@ fn rank(fit: &BsvdFit) -> Result<Section> {
             ..Layer::line("mean, one standard deviation", points)
         };
         let panel = Panel::of_lines("", ["factor", "singular value"], [layer]);
-        let look = "Where the curve bends: factors before it carry most of what rows and columns share.";
-        section.draw(picture("strength", "How strong the factors are", look, &[panel])?);
+        let look =
+            "Where the curve bends: factors before it carry most of what rows and columns share.";
+        section.draw(picture(
+            "strength",
+            "How strong the factors are",
+            look,
+            &[panel],
+        )?);
     }
     Ok(section)
 }
@@ -174,14 +182,30 @@ fn factors(fit: &BsvdFit, seed: u64) -> Result<Section> {
         let [rows_high, rows_low] = rows.ends(k);
         let ends = [columns.named(&high), columns.named(&low)];
         let of_rows = [rows.named(&rows_high), rows.named(&rows_low)];
-        [(k + 1).to_string(), number(strength.mean), number(strength.sd)]
-            .into_iter()
-            .chain(ends)
-            .chain(of_rows)
-            .collect()
+        [
+            (k + 1).to_string(),
+            number(strength.mean),
+            number(strength.sd),
+        ]
+        .into_iter()
+        .chain(ends)
+        .chain(of_rows)
+        .collect()
     };
-    let header = ["factor", "strength", "sd", "columns, one end", "other end", "rows, one end", "other end"];
-    section.fold(TextTable::new("Ends of the factors", &header, (0..n).map(line)));
+    let header = [
+        "factor",
+        "strength",
+        "sd",
+        "columns, one end",
+        "other end",
+        "rows, one end",
+        "other end",
+    ];
+    section.fold(TextTable::new(
+        "Ends of the factors",
+        &header,
+        (0..n).map(line),
+    ));
     Ok(section)
 }
 
@@ -220,7 +244,8 @@ fn sureness(fit: &BsvdFit, seed: u64) -> Result<Section> {
         true => "all cells without an entry".to_owned(),
         false => format!("{OPEN_CELLS} cells without an entry, drawn from {all}"),
     };
-    let look = format!("Of {which}: a long tail to the right are cells of which more should be asked.");
+    let look =
+        format!("Of {which}: a long tail to the right are cells of which more should be asked.");
     let words = ["sd", "How unsure the noise-free values are", &look];
     section.draw_any(histogram(words, "standard deviation", &[kind])?);
     let counts = |n: usize| f64::from(fit.row_counts()[open.rows[n] as usize]);
@@ -232,13 +257,30 @@ fn sureness(fit: &BsvdFit, seed: u64) -> Result<Section> {
     let labels = ["entries of the row", "standard deviation"];
     let panel = Panel::of_lines("", labels, [layer]);
     let look = "It should fall: the more entries a row has, the more is known of its other cells.";
-    section.draw(picture("sd-by-entries", "Sureness by the entries of a row", look, &[panel])?);
+    section.draw(picture(
+        "sd-by-entries",
+        "Sureness by the entries of a row",
+        look,
+        &[panel],
+    )?);
     let negated: Vec<f64> = sds.iter().map(|sd| -sd).collect();
     for (title, order) in [("Most sure", &negated), ("Least sure", &sds)] {
         let cell = |n: usize| cell_row(fit, &open, n, &found[n]);
         let rows = largest(order, NAMED).into_iter().map(cell);
-        let header = ["row", "column", "mean", "sd", "lower", "upper", "entries of the row"];
-        section.tabulate(TextTable::new(format!("{title} (intervals hold {LEVEL})"), &header, rows));
+        let header = [
+            "row",
+            "column",
+            "mean",
+            "sd",
+            "lower",
+            "upper",
+            "entries of the row",
+        ];
+        section.tabulate(TextTable::new(
+            format!("{title} (intervals hold {LEVEL})"),
+            &header,
+            rows,
+        ));
     }
     Ok(section)
 }
@@ -279,23 +321,36 @@ fn held_out(fit: &BsvdFit, known: &Known, seed: u64) -> Result<Section> {
         left_out.push(format!("{seen} are entries of the fit"));
     }
     if unknown > 0 {
-        left_out.push(format!("{unknown} are of rows or columns that the fit does not know"));
+        left_out.push(format!(
+            "{unknown} are of rows or columns that the fit does not know"
+        ));
     }
     if !left_out.is_empty() {
-        section.warn(format!("Cells of {file} are left out: {}.", left_out.join(", ")));
+        section.warn(format!(
+            "Cells of {file} are left out: {}.",
+            left_out.join(", ")
+        ));
     }
     if fit.config.likelihood == Likelihood::Binomial {
         section.say("Successes among trials are not judged: the file does not say how many trials there were.");
         return Ok(section);
     }
     if fresh.is_empty() {
-        section.warn(format!("{file} has no cell that the fit has not seen: nothing can be judged."));
+        section.warn(format!(
+            "{file} has no cell that the fit has not seen: nothing can be judged."
+        ));
         return Ok(section);
     }
     let n = fresh.len();
-    fresh = some(n, MOST_CELLS, seed).into_iter().map(|k| fresh[k]).collect();
+    fresh = some(n, MOST_CELLS, seed)
+        .into_iter()
+        .map(|k| fresh[k])
+        .collect();
     section.say(match fresh.len() < n {
-        true => format!("By {} of the {n} cells of {file}, drawn at random.", fresh.len()),
+        true => format!(
+            "By {} of the {n} cells of {file}, drawn at random.",
+            fresh.len()
+        ),
         false => format!("By the {n} cells of {file}."),
     });
     let held_out = Ratings::new(fit.n_rows(), fit.n_cols(), &fresh)?;
@@ -320,7 +375,12 @@ fn held_out(fit: &BsvdFit, known: &Known, seed: u64) -> Result<Section> {
 }
 
 /// Errors, and shares of the entries within intervals.
-fn judge(section: &mut Section, scores: &Evaluation, cells: &Cells, found: &[Prediction]) -> Result<()> {
+fn judge(
+    section: &mut Section,
+    scores: &Evaluation,
+    cells: &Cells,
+    found: &[Prediction],
+) -> Result<()> {
     let n = scores.entries as f64;
     let mean = cells.values.iter().sum::<f64>() / n;
     let squares: f64 = cells.values.iter().map(|y| (y - mean).powi(2)).sum();
@@ -344,7 +404,9 @@ fn judge(section: &mut Section, scores: &Evaluation, cells: &Cells, found: &[Pre
             percent(at_level)
         ));
     }
-    let width = found.iter().map(|p| p.predictive_interval.upper - p.predictive_interval.lower);
+    let width = found
+        .iter()
+        .map(|p| p.predictive_interval.upper - p.predictive_interval.lower);
     let rows = [
         ("cells", n.to_string()),
         ("root mean squared error", number(scores.rmse)),
@@ -365,6 +427,11 @@ fn judge(section: &mut Section, scores: &Evaluation, cells: &Cells, found: &[Pre
     let labels = ["level of the interval", "share within"];
     let panel = Panel::new("", labels, (0.0, 1.0), (0.0, 1.0), vec![ideal, of_cells]);
     let look = "The curve should lie on the dashed line: below it intervals are too narrow, above it too wide.";
-    section.draw(picture("coverage", "Do the intervals hold?", look, &[panel])?);
+    section.draw(picture(
+        "coverage",
+        "Do the intervals hold?",
+        look,
+        &[panel],
+    )?);
     Ok(())
 }

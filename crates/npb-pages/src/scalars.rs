@@ -18,7 +18,9 @@ pub(crate) fn chains(traces: &[&Trace], plan: &SweepPlan, judged: &[&str]) -> Re
     let mut section = shared::chains(&own.iter().map(settled).collect::<Vec<_>>(), &picked, plan)?;
     let rows = others.iter().map(|(name, d)| {
         let numbers = [d.mean, d.sd, d.rhat, d.ess_bulk];
-        std::iter::once(name.clone()).chain(numbers.map(number)).collect()
+        std::iter::once(name.clone())
+            .chain(numbers.map(number))
+            .collect()
     });
     let header = ["scalar", "mean", "sd", "R-hat", "effective draws"];
     section.fold(TextTable::new("Scalars that are not judged", &header, rows));

@@ -64,7 +64,11 @@ pub fn page(
     documents: Option<&Documents>,
 ) -> Result<Page> {
     let mut page = shared::begin(context);
-    page.push(shared::bound(fit.trace(), fit.stop(), "limits.max_iterations")?);
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "limits.max_iterations",
+    )?);
     let topics = topic_names(fit, names)?;
     page.push(topics_section(fit, names, &topics)?);
     page.push(responses(fit, names, &topics)?);
@@ -82,7 +86,10 @@ pub fn page(
 fn topic_names(fit: &MedLdaFit, names: Names<'_>) -> Result<Vec<String>> {
     let name = |topic: usize| {
         let words = fit.top_words(topic, IN_NAME)?;
-        let words: Vec<String> = words.iter().map(|top| Names::of(names.words, top.word)).collect();
+        let words: Vec<String> = words
+            .iter()
+            .map(|top| Names::of(names.words, top.word))
+            .collect();
         Ok(format!("{}: {}", topic + 1, words.join(" ")))
     };
     (0..fit.n_topics()).map(name).collect()
@@ -92,13 +99,18 @@ fn topic_names(fit: &MedLdaFit, names: Names<'_>) -> Result<Vec<String>> {
 fn mean_shares(fit: &MedLdaFit) -> Vec<f64> {
     let (k, shares) = (fit.n_topics(), fit.training_shares());
     let n = (shares.len() / k).max(1) as f64;
-    (0..k).map(|topic| shares.iter().skip(topic).step_by(k).sum::<f64>() / n).collect()
+    (0..k)
+        .map(|topic| shares.iter().skip(topic).step_by(k).sum::<f64>() / n)
+        .collect()
 }
 
 fn topics_section(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Result<Section> {
     let mut section = Section::new("Topics");
     let shares = mean_shares(fit);
-    let few = shares.iter().filter(|share| **share < 0.1 / topics.len() as f64).count();
+    let few = shares
+        .iter()
+        .filter(|share| **share < 0.1 / topics.len() as f64)
+        .count();
     let n_documents = fit.training_shares().len() / fit.n_topics();
     section.say(format!(
         "{} topics of {} words in {n_documents} documents; {few} of them are hardly used (a tenth of an equal share).",
@@ -113,14 +125,27 @@ fn topics_section(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Resul
     };
     let bars: Vec<NamedBar> = order.iter().take(MOST_TOPICS).map(bar).collect();
     let look = "Share of the documents' words, the largest first: one long bar is often a topic of the words that all documents have.";
-    section.draw(named_bars("shares", "How much each topic is used", look, &bars)?);
+    section.draw(named_bars(
+        "shares",
+        "How much each topic is used",
+        look,
+        &bars,
+    )?);
     let row = |&topic: &usize| -> Result<Vec<String>> {
         let top = fit.top_words(topic, IN_TABLE)?;
         let word = |top: &npb_regbayes::TopWord| {
-            format!("{} ({})", short_name(&Names::of(names.words, top.word)), percent(top.probability))
+            format!(
+                "{} ({})",
+                short_name(&Names::of(names.words, top.word)),
+                percent(top.probability)
+            )
         };
         let words: Vec<String> = top.iter().map(word).collect();
-        Ok(vec![(topic + 1).to_string(), percent(shares[topic]), words.join(", ")])
+        Ok(vec![
+            (topic + 1).to_string(),
+            percent(shares[topic]),
+            words.join(", "),
+        ])
     };
     let rows = order.iter().map(row).collect::<Result<Vec<_>>>()?;
     let header = ["topic", "share", "most probable words"];
@@ -145,15 +170,28 @@ fn responses(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Result<Sec
         };
         let bars: Vec<NamedBar> = order.iter().take(MOST_TOPICS).map(bar).collect();
         let look = "What a document of this topic alone would have above the mean; topics at the ends say most.";
-        section.draw(named_bars("weights", "What topics say of the number", look, &bars)?);
+        section.draw(named_bars(
+            "weights",
+            "What topics say of the number",
+            look,
+            &bars,
+        )?);
         return Ok(section);
     }
     let (shown, classes) = (k.min(MOST_TOPICS), n.min(MOST_CLASSES));
-    let of_topic = |topic: usize| (0..n).map(|class| weights[class * k + topic].abs()).fold(0.0, f64::max);
+    let of_topic = |topic: usize| {
+        (0..n)
+            .map(|class| weights[class * k + topic].abs())
+            .fold(0.0, f64::max)
+    };
     let mut order = largest(&(0..k).map(of_topic).collect::<Vec<_>>(), shown);
     order.sort_unstable();
-    let values = order.iter().flat_map(|&t| (0..classes).map(move |class| (t, class)));
-    let values: Vec<f64> = values.map(|(topic, class)| weights[class * k + topic]).collect();
+    let values = order
+        .iter()
+        .flat_map(|&t| (0..classes).map(move |class| (t, class)));
+    let values: Vec<f64> = values
+        .map(|(topic, class)| weights[class * k + topic])
+        .collect();
     let most = values.iter().fold(1e-9_f64, |most, v| most.max(v.abs()));
     let map = HeatMap {
         rows: order.iter().map(|&topic| topics[topic].clone()).collect(),
@@ -166,10 +204,20 @@ fn responses(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Result<Sec
     if shown < k || classes < n {
         part = format!(" ({shown} of {k} topics, {classes} of {n} classes)");
     }
-    let look = format!("Red: the topic speaks for the class, blue: against it; a pale line is a topic that tells no classes apart{part}.");
-    section.draw(heat_map("weights", "What topics say of the classes", &look, &map)?);
+    let look = format!(
+        "Red: the topic speaks for the class, blue: against it; a pale line is a topic that tells no classes apart{part}."
+    );
+    section.draw(heat_map(
+        "weights",
+        "What topics say of the classes",
+        &look,
+        &map,
+    )?);
     let scores = training_scores(fit);
-    let margins: Vec<f64> = scores.chunks_exact(n).map(|scores| best_two(scores).1).collect();
+    let margins: Vec<f64> = scores
+        .chunks_exact(n)
+        .map(|scores| best_two(scores).1)
+        .collect();
     draw_margins(&mut section, fit, &margins)?;
     Ok(section)
 }
@@ -181,7 +229,10 @@ fn training_scores(fit: &MedLdaFit) -> Vec<f64> {
         let score = |own: &[f64]| shares.iter().zip(own).map(|(s, w)| s * w).sum();
         weights.chunks_exact(k).map(score).collect()
     };
-    fit.training_shares().chunks_exact(k).flat_map(document).collect()
+    fit.training_shares()
+        .chunks_exact(k)
+        .flat_map(document)
+        .collect()
 }
 
 /// The class of the highest score, and how far it is above the next one.
@@ -205,11 +256,18 @@ fn draw_margins(section: &mut Section, fit: &MedLdaFit, margins: &[f64]) -> Resu
     Ok(())
 }
 
-fn held_out(fit: &MedLdaFit, names: Names<'_>, documents: &Documents, seed: u64) -> Result<Section> {
+fn held_out(
+    fit: &MedLdaFit,
+    names: Names<'_>,
+    documents: &Documents,
+    seed: u64,
+) -> Result<Section> {
     let mut section = Section::new("Does it hold on these documents?");
     let (file, n) = (&documents.file, fit.n_scores());
     let Some(classes) = documents.classes.as_ref().filter(|_| n > 1) else {
-        section.say(format!("{file} says no classes of its documents: they would show it."));
+        section.say(format!(
+            "{file} says no classes of its documents: they would show it."
+        ));
         return Ok(section);
     };
     let known: Vec<(usize, usize)> = classes
@@ -228,7 +286,10 @@ fn held_out(fit: &MedLdaFit, names: Names<'_>, documents: &Documents, seed: u64)
     if known.is_empty() {
         return Ok(section);
     }
-    let known: Vec<(usize, usize)> = some(known.len(), MOST_DOCUMENTS, seed).into_iter().map(|k| known[k]).collect();
+    let known: Vec<(usize, usize)> = some(known.len(), MOST_DOCUMENTS, seed)
+        .into_iter()
+        .map(|k| known[k])
+        .collect();
     section.say(format!("By {} documents of {file}.", known.len()));
     if documents.may_be_of_fit {
         section.warn(format!(
@@ -256,13 +317,22 @@ fn judge(
 ) -> Result<()> {
     let said: Vec<(usize, f64)> = scores.chunks_exact(n).map(best_two).collect();
     let margin = |(scores, &(_, class)): (&[f64], &(usize, usize))| {
-        let others = scores.iter().enumerate().filter(|(other, _)| *other != class);
-        scores[class] - others.map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max)
+        let others = scores
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != class);
+        scores[class]
+            - others
+                .map(|(_, score)| *score)
+                .fold(f64::NEG_INFINITY, f64::max)
     };
     let margins: Vec<f64> = scores.chunks_exact(n).zip(known).map(margin).collect();
     let is_right = |k: usize| said[k].0 == known[k].1;
     let of_class = |class: usize| (0..known.len()).filter(move |&k| known[k].1 == class);
-    let largest_class = (0..n).map(|class| of_class(class).count()).max().unwrap_or(0);
+    let largest_class = (0..n)
+        .map(|class| of_class(class).count())
+        .max()
+        .unwrap_or(0);
     let right = (0..known.len()).filter(|&k| is_right(k)).count();
     let share = |count: usize| percent(count as f64 / known.len() as f64);
     section.say(format!(
@@ -271,7 +341,9 @@ fn judge(
         share(largest_class)
     ));
     if right < largest_class {
-        section.warn("The fit does worse on these documents than always saying the most frequent class.");
+        section.warn(
+            "The fit does worse on these documents than always saying the most frequent class.",
+        );
     }
     let kind = Kind {
         name: "documents",
@@ -284,10 +356,16 @@ fn judge(
     let row = |class: usize| {
         let own: Vec<usize> = of_class(class).collect();
         let wrong = |other: usize| own.iter().filter(|&&k| said[k].0 == other).count() as f64;
-        let others: Vec<f64> = (0..n).map(|o| if o == class { 0.0 } else { wrong(o) }).collect();
+        let others: Vec<f64> = (0..n)
+            .map(|o| if o == class { 0.0 } else { wrong(o) })
+            .collect();
         let taken = largest(&others, 1)[0];
         let taken = match others[taken] > 0.0 {
-            true => format!("{} ({})", names.class(taken), percent(others[taken] / own.len() as f64)),
+            true => format!(
+                "{} ({})",
+                names.class(taken),
+                percent(others[taken] / own.len() as f64)
+            ),
             false => String::new(),
         };
         let right = own.iter().filter(|&&k| is_right(k)).count() as f64;
@@ -295,18 +373,32 @@ fn judge(
         vec![names.class(class), own.len().to_string(), right, taken]
     };
     let header = ["class", "documents", "right", "most often taken for"];
-    let rows = (0..n).filter(|&class| of_class(class).next().is_some()).map(row);
+    let rows = (0..n)
+        .filter(|&class| of_class(class).next().is_some())
+        .map(row);
     section.tabulate(TextTable::new("Class by class", &header, rows));
     let sure: Vec<f64> = said.iter().map(|(_, margin)| *margin).collect();
     let negated: Vec<f64> = sure.iter().map(|margin| -margin).collect();
-    for (title, order) in [("Most sure documents", &sure), ("Least sure documents", &negated)] {
+    for (title, order) in [
+        ("Most sure documents", &sure),
+        ("Least sure documents", &negated),
+    ] {
         let row = |k: usize| {
             let (document, class) = known[k];
             let document = (document + 1).to_string();
-            vec![document, names.class(class), names.class(said[k].0), number(sure[k])]
+            vec![
+                document,
+                names.class(class),
+                names.class(said[k].0),
+                number(sure[k]),
+            ]
         };
         let header = ["document", "class", "said", "margin"];
-        section.fold(TextTable::new(title, &header, largest(order, NAMED).into_iter().map(row)));
+        section.fold(TextTable::new(
+            title,
+            &header,
+            largest(order, NAMED).into_iter().map(row),
+        ));
     }
     Ok(())
 }

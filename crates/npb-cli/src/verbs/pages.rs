@@ -96,7 +96,12 @@ fn known_users(
     };
     Ok(groups::Known {
         file: super::report::name_of(file),
-        users: found.row_ids.iter().zip(pairs).map(user).collect::<Result<_>>()?,
+        users: found
+            .row_ids
+            .iter()
+            .zip(pairs)
+            .map(user)
+            .collect::<Result<_>>()?,
         may_be_of_fit: found.entries.len() as u64 == model.n_rows,
     })
 }

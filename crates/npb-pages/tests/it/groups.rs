@@ -1,9 +1,7 @@
 //! Pages of groups: of users who like items, and of rows with two classes.
 
 use npb_data::{Labels, MixedColumn, MixedTable, Rating, Ratings, Table};
-use npb_hbrec::{
-    GroupedConfig, GroupedFit, Likes, Recommender, RecommenderConfig, fit_groups,
-};
+use npb_hbrec::{GroupedConfig, GroupedFit, Likes, Recommender, RecommenderConfig, fit_groups};
 use npb_pages::groups::Known;
 use npb_pages::{Context, Page, Rows, grouped, groups};
 
@@ -27,7 +25,9 @@ fn recommender() -> Recommender {
         column: i,
         value: f64::from(u8::from(likes(u, i))),
     };
-    let entries: Vec<Rating> = (0..50).flat_map(|u| rated(u).map(move |i| entry(u, i))).collect();
+    let entries: Vec<Rating> = (0..50)
+        .flat_map(|u| rated(u).map(move |i| entry(u, i)))
+        .collect();
     let ratings = Ratings::new(50, 8, &entries).unwrap();
     Recommender::fit(&ratings, None, &RecommenderConfig::default()).unwrap()
 }
@@ -36,7 +36,15 @@ fn recommender() -> Recommender {
 fn users_and_items_have_a_page_whose_numbers_are_those_of_the_fit() {
     let fit = recommender();
     let mut items: Vec<String> = (0..8).map(|i| format!("film {i}")).collect();
-    items.splice(0..4, [SCRIPT.to_owned(), QUOTES.to_owned(), HEBREW.to_owned(), long()]);
+    items.splice(
+        0..4,
+        [
+            SCRIPT.to_owned(),
+            QUOTES.to_owned(),
+            HEBREW.to_owned(),
+            long(),
+        ],
+    );
     let user = |u: u32| {
         let pairs: Vec<(u32, bool)> = (0..8).map(|i| (i, (u + i) % 2 == 0)).collect();
         (format!("{SCRIPT}{u}"), Likes::new(8, &pairs).unwrap())
@@ -61,12 +69,19 @@ fn users_and_items_have_a_page_whose_numbers_are_those_of_the_fit() {
     for row in bars {
         let item = items.iter().position(|item| *item == row[0]).unwrap();
         let chance = fit.chance(&new, item).unwrap();
-        assert_eq!(row[1..], [chance.probability.to_string(), chance.sd.to_string()]);
+        assert_eq!(
+            row[1..],
+            [chance.probability.to_string(), chance.sd.to_string()]
+        );
     }
     assert!(bars.is_sorted_by(|a, b| a[1].parse::<f64>().unwrap() >= b[1].parse().unwrap()));
     let nobody = Known::default();
     let page = groups::page(&fit, &context("groups"), &[], Some(&nobody)).unwrap();
-    assert!(page.warnings().iter().any(|w| w.ends_with("nothing can be judged.")));
+    assert!(
+        page.warnings()
+            .iter()
+            .any(|w| w.ends_with("nothing can be judged."))
+    );
     assert_whole(&page);
 }
 
@@ -77,7 +92,13 @@ fn rows(n: usize) -> Rows {
     let noise = |i: usize, k: usize| ((i * 37 + k * 11) % 101) as f64 / 50.5 - 1.0;
     let columns = [1, 2].map(|k| MixedColumn::Real((0..n).map(|i| Some(noise(i, k))).collect()));
     let names = vec![long(), SCRIPT.to_owned()];
-    let class = |i: usize| Some(if (noise(i, 1) > 0.0) == (i % 4 < 2) { HEBREW } else { SCRIPT });
+    let class = |i: usize| {
+        Some(if (noise(i, 1) > 0.0) == (i % 4 < 2) {
+            HEBREW
+        } else {
+            SCRIPT
+        })
+    };
     let labels: Vec<Option<&str>> = (0..n).map(class).collect();
     Rows {
         file: "<rows>.csv".to_owned(),
@@ -114,7 +135,9 @@ fn rows_in_groups_have_a_page_whose_numbers_are_those_of_the_fit() {
     // The first column has another sign in the last two groups.
     let weights = &page.figure("coefficients").unwrap().rows;
     let sign = |group: &str| {
-        let own = weights.iter().find(|row| row[0] == group && row[1] == long());
+        let own = weights
+            .iter()
+            .find(|row| row[0] == group && row[1] == long());
         own.unwrap()[2].parse::<f64>().unwrap().signum()
     };
     assert_eq!([sign(SCRIPT), sign(HEBREW)], [-sign("d"), sign("d")]);
@@ -123,9 +146,17 @@ fn rows_in_groups_have_a_page_whose_numbers_are_those_of_the_fit() {
     let (labels, table) = (new.labels.clone().unwrap(), table(&new));
     for (k, name) in GROUPS.iter().enumerate() {
         let own: Vec<usize> = (0..203).filter(|i| i % 4 == k).collect();
-        let p = fit.predict(fit.group(name).unwrap(), &table.select_rows(&own)).unwrap();
-        let is = own.iter().map(|&i| labels.name(i) == Some(fit.classes()[1].as_str()));
-        let right = p.iter().zip(is).filter(|(p, is)| (**p > 0.5) == *is).count();
+        let p = fit
+            .predict(fit.group(name).unwrap(), &table.select_rows(&own))
+            .unwrap();
+        let is = own
+            .iter()
+            .map(|&i| labels.name(i) == Some(fit.classes()[1].as_str()));
+        let right = p
+            .iter()
+            .zip(is)
+            .filter(|(p, is)| (**p > 0.5) == *is)
+            .count();
         let right = format!("{:.1}%</td></tr>", 100.0 * right as f64 / own.len() as f64);
         let line = format!("<td class=\"n\">{}</td>", own.len());
         let name = npb_report::html::escape(name);
@@ -138,7 +169,11 @@ fn rows_in_groups_have_a_page_whose_numbers_are_those_of_the_fit() {
 fn rows_of_no_group_are_left_out() {
     let fit = grouped_fit();
     let mut new = rows(40);
-    new.parts = Some((0..40).map(|i| (i > 0).then(|| GROUPS[i % 4].to_owned())).collect());
+    new.parts = Some(
+        (0..40)
+            .map(|i| (i > 0).then(|| GROUPS[i % 4].to_owned()))
+            .collect(),
+    );
     let page: Page = grouped::page(&fit, &context("grouped"), Some(&new)).unwrap();
     let said = "1 of 40 rows have no group or no class of the fit, or a missing cell, and are left out here.";
     assert!(page.warnings().contains(&said), "{:?}", page.warnings());

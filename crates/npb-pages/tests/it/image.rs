@@ -10,7 +10,11 @@ use crate::{SCRIPT, assert_whole};
 fn picture(channels: usize) -> Image {
     let value = |k: usize| {
         let (row, column, channel) = (k / channels / 40, k / channels % 40, k % channels);
-        let shape = if (row / 8 + column / 8) % 2 == 0 { 60.0 } else { 180.0 };
+        let shape = if (row / 8 + column / 8) % 2 == 0 {
+            60.0
+        } else {
+            180.0
+        };
         let noise = ((k * 7919 + k * k * 31) % 101) as f64 / 5.0 - 10.0;
         shape + noise + 10.0 * channel as f64
     };
@@ -33,7 +37,11 @@ fn short(image: &Image) -> ImageConfig {
 fn images_have_a_page_whose_numbers_are_those_of_the_run() {
     let whole = picture(1);
     let holes = Mask::from_fn(32, 40, |row, column| (row * 3 + column) % 5 == 0).unwrap();
-    for (before, share) in [(whole.clone(), "0.0%"), (whole.hide(&holes).unwrap(), "20.0%"), (picture(3), "0.0%")] {
+    for (before, share) in [
+        (whole.clone(), "0.0%"),
+        (whole.hide(&holes).unwrap(), "20.0%"),
+        (picture(3), "0.0%"),
+    ] {
         let restored = restore(&before, &short(&before)).unwrap();
         let context = Context {
             kind: "image",
@@ -63,5 +71,10 @@ fn another_image_is_refused() {
     let restored = restore(&before, &short(&before)).unwrap();
     let other = Image::from_slice(8, 8, 1, &[1.0_f64; 64]).unwrap();
     let found = image::page(&other, &restored, &Context::default());
-    assert!(found.unwrap_err().to_string().starts_with("the image is [8, 8, 1]"));
+    assert!(
+        found
+            .unwrap_err()
+            .to_string()
+            .starts_with("the image is [8, 8, 1]")
+    );
 }

@@ -29,7 +29,12 @@ fn rows(n: usize) -> Rows {
         .map(|j| MixedColumn::Real((0..n).map(|i| Some(number(i, j))).collect()))
         .collect();
     columns.push(MixedColumn::Real(vec![Some(2.0); n]));
-    let names = vec![SCRIPT.to_owned(), long(), HEBREW.to_owned(), "constant".to_owned()];
+    let names = vec![
+        SCRIPT.to_owned(),
+        long(),
+        HEBREW.to_owned(),
+        "constant".to_owned(),
+    ];
     let is = |i: usize, k: usize| (number(i, k) + number(i, 2) > 0.0) != (k == 1 && i % 11 == 0);
     let label = |k: usize| MixedColumn::Binary {
         levels: ["no".to_owned(), "yes".to_owned()],
@@ -83,13 +88,24 @@ fn labels_have_a_page_whose_numbers_are_those_of_the_fit() {
     let weights = &page.figure("inputs").unwrap().rows;
     assert_eq!(weights.len(), 9);
     for row in weights {
-        let input = fit.columns().names().iter().position(|name| *name == row[0]).unwrap();
-        let label = fit.task_names().iter().position(|name| *name == row[1]).unwrap();
+        let input = fit
+            .columns()
+            .names()
+            .iter()
+            .position(|name| *name == row[0])
+            .unwrap();
+        let label = fit
+            .task_names()
+            .iter()
+            .position(|name| *name == row[1])
+            .unwrap();
         assert_eq!(row[2], fit.input_weights()[3 * label + input].to_string());
     }
     // What adds up to the number stands in its weights: three to one.
     let of_sum = |input: &str| {
-        let row = weights.iter().find(|row| row[0] == input && row[1] == "<sum>");
+        let row = weights
+            .iter()
+            .find(|row| row[0] == input && row[1] == "<sum>");
         row.unwrap()[2].parse::<f64>().unwrap()
     };
     assert!((of_sum(SCRIPT) / of_sum(&long()) - 3.0).abs() < 0.6);
@@ -99,10 +115,15 @@ fn labels_have_a_page_whose_numbers_are_those_of_the_fit() {
     let MixedColumn::Binary { values, .. } = new.targets.column(1) else {
         panic!("a label");
     };
-    let known = values.iter().zip(&said).filter_map(|(is, said)| Some((*is)? == *said));
+    let known = values
+        .iter()
+        .zip(&said)
+        .filter_map(|(is, said)| Some((*is)? == *said));
     let known: Vec<bool> = known.collect();
     let right = known.iter().filter(|right| **right).count() as f64 / known.len() as f64;
-    let at = html.find("<tr><td>b</td><td class=\"n\">126</td>").expect("126 rows of b");
+    let at = html
+        .find("<tr><td>b</td><td class=\"n\">126</td>")
+        .expect("126 rows of b");
     assert!(html[at..at + 200].contains(&format!("<td>{:.1}%</td>", 100.0 * right)));
     assert!(page.figure("margins").is_some() && page.figure("number-0").is_some());
 }
@@ -118,7 +139,9 @@ fn margins_and_rows_without_labels_have_a_page() {
     let drives = &page.figure("features").unwrap().rows;
     let most = &fit.features()[0];
     let name = format!("1: {}", most.columns[0].0);
-    let row = drives.iter().find(|row| row[0] == name && row[1] == most.drives[0].0);
+    let row = drives
+        .iter()
+        .find(|row| row[0] == name && row[1] == most.drives[0].0);
     assert_eq!(row.unwrap()[2], most.drives[0].1.to_string());
     let mut bare = rows(20);
     bare.targets = MixedTable::default();
@@ -135,8 +158,12 @@ fn documents(n: u32) -> (Ratings, Vec<u32>) {
         column: if w == 4 { 4 } else { w + 2 * (row % 2) },
         value: count(row, w),
     };
-    let entries: Vec<Rating> = (0..n).flat_map(|row| [0, 1, 4].map(|w| word(row, w))).collect();
-    let classes = (0..n).map(|row| (row + u32::from(row % 9 == 4)) % 2).collect();
+    let entries: Vec<Rating> = (0..n)
+        .flat_map(|row| [0, 1, 4].map(|w| word(row, w)))
+        .collect();
+    let classes = (0..n)
+        .map(|row| (row + u32::from(row % 9 == 4)) % 2)
+        .collect();
     (Ratings::new(n as usize, 5, &entries).unwrap(), classes)
 }
 
@@ -181,13 +208,21 @@ fn topics_have_a_page_whose_numbers_are_those_of_the_fit() {
     let html = assert_whole(&page);
     assert!(html.contains("&lt;script&gt;") && html.contains("80 documents of &lt;new&gt;.txt"));
     // Words by their probabilities, the largest first.
-    let mut names = page.figure("shares").unwrap().rows.iter().map(|row| row[0].as_str());
+    let mut names = page
+        .figure("shares")
+        .unwrap()
+        .rows
+        .iter()
+        .map(|row| row[0].as_str());
     let words = [SCRIPT, QUOTES, HEBREW, &long(), "all"].map(str::to_owned);
     for topic in 0..3 {
         let top = fit.top_words(topic, 5).unwrap();
         assert!(top.is_sorted_by(|a, b| a.probability >= b.probability));
         assert!((top.iter().map(|word| word.probability).sum::<f64>() - 1.0).abs() < 1e-9);
-        let first: Vec<&str> = top[..3].iter().map(|top| words[top.word].as_str()).collect();
+        let first: Vec<&str> = top[..3]
+            .iter()
+            .map(|top| words[top.word].as_str())
+            .collect();
         let name = format!("{}: {}", topic + 1, first.join(" "));
         assert!(names.clone().any(|own| own == name), "{name}");
     }
@@ -198,7 +233,10 @@ fn topics_have_a_page_whose_numbers_are_those_of_the_fit() {
     // Told right, by hand.
     let said = fit.predict_classes(&counts).unwrap();
     let right = said.iter().zip(&classes).filter(|(a, b)| a == b).count() as f64 / 80.0;
-    assert!(html.contains(&format!("{:.1}% are told right", 100.0 * right)), "{right}");
+    assert!(
+        html.contains(&format!("{:.1}% are told right", 100.0 * right)),
+        "{right}"
+    );
     assert!(page.figure("margins").is_some() && page.figure("true-margins").is_some());
 }
 

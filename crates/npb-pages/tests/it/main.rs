@@ -26,16 +26,11 @@ pub(crate) fn assert_whole(page: &Page) -> String {
     assert!(html.len() < 2_000_000, "{} bytes", html.len());
     assert!(!page.sections.is_empty());
     for figure in page.figures() {
-<<<<<<< HEAD
         let drawn = ["<rect", "<path", "<circle", "<polyline", "<image"];
-        let n: usize = drawn.iter().map(|shape| figure.svg.matches(shape).count()).sum();
-=======
-        let drawn = ["<rect", "<path", "<circle", "<polyline"];
         let n: usize = drawn
             .iter()
             .map(|shape| figure.svg.matches(shape).count())
             .sum();
->>>>>>> b3fb36b1abfbfa2939b76d4bb46c2604617720f9
         assert!(n > 1, "{} is empty", figure.name);
         assert!(!figure.rows.is_empty(), "{} has no numbers", figure.name);
         assert!(figure.caption.len() > 20, "{} has no sentence", figure.name);
