@@ -372,8 +372,9 @@ mod tests {
             .collect();
         // 0.1 and 0.15 in the second bin, one of them so; 0.5 alone; 0.9, 0.95 and 1 in the last.
         assert_eq!(points.len(), 3);
-        assert_eq!(points[0][2..4], ["0.125", "0.5"]);
-        assert_eq!(points[2][2..4], ["0.95", "1"]);
+        assert_eq!(points[0][3..5], ["0.125", "0.5"]);
+        assert!((points[2][3].parse::<f64>().unwrap() - 0.95).abs() < 1e-12);
+        assert_eq!(points[2][4], "1");
         let (p, is) = judged.of_class(1);
         let area = metrics::auc(&p, &is).unwrap();
         assert_eq!(area, 0.875);

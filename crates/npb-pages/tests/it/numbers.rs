@@ -94,7 +94,7 @@ fn a_page_of_a_classifier_has_the_numbers_of_its_answers() {
     for (point, b) in points.iter().zip(filled) {
         let own: Vec<usize> = (0..160).filter(|&i| bin(p[i]) == b).collect();
         let share = own.iter().filter(|&&i| is[i]).count() as f64 / own.len() as f64;
-        assert!((point[3].parse::<f64>().unwrap() - share).abs() < 1e-9);
+        assert!((point[4].parse::<f64>().unwrap() - share).abs() < 1e-9);
     }
     // Without a column: the probabilities of the rows that lack it.
     let drop = page.figure("columns").unwrap();
@@ -227,7 +227,10 @@ fn a_page_of_tasks_has_the_similarity_and_scores_by_task() {
         })
         .collect();
     let config = TasksConfig {
-        folds: 0,
+        single: IqgmeConfig {
+            folds: 0,
+            ..IqgmeConfig::default()
+        },
         ..TasksConfig::default()
     };
     let fit = fit_tasks(&named, &config).unwrap();

@@ -73,7 +73,7 @@ fn a_bound_that_still_changes_is_warned_of() {
     assert!(page.warnings()[0].contains("after 2000 iterations: allow more by limits.n"));
     let figure = page.figure("bound").unwrap();
     assert!(figure.rows.len() <= 302 && figure.svg.len() < 40_000);
-    assert_eq!(figure.rows.last().unwrap()[2..4], ["2000", "-500"]);
+    assert_eq!(figure.rows.last().unwrap()[3..5], ["2000", "-500"]);
     // One step has no change before it.
     assert!(!page.html().contains("NaN") && !page.html().contains(">inf<"));
 }
