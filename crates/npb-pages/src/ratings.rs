@@ -44,15 +44,17 @@ pub struct Known {
 pub fn page(fit: &BsvdFit, context: &Context<'_>, known: Option<&Known>) -> Result<Page> {
     let mut page = shared::begin(context);
     page.push(matrix(fit)?);
-    page.push(shared::settings(&fit.config, &BsvdConfig::default())?);
     let traces: Vec<_> = fit.traces().collect();
-    page.push(scalars::chains(&traces, &fit.config.sweeps, &["noise_sd"])?);
+    let plan = &fit.config.sweeps;
+    page.push(scalars::chains(&traces, plan, &["noise_sd"])?);
     page.push(rank(fit)?);
     page.push(factors(fit, context.seed)?);
+    page.push(match known {
+        Some(known) => held_out(fit, known, context.seed)?,
+        None => shared::ask_for_rows("of known cells"),
+    });
     page.push(sureness(fit, context.seed)?);
-    if let Some(known) = known {
-        page.push(held_out(fit, known, context.seed)?);
-    }
+    page.push(shared::settings(&fit.config, &BsvdConfig::default())?);
     Ok(page)
 }
 
