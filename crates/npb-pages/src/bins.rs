@@ -33,7 +33,8 @@ pub(crate) fn histogram(
     if low > high {
         return Ok(None);
     }
-    let margin = match high - low > 1e-9 * low.abs().max(high.abs()) {
+    // Ends that cannot be told apart on an axis are one.
+    let margin = match high - low > 1e-4 * low.abs().max(high.abs()) {
         true => 0.0,
         false => 0.5 * low.abs().max(1.0),
     };

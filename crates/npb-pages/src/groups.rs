@@ -73,7 +73,8 @@ fn users(fit: &Recommender, seed: u64) -> Result<Section> {
         weights.n_active()
     ));
     let shown = some(n, MOST_USERS, seed);
-    let weight = |&user: &usize| Ok(fit.user_profile(user)?.own_weight());
+    // Less than a picture can show is nothing.
+    let weight = |&user: &usize| Ok((1e4 * fit.user_profile(user)?.own_weight()).round() / 1e4);
     let own: Vec<f64> = shown.iter().map(weight).collect::<Result<_>>()?;
     let kind = Kind {
         name: "users",

@@ -117,7 +117,9 @@ fn rank(fit: &BsvdFit) -> Result<Section> {
         shift: 0.0,
     };
     let layer = Layer::new("share of the draws", colours::BLUE, Shape::Bars(bars));
-    let panel = Panel::of_lines("", ["factors in use", "share of the draws"], [layer]);
+    let window = (first as f64 - 2.0, shares.len() as f64 + 1.0);
+    let mut panel = Panel::of_lines("", ["factors in use", "share of the draws"], [layer]);
+    panel.x = Some(window);
     let look = "One high bar: the data settle how many factors there are; many low ones: they do not, or the chain moves slowly.";
     section.draw(picture("rank", "Posterior of the rank", look, &[panel])?);
     let values = fit.singular_values(LEVEL)?;

@@ -46,6 +46,14 @@ pub fn short_name(name: &str) -> String {
     cut_to(name, 28)
 }
 
+/// A name among others in a line: one that is written from right to left does not turn its neighbours.
+pub fn isolated(name: &str) -> String {
+    match name.is_ascii() {
+        true => name.to_owned(),
+        false => format!("\u{2068}{name}\u{2069}"),
+    }
+}
+
 /// A page with what went in.
 pub fn begin(context: &Context<'_>) -> Page {
     let mut page = Page::new(format!("{}: {}", context.name, context.kind));

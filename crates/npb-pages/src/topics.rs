@@ -7,7 +7,7 @@ use npb_report::{HeatMap, NamedBar, TextTable, colours, heat_map, named_bars};
 use crate::bins::{Kind, histogram, largest};
 use crate::page::Section;
 use crate::sampling::some;
-use crate::shared::{number, percent, short_name};
+use crate::shared::{isolated, number, percent, short_name};
 use crate::{Context, Page, Result, shared};
 
 /// Words of a topic, in its name and in the table.
@@ -88,7 +88,7 @@ fn topic_names(fit: &MedLdaFit, names: Names<'_>) -> Result<Vec<String>> {
         let words = fit.top_words(topic, IN_NAME)?;
         let words: Vec<String> = words
             .iter()
-            .map(|top| Names::of(names.words, top.word))
+            .map(|top| isolated(&Names::of(names.words, top.word)))
             .collect();
         Ok(format!("{}: {}", topic + 1, words.join(" ")))
     };
@@ -136,7 +136,7 @@ fn topics_section(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Resul
         let word = |top: &npb_regbayes::TopWord| {
             format!(
                 "{} ({})",
-                short_name(&Names::of(names.words, top.word)),
+                isolated(&short_name(&Names::of(names.words, top.word))),
                 percent(top.probability)
             )
         };
@@ -249,7 +249,7 @@ fn draw_margins(section: &mut Section, fit: &MedLdaFit, margins: &[f64]) -> Resu
     };
     let look = format!(
         "How far the best class is above the next one: documents near 0 may be of either; the fit asks for {}.",
-        number(fit.config().margin)
+        fit.config().margin
     );
     let words = ["margins", "How clearly documents are told", &look];
     section.draw_any(histogram(words, "margin", &[kind])?);

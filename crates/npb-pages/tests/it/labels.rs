@@ -219,9 +219,9 @@ fn topics_have_a_page_whose_numbers_are_those_of_the_fit() {
         let top = fit.top_words(topic, 5).unwrap();
         assert!(top.is_sorted_by(|a, b| a.probability >= b.probability));
         assert!((top.iter().map(|word| word.probability).sum::<f64>() - 1.0).abs() < 1e-9);
-        let first: Vec<&str> = top[..3]
+        let first: Vec<String> = top[..3]
             .iter()
-            .map(|top| words[top.word].as_str())
+            .map(|top| npb_pages::shared::isolated(&words[top.word]))
             .collect();
         let name = format!("{}: {}", topic + 1, first.join(" "));
         assert!(names.clone().any(|own| own == name), "{name}");
