@@ -9,8 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 const AFTER: &str = "\
 Data go to standard output or to --out, everything else to standard error; `-` is standard input.
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 bad data, 4 not converged (with --require-converged),
-130 interrupted (with --checkpoint the same command goes on later).
+Exit codes: 0 done, 1 failed, 2 usage, 3 bad data, 4 not converged (if required), 130 interrupted.
 
   npb schema patients.csv > patients.toml         what the columns are; edit it
   npb fit classifier patients.csv --label ill -o p.npb

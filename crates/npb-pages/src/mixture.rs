@@ -3,7 +3,6 @@
 use npb_iqgme::{IqgmeConfig, IqgmeFit};
 
 use crate::numbers;
-use crate::page::Section;
 use crate::{Context, Page, Result, Rows, shared};
 
 /// The page of a fit, with rows to try it on if there are some.
@@ -12,9 +11,8 @@ use crate::{Context, Page, Result, Rows, shared};
 /// Rows that are not like those of the fit.
 pub fn page(fit: &IqgmeFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
     let mut page = shared::begin(context);
-    let mut left_out = Section::new("Columns that are not used");
-    numbers::left_out(&mut left_out, fit.column_names(), &fit.ignored_columns());
-    page.push(left_out);
+    let ignored = fit.ignored_columns();
+    page.push(numbers::left_out(context, fit.column_names(), &ignored));
     page.push(shared::bound(
         fit.trace(),
         fit.stop(),

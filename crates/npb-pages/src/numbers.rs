@@ -92,15 +92,25 @@ impl Numbers {
     }
 }
 
-/// Says which columns are not in the model.
-pub(crate) fn left_out(section: &mut Section, names: &[String], columns: &[usize]) {
-    let names: Vec<&str> = columns.iter().map(|&j| names[j].as_str()).collect();
-    if !names.is_empty() {
+/// Says which columns are not in the model: columns of numbers that it has not taken, and features that become no number.
+///
+/// `names`: of all columns of numbers; `columns`: those that were not taken.
+pub(crate) fn left_out(context: &Context<'_>, names: &[String], columns: &[usize]) -> Section {
+    let mut section = Section::new("Columns that are not used");
+    let mut found: Vec<String> = columns.iter().map(|&j| names[j].clone()).collect();
+    if let Some(schema) = context.schema {
+        let of_design = Design::new(schema).names();
+        let features = schema.with_role(Role::Feature).zip(of_design);
+        let without = features.filter(|(_, numbers)| numbers.is_empty());
+        found.extend(without.map(|(feature, _)| feature.name.clone()));
+    }
+    if !found.is_empty() {
         section.warn(left_out_words(
             "constant or without a value, and not in the model",
-            &names,
+            &found.iter().map(String::as_str).collect::<Vec<_>>(),
         ));
     }
+    section
 }
 
 /// A cluster as it is drawn.

@@ -21,9 +21,8 @@ const MOST_TASKS: usize = 60;
 /// Rows that are not like those of the fit.
 pub fn page(fit: &MultiTaskFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
     let mut page = shared::begin(context);
-    let mut left_out = Section::new("Columns that are not used");
-    numbers::left_out(&mut left_out, fit.column_names(), &fit.ignored_columns());
-    page.push(left_out);
+    let ignored = fit.ignored_columns();
+    page.push(numbers::left_out(context, fit.column_names(), &ignored));
     page.push(shared::bound(
         fit.trace(),
         fit.stop(),

@@ -32,6 +32,7 @@ const VERBS: [&str; 31] = [
     "inpaint",
     "summary",
     "diagnose",
+    "report",
     "merge",
     "export",
     "import",

@@ -258,7 +258,7 @@ fn a_page_of_tasks_has_the_similarity_and_scores_by_task() {
         .filter(|(i, p)| (**p > 0.5) == is[**i])
         .count();
     let share = format!("{:.1}%", 100.0 * right as f64 / 80.0);
-    let row = format!("<td class=\"n\">80</td><td>{share}</td>");
+    let row = format!("<td class=\"n\">80</td><td class=\"n\">{share}</td>");
     assert!(html.contains(&row), "{row}");
     assert!(!matches!(fit.stop(), Stop::Cancelled));
 }
