@@ -5,7 +5,7 @@ use npb_report::{At, Figure, HeatMap, Layer, Panel, Shape, colours, heat_map, pi
 use crate::Result;
 use crate::bins::largest;
 use crate::sampling::some;
-use crate::shared::{isolated, short_name};
+use crate::shared::short_name;
 
 /// Directions that are shown.
 pub(crate) const MOST_DIRECTIONS: usize = 4;
@@ -45,7 +45,7 @@ impl Loadings<'_> {
     pub(crate) fn named(&self, things: &[usize]) -> String {
         let names: Vec<String> = things
             .iter()
-            .map(|&k| isolated(&short_name(&(self.names)(k))))
+            .map(|&k| short_name(&(self.names)(k)))
             .collect();
         names.join(", ")
     }

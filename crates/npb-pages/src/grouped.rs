@@ -6,7 +6,7 @@ use npb_report::{HeatMap, NamedBar, TextTable, heat_map, named_bars};
 
 use crate::bins::largest;
 use crate::classes::{Judged, known};
-use crate::numbers::Numbers;
+use crate::numbers::{self, Numbers};
 use crate::page::Section;
 use crate::sampling::{side_by_side, some_rows};
 use crate::shared::{number, percent, short_name};
@@ -27,6 +27,7 @@ const LEVEL: f64 = 0.9;
 /// Rows that are not like those of the fit.
 pub fn page(fit: &GroupedFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
     let mut page = shared::begin(context);
+    page.push(numbers::left_out(context, fit.column_names(), &[]));
     page.push(shared::bound(
         fit.trace(),
         fit.stop(),

@@ -29,11 +29,9 @@ const MOST_ROWS: usize = 2_000;
 /// Rows that are not like those of the fit.
 pub fn page(fit: &LabelsFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
     let mut page = shared::begin(context);
-    let mut left_out = Section::new("Columns that are not used");
     let columns = fit.columns();
     let unused = [columns.constant(), columns.empty()].concat();
-    numbers::left_out(&mut left_out, columns.names(), &unused);
-    page.push(left_out);
+    page.push(numbers::left_out(context, columns.names(), &unused));
     page.push(shared::bound(
         fit.trace(),
         fit.stop(),

@@ -136,7 +136,7 @@ fn topics_section(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Resul
         let word = |top: &npb_regbayes::TopWord| {
             format!(
                 "{} ({})",
-                isolated(&short_name(&Names::of(names.words, top.word))),
+                short_name(&Names::of(names.words, top.word)),
                 percent(top.probability)
             )
         };
