@@ -97,7 +97,10 @@ fn matrix(fit: &BsvdFit) -> Result<Section> {
 /// Posterior of the rank, and how strong the factors are.
 fn rank(fit: &BsvdFit) -> Result<Section> {
     let mut section = Section::new("How many factors?");
-    let shares = fit.rank_distribution()?;
+    let Ok(shares) = fit.rank_distribution() else {
+        section.warn("The fit was stopped before a draw was kept: nothing is known of the rank.");
+        return Ok(section);
+    };
     let best = largest(&shares, 1)[0];
     section.say(format!(
         "Most often {best} factors are in use ({} of the draws).",
