@@ -762,6 +762,9 @@ pub(crate) struct ImageArgs {
     /// Standard deviations of the restored values, as .npy.
     #[arg(long, value_name = "FILE")]
     pub(crate) sd: Option<PathBuf>,
+    /// A page about the run: before and after, what was taken out, noise, dictionary.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Keep what is reached in this file; the same command goes on from it.
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,

@@ -11,6 +11,7 @@ mod groups;
 mod images;
 mod labels;
 mod numbers;
+mod pages;
 mod parts;
 mod questions;
 mod ratings;

@@ -33,6 +33,8 @@ pub struct Rows {
     pub fields: Vec<Field>,
     /// Their labels, where there is a column of them.
     pub labels: Option<Labels>,
+    /// All columns of labels or numbers that are predicted, as far as the file has them.
+    pub targets: MixedTable,
     /// Their names.
     pub names: Option<Vec<Option<String>>>,
     /// The tasks or groups to which they belong.
@@ -50,10 +52,11 @@ impl Rows {
         let has_labels = data.labels.n_cols() > 0;
         Ok(Self {
             file: file.to_owned(),
-            labels: match has_labels {
+            labels: match has_labels && data.labels.column(0).levels().is_some() {
                 true => Some(data.labels.labels(0)?),
                 false => None,
             },
+            targets: data.labels,
             may_be_of_fit: data.n_rows == n_rows_of_fit,
             features: data.features,
             fields: data.fields,
@@ -79,6 +82,7 @@ impl Rows {
             features: self.features.select_rows(rows),
             fields: self.fields.clone(),
             labels: self.labels.as_ref().map(|labels| labels.select_rows(rows)),
+            targets: self.targets.select_rows(rows),
             names: of(&self.names),
             parts: of(&self.parts),
             may_be_of_fit: self.may_be_of_fit,

@@ -4,10 +4,12 @@
 //! tables, and becomes one HTML file that loads nothing. What all kinds say is in [`shared`]. Whatever is drawn is drawn by the seed of the context, and from so few rows that a page
 //! takes seconds.
 
+mod bins;
 mod cells;
 mod classes;
 pub mod classifier;
 mod context;
+mod ends;
 pub mod grouped;
 pub mod groups;
 pub mod image;
@@ -15,9 +17,11 @@ pub mod labels;
 pub mod mixture;
 mod numbers;
 mod page;
+mod png;
 mod predictive;
 pub mod ratings;
 mod sampling;
+mod scalars;
 pub mod shared;
 pub mod table;
 pub mod tasks;

@@ -70,6 +70,13 @@ impl Section {
         }
     }
 
+    /// Adds a picture where there is one.
+    pub fn draw_any(&mut self, figure: Option<Figure>) {
+        if let Some(figure) = figure {
+            self.draw(figure);
+        }
+    }
+
     /// Adds a table.
     pub fn tabulate(&mut self, table: TextTable) {
         let folded = false;

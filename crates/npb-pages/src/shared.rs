@@ -41,9 +41,17 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A name in a picture.
+/// A name in a picture or a sentence.
 pub fn short_name(name: &str) -> String {
-    cut_to(name, 28)
+    isolated(&cut_to(name, 28))
+}
+
+/// A name among other words: one that is written from right to left does not turn them.
+pub fn isolated(name: &str) -> String {
+    match name.is_ascii() {
+        true => name.to_owned(),
+        false => format!("\u{2068}{name}\u{2069}"),
+    }
 }
 
 /// A page with what went in.

@@ -6,6 +6,7 @@ use npb_data::schema::Schema;
 use npb_iqgme::IqgmeFit;
 use npb_pages::{Context, Page, Rows};
 
+use super::pages;
 use crate::args::{HowToAsk, Out, ReportArgs};
 use crate::failure::{Failure, Result, in_file};
 use crate::input::Given;
@@ -41,17 +42,17 @@ fn page(model: &ModelFile, args: &ReportArgs, quiet: bool) -> Result<Page> {
         }
         _ => None,
     };
+    if let "ratings" | "groups" | "topics" = model.kind.as_str() {
+        return pages::page(model, &context, args, quiet);
+    }
     let rows = rows.as_ref();
     let page = match model.kind.as_str() {
         "classifier" => npb_pages::classifier::page(&model.fit::<IqgmeFit>()?, &context, rows),
         "mixture" => npb_pages::mixture::page(&model.fit::<IqgmeFit>()?, &context, rows),
         "tasks" => npb_pages::tasks::page(&model.fit()?, &context, rows),
         "table" => npb_pages::table::page(&model.fit()?, &context, rows),
-        "ratings" => npb_pages::ratings::page(&model.fit()?, &context),
-        "groups" => npb_pages::groups::page(&model.fit()?, &context),
-        "grouped" => npb_pages::grouped::page(&model.fit()?, &context),
-        "labels" => npb_pages::labels::page(&model.fit()?, &context),
-        "topics" => npb_pages::topics::page(&model.fit()?, &context),
+        "grouped" => npb_pages::grouped::page(&model.fit()?, &context, rows),
+        "labels" => npb_pages::labels::page(&model.fit()?, &context, rows),
         kind => {
             let path = args.model.display();
             return Err(Failure::bad_data(format_args!(
@@ -63,7 +64,7 @@ fn page(model: &ModelFile, args: &ReportArgs, quiet: bool) -> Result<Page> {
 }
 
 /// The last part of a path.
-fn name_of(path: &Path) -> String {
+pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
 }

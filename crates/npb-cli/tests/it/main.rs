@@ -12,6 +12,7 @@ mod images;
 mod kept;
 mod layouts;
 mod messages;
+mod pages;
 mod report;
 mod streams;
 mod typed;

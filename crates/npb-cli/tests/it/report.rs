@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::{Folder, said};
 
 /// A folder with the models that an earlier version has saved, and their files.
-fn models(name: &str) -> Folder {
+pub(crate) fn models(name: &str) -> Folder {
     let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");
     let folder = Folder::new(name);
     for entry in fs::read_dir(there).expect("a folder") {
@@ -22,7 +22,7 @@ fn models(name: &str) -> Folder {
 }
 
 /// A page that loads nothing, with these words.
-fn assert_page(page: &str, words: &[&str]) {
+pub(crate) fn assert_page(page: &str, words: &[&str]) {
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(page.len() < 2_000_000 && !page.contains("<script"));
     for word in words {

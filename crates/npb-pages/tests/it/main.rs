@@ -1,6 +1,10 @@
 //! Pages of each kind of model.
 
+mod groups;
+mod image;
+mod labels;
 mod numbers;
+mod ratings;
 mod shared;
 mod table;
 
@@ -22,7 +26,7 @@ pub(crate) fn assert_whole(page: &Page) -> String {
     assert!(html.len() < 2_000_000, "{} bytes", html.len());
     assert!(!page.sections.is_empty());
     for figure in page.figures() {
-        let drawn = ["<rect", "<path", "<circle", "<polyline"];
+        let drawn = ["<rect", "<path", "<circle", "<polyline", "<image"];
         let n: usize = drawn
             .iter()
             .map(|shape| figure.svg.matches(shape).count())

@@ -115,11 +115,7 @@ fn the_map_of_holes_has_the_shares_of_rows_and_the_patterns() {
     let rows = Rows {
         file: "f.csv".to_owned(),
         features,
-        fields: Vec::new(),
-        labels: None,
-        names: None,
-        parts: None,
-        may_be_of_fit: false,
+        ..Rows::default()
     };
     let mut page = Page::new("p");
     page.push(shared::holes(&rows).unwrap());
