@@ -50,7 +50,10 @@ impl Told<'_> {
             file: FILE.to_owned(),
             features,
             fields,
-            labels: self.labels.as_ref().map(|labels| Labels::from_strings(labels)),
+            labels: self
+                .labels
+                .as_ref()
+                .map(|labels| Labels::from_strings(labels)),
             names: Some((0..n_rows).map(|row| Some(row.to_string())).collect()),
             parts: self.parts.clone(),
             may_be_of_fit: self.n_rows.is_none_or(|n| n == n_rows),
@@ -103,11 +106,17 @@ fn page(
         "mixture" => npb_pages::mixture::page(&read(fit)?, context, rows),
         "tasks" => npb_pages::tasks::page(&read(fit)?, context, rows),
         "table" => npb_pages::table::page(&read(fit)?, context, rows),
-        "ratings" => npb_pages::ratings::page(&read(fit)?, context),
-        "groups" => npb_pages::groups::page(&read(fit)?, context),
-        "grouped" => npb_pages::grouped::page(&read(fit)?, context),
-        "labels" => npb_pages::labels::page(&read(fit)?, context),
-        "topics" => npb_pages::topics::page(&read(fit)?, context),
+        "grouped" => npb_pages::grouped::page(&read(fit)?, context, rows),
+        "labels" => npb_pages::labels::page(&read(fit)?, context, rows),
+        "ratings" => npb_pages::ratings::page(&read(fit)?, context, None),
+        "groups" => npb_pages::groups::page(&read(fit)?, context, &[], None),
+        "topics" => {
+            let names = npb_pages::topics::Names {
+                words: &[],
+                classes: &[],
+            };
+            npb_pages::topics::page(&read(fit)?, context, names, None)
+        }
         kind => return Err(format!("there is no page of models of kind {kind:?}")),
     };
     page.map_err(|e| e.to_string())
