@@ -201,7 +201,7 @@ class Base(BaseEstimator):
         X : rows to try the model on, best such as it has not seen; for models of rows of columns
         y : their labels, where the model predicts classes
         seed : of rows and cells that are drawn
-        tasks : with :class:`MultiTaskClassifier`, the task of each row
+        tasks, groups : with :class:`MultiTaskClassifier` and :class:`GroupedClassifier`, the task or group of each row
         """
         check_is_fitted(self)
         if self._kind is None:

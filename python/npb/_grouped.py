@@ -180,6 +180,13 @@ class GroupedClassifier(ClassifierMixin, Variational):
         codes = np.searchsorted(self.classes_, y).astype(np.int64)
         return _both(self._fit.predict((X, codes), new, self._threads()))
 
+    def _told(self, X, groups=None):
+        told = super()._told(X)
+        if X is not None and groups is not None:
+            rows = told["x"] if told.get("x") is not None else X
+            told["parts"] = [str(group) for group in parts_of("group", groups, rows)]
+        return told
+
     def score(self, X, y, sample_weight=None, groups=None):
         """Accuracy over the rows that have a label."""
         return accuracy(y, self.predict(X, groups), sample_weight)
