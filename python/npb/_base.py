@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from npb import _native, _shares
+from npb._classes import labelled
 from npb._frames import check_names, columns_of, frame, is_missing, is_plain, no_number, numbers_of, package, unmasked
 from npb._schema import Schema, read_beside, write_beside
 
@@ -97,6 +98,8 @@ class Base(BaseEstimator):
     _native = None
     _inside = ()
     _own = ()
+    # Kind of model, as the command calls it.
+    _kind = None
 
     @classmethod
     def default_config(cls):
@@ -194,6 +197,35 @@ class Base(BaseEstimator):
             if '"npb-cli/' not in str(error):
                 raise
         raise ValueError(f"{path}: is a model file of the command; `npb export {path} --part model --out fit.npb` makes the file that is loaded here")
+
+    def report(self, path, X=None, y=None, seed=0, **parts):
+        """Writes a page about the fit: settings, whether it has settled, what it found, how it does on rows; one HTML file that loads nothing, with warnings.
+
+        Parameters
+        ----------
+        path : the file to write
+        X : rows to try the model on, best such as it has not seen; for models of rows of columns
+        y : their labels, where the model predicts classes
+        seed : of rows and cells that are drawn
+        tasks, groups : with :class:`MultiTaskClassifier` and :class:`GroupedClassifier`, the task or group of each row
+        """
+        check_is_fitted(self)
+        if self._kind is None:
+            raise ValueError(f"{type(self).__name__} has no page")
+        told = {"name": type(self).__name__, "n_rows": None, "schema": None, "rows": None, "x": None, "names": []}
+        told |= {"labels": texts_of(y), "parts": None, "seed": count("seed", seed, least=0, most=2**63 - 1), "threads": self._threads()}
+        told |= self._told(X, **parts)
+        n_rows = 0 if X is None else len(X if told["x"] is None else told["x"])
+        if y is not None and len(told["labels"]) != n_rows:
+            raise ValueError(f"y: has {len(told['labels'])} labels, X {n_rows} rows")
+        page = _native.report(self._kind, self._fit.to_bytes(), told)
+        Path(path).write_text(page, encoding="utf-8")
+
+    def _told(self, X):
+        """What a page is told of rows."""
+        if X is not None:
+            raise ValueError(f"X: {type(self).__name__} has a page about the fit alone")
+        return {}
 
     def _take(self, fit):
         """Sets what is known of a fit."""
@@ -366,6 +398,15 @@ class TableBase(Base):
             raise ValueError(f"0 feature(s) (shape={X.shape}) while a minimum of 1 is required: no column says anything")
         return table
 
+    def _told(self, X):
+        if X is None or self._schema is None:
+            numbers = None if X is None else self._table(X)
+            return {"x": numbers, "names": self._names()}
+        X = _with_names(unmasked(frame(X)), False)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        rows = self._schema.read(columns_of(X), type(self).__name__)
+        return {"rows": rows, "schema": self._schema.text()}
+
     def _check_infinite(self, X):
         # A sum is infinite or NaN if a cell is, or if there are holes; only then is there something to look for.
         if np.isfinite(X.sum()):
@@ -464,6 +505,14 @@ def count(name, value, least=1, most=100_000):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral) or not least <= value <= most:
         raise ValueError(f"{name}={value!r}: must be a whole number from {least} to {most}")
     return int(value)
+
+
+def texts_of(values):
+    """Labels or names as texts, None where they are missing; None for none."""
+    if values is None:
+        return None
+    values, known = labelled(values)
+    return [str(value) if there else None for value, there in zip(values, known, strict=True)]
 
 
 def check_level(level):

@@ -60,6 +60,7 @@ class GroupedClassifier(ClassifierMixin, Variational):
     """
 
     _native = _native.Grouped
+    _kind = "grouped"
     _inside = (("limits",),)
 
     def __init__(
@@ -178,6 +179,13 @@ class GroupedClassifier(ClassifierMixin, Variational):
             raise ValueError(f"y: row {row} is of class {plain(y[row])!r}, which was not in training")
         codes = np.searchsorted(self.classes_, y).astype(np.int64)
         return _both(self._fit.predict((X, codes), new, self._threads()))
+
+    def _told(self, X, groups=None):
+        told = super()._told(X)
+        if X is not None and groups is not None:
+            rows = told["x"] if told.get("x") is not None else X
+            told["parts"] = [str(group) for group in parts_of("group", groups, rows)]
+        return told
 
     def score(self, X, y, sample_weight=None, groups=None):
         """Accuracy over the rows that have a label."""

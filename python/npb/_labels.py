@@ -68,6 +68,7 @@ class MultiLabelLatentFeatures(TableBase):
     """
 
     _native = _native.ManyLabels
+    _kind = "labels"
     _own = ("numbers", "class_weight", "cost")
     _inside = (("latent",), ("latent", "factors"), ("latent", "limits"))
 
@@ -291,6 +292,7 @@ class MaxMarginTopics(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base):
     """
 
     _native = _native.Topics
+    _kind = "topics"
     _inside = (("limits",),)
 
     def __init__(

@@ -294,6 +294,7 @@ class BayesianMatrixCompletion(Sampled, _Entries):
     """
 
     _native = _native.Bsvd
+    _kind = "ratings"
 
     def __init__(
         self,
@@ -620,6 +621,7 @@ class HybridRecommender(_Entries):
     """
 
     _native = _native.Hbrec
+    _kind = "groups"
     _inside = (("fit",),)
 
     def __init__(

@@ -57,6 +57,7 @@ class Variational(TableBase):
 
 class _Iqgme(Variational):
     _native = _native.Iqgme
+    _kind = "mixture"
     _inside = (("limits",),)
 
     def _found(self):
@@ -197,6 +198,8 @@ class IncompleteClassifier(ClassifierMixin, _Iqgme):
     >>> model.predict([[2, nan], [-2, -2]]).tolist()
     ['high', 'low']
     """
+
+    _kind = "classifier"
 
     def __init__(
         self,
@@ -595,6 +598,7 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
     """
 
     _native = _native.Tasks
+    _kind = "tasks"
     _inside = (("single",), ("single", "limits"))
 
     def __init__(
@@ -695,6 +699,15 @@ class MultiTaskClassifier(ClassifierMixin, Variational):
         check_level(level)
         ends = self._by_task(X, tasks, lambda task, X: self._fit.predict_interval(task, X, level, self._threads()))
         return ends[:, :, 0], ends[:, :, 1]
+
+    def _told(self, X, tasks=None):
+        if X is not None and tasks is None and len(self.tasks_) > 1:
+            raise ValueError(f"tasks: the fit has {len(self.tasks_)} of them; say of which each row is")
+        told = super()._told(X)
+        if X is not None:
+            rows = told["x"] if told.get("x") is not None else X
+            told["parts"] = [str(task) for task in (np.full(len(rows), self.tasks_[0]) if tasks is None else parts_of("task", tasks, rows))]
+        return told
 
     def similarity(self):
         """How alike the tasks are, from 0 to 1: array of shape (n_tasks, n_tasks), in the order of `tasks_`."""

@@ -66,6 +66,7 @@ class MixedTableModel(Sampled, Base):
     """
 
     _native = _native.Itf
+    _kind = "table"
     _own = ("measures",)
 
     def __init__(
@@ -388,6 +389,10 @@ class MixedTableModel(Sampled, Base):
 
     def _found(self):
         return [f"{self._fit.n_rows()} rows, {len(self._schema.features())} columns", *super()._found()]
+
+    def _told(self, X):
+        rows = None if X is None else self._ask(X, False)[2]
+        return {"n_rows": self._fit.n_rows(), "schema": self._schema.text(), "rows": rows}
 
     def _names_of(self, columns):
         """Names of columns of the fit, all for None."""

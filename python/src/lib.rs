@@ -13,6 +13,7 @@ mod iqgme;
 mod itf;
 mod ratings;
 mod regbayes;
+mod report;
 mod run;
 mod shards;
 
@@ -36,6 +37,8 @@ mod _native {
     #[pymodule_export]
     use crate::regbayes::{ManyLabels, Topics};
 
+    #[pymodule_export]
+    use crate::report::report;
     #[pymodule_export]
     use crate::run::Elsewhere;
     #[pymodule_export]

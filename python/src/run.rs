@@ -177,8 +177,16 @@ pub(crate) fn ask<T: Send, E: Error + Send + 'static>(
     threads: usize,
     question: impl FnOnce() -> Result<T, E> + Send,
 ) -> PyResult<T> {
-    let answer = py.detach(|| on_threads(threads, question));
-    answer.map_err(no_threads)?.map_err(error)
+    free(py, threads, question)?.map_err(error)
+}
+
+/// Work on these threads, with the interpreter free.
+pub(crate) fn free<T: Send>(
+    py: Python<'_>,
+    threads: usize,
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<T> {
+    py.detach(|| on_threads(threads, work)).map_err(no_threads)
 }
 
 /// `work` on threads of its own, which have ended when it returns: none is left behind, and a process that forks afterwards misses none.

@@ -338,6 +338,44 @@ mod tests {
     }
 
     #[test]
+    fn pages_stand_on_models_and_under_tools() {
+        let pages = |publish: &str, more: &str| {
+            let text = format!(
+                "[package]\nname = \"npb-pages\"\nversion.workspace = true\n{publish}\n[lints]\nworkspace = true\n\n[dependencies]\nnpb-a.workspace = true\n{more}"
+            );
+            let mut files = clean();
+            files.push(("crates/npb-pages/Cargo.toml".into(), text));
+            files.push(("crates/npb-pages/src/lib.rs".into(), "//! Pages.\n".into()));
+            files
+        };
+        let check = |files: Vec<(String, String)>| -> Vec<String> {
+            let project = Project::new(Tree::from_texts(&files)).unwrap();
+            violations(&project).iter().map(|v| v.to_string()).collect()
+        };
+        assert_eq!(check(pages("publish = false\n", "")), [""; 0]);
+        assert_one(&check(pages("", "")), "crates/npb-pages", "publish = false");
+        let broken = check(pages("publish = false\n", "npb-kit.workspace = true\n"));
+        assert_one(
+            &broken,
+            "crates/npb-pages/Cargo.toml:11",
+            "must not depend on npb-kit",
+        );
+        let mut files = pages("publish = false\n", "");
+        let model = files
+            .iter_mut()
+            .find(|(path, _)| path == "crates/npb-a/Cargo.toml");
+        *model.unwrap() = (
+            "crates/npb-a/Cargo.toml".into(),
+            "[package]\nname = \"npb-a\"\nversion.workspace = true\n[lints]\nworkspace = true\n[dependencies]\nnpb-pages.workspace = true\n".into(),
+        );
+        assert_one(
+            &check(files),
+            "crates/npb-a/Cargo.toml:7",
+            "must not depend on npb-pages",
+        );
+    }
+
+    #[test]
     fn fenced_libraries_are_named_by_their_owner_only() {
         let broken = append("crates/npb-a/Cargo.toml", "faer.workspace = true\n");
         assert_one(

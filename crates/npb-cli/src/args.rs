@@ -9,8 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 const AFTER: &str = "\
 Data go to standard output or to --out, everything else to standard error; `-` is standard input.
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 bad data, 4 not converged (with --require-converged),
-130 interrupted (with --checkpoint the same command goes on later).
+Exit codes: 0 done, 1 failed, 2 usage, 3 bad data, 4 not converged (if required), 130 interrupted.
 
   npb schema patients.csv > patients.toml         what the columns are; edit it
   npb fit classifier patients.csv --label ill -o p.npb
@@ -72,6 +71,8 @@ pub(crate) enum Verb {
     Summary(ModelArgs),
     /// Whether the chains or the bound have settled.
     Diagnose(ModelArgs),
+    /// A page about a model, with warnings: settings, convergence, what it found, how it does on a file.
+    Report(ReportArgs),
     /// One model of several that differ in their seed only (ratings, table): the draws of all.
     Merge(MergeArgs),
     /// The model as the library saves it, for programs in Rust.
@@ -764,6 +765,9 @@ pub(crate) struct ImageArgs {
     /// Standard deviations of the restored values, as .npy.
     #[arg(long, value_name = "FILE")]
     pub(crate) sd: Option<PathBuf>,
+    /// A page about the run: before and after, what was taken out, noise, dictionary.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Keep what is reached in this file; the same command goes on from it.
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
@@ -788,6 +792,24 @@ pub(crate) struct ModelArgs {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) out: Out,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// A model file.
+    pub(crate) model: PathBuf,
+    /// Rows to try it on, best such as the fit has not seen: with labels, where it predicts them.
+    pub(crate) file: Option<PathBuf>,
+    /// The page to write: one HTML file that needs no other.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Seed of rows, hidden cells and made-up rows.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) rules: Rules,
 }
 
 #[derive(Args, Debug)]

@@ -11,9 +11,11 @@ mod groups;
 mod images;
 mod labels;
 mod numbers;
+mod pages;
 mod parts;
 mod questions;
 mod ratings;
+mod report;
 mod table;
 mod tasks;
 mod topics;
@@ -53,6 +55,7 @@ pub(crate) fn run(command: Npb) -> Result<()> {
         Verb::Inpaint(args) => images::inpaint(&args, quiet),
         Verb::Summary(args) => describe::summary(&args),
         Verb::Diagnose(args) => describe::diagnose(&args),
+        Verb::Report(args) => report::report(&args, quiet),
         Verb::Merge(args) => exchange::merge(&args, quiet),
         Verb::Export(args) => describe::export(&args),
         Verb::Import(args) => exchange::import(&args, quiet),

@@ -41,17 +41,22 @@ pub(crate) fn band(share: f64) -> usize {
     ((share * BANDS as f64) as usize).min(BANDS - 1)
 }
 
-/// From blue through nearly white to vermillion.
-pub(crate) fn band_colour(band: usize) -> Colour {
+/// A colour on the way from nearly white to another; the share is cut to 0 to 1.
+pub(crate) fn towards(end: Colour, share: f64) -> Colour {
     let middle = Colour(247, 247, 247);
-    let t = 2.0 * (band as f64 + 0.5) / BANDS as f64 - 1.0;
-    let end = if t < 0.0 { BLUE } else { VERMILLION };
-    let mix = |a: u8, b: u8| (f64::from(a) + t.abs() * (f64::from(b) - f64::from(a))).round() as u8;
+    let t = share.clamp(0.0, 1.0);
+    let mix = |a: u8, b: u8| (f64::from(a) + t * (f64::from(b) - f64::from(a))).round() as u8;
     Colour(
         mix(middle.0, end.0),
         mix(middle.1, end.1),
         mix(middle.2, end.2),
     )
+}
+
+/// From blue through nearly white to vermillion.
+pub(crate) fn band_colour(band: usize) -> Colour {
+    let t = 2.0 * (band as f64 + 0.5) / BANDS as f64 - 1.0;
+    towards(if t < 0.0 { BLUE } else { VERMILLION }, t.abs())
 }
 
 #[cfg(test)]

@@ -31,6 +31,11 @@ impl Figure {
     pub fn html(&self) -> String {
         let (title, caption) = (escape(&self.title), escape(&self.caption));
         let svg = &self.svg;
-        format!("<h3>{title}</h3><figure>{svg}<figcaption>{caption}</figcaption></figure>\n")
+        // Colours of what is drawn can be turned for the dark, those of images not.
+        let class = match svg.contains("<image") {
+            true => "",
+            false => " class=\"drawn\"",
+        };
+        format!("<h3>{title}</h3><figure{class}>{svg}<figcaption>{caption}</figcaption></figure>\n")
     }
 }

@@ -11,9 +11,15 @@ h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid var(--line);p
 th,td{padding:.15rem .6rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}th{border-bottom:2px solid var(--quiet)}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}code{background:var(--soft);padding:0 .2rem;overflow-wrap:anywhere}\
 figure{margin:1rem 0}figure svg{max-width:100%;height:auto;background:#fff;border-radius:4px}\
-.failed{color:var(--bad);font-weight:bold}.quiet{color:var(--quiet)}";
+.failed{color:var(--bad);font-weight:bold}.quiet{color:var(--quiet)}\
+td{overflow-wrap:break-word;max-width:30rem}figcaption{max-width:40rem}summary{cursor:pointer}\
+.figures{display:flex;flex-wrap:wrap;gap:0 1.5rem;align-items:flex-start}.figures>div{flex:0 1 auto;max-width:min(100%,590px);min-width:0}\
+.warning{border-left:4px solid var(--bad);background:var(--soft);padding:.4rem .8rem;margin:.6rem 0;max-width:60rem;overflow-wrap:anywhere}\
+@media(prefers-color-scheme:dark){figure.drawn svg{filter:invert(.9) hue-rotate(180deg)}}\
+@media print{body{max-width:none;margin:0;font-size:12px}figure,tr,.warning{break-inside:avoid}.wide{overflow:visible}details::details-content{content-visibility:visible;block-size:auto}}";
 
-/// A whole page: `title` is text, `body` is HTML. Classes that the style knows: `wide` (scrolls sideways), `quiet`, `failed`.
+/// A whole page: `title` is text, `body` is HTML. Classes that the style knows: `wide` (scrolls sideways), `quiet`, `failed`, `warning`, `figures` (side by side where
+/// there is room).
 pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -33,7 +39,7 @@ pub fn table<H: AsRef<str>>(header: &[H], rows: &[Vec<String>]) -> String {
     for row in rows {
         page += "<tr>";
         for cell in row {
-            let is_number = cell.parse::<f64>().is_ok();
+            let is_number = cell.trim_end_matches('%').parse::<f64>().is_ok();
             let class = if is_number { " class=\"n\"" } else { "" };
             page += &format!("<td{class}>{}</td>", escape(cell));
         }

@@ -6,6 +6,8 @@ use super::manifest::Manifest;
 pub(super) const TOOLS: [&str; 3] = ["xtask", "benches", "crates/npb-cli"];
 /// Pictures and pages: no model either, and it takes none of our crates.
 pub(super) const REPORT: &str = "npb-report";
+/// Pages about fits: on all models, for the command line and Python alone.
+pub(super) const PAGES: &str = "npb-pages";
 /// What `cargo xtask` builds before it does anything: none of our crates but [`REPORT`].
 pub(super) const AT_ONCE: [&str; 3] = ["xtask", CATALOGUE, "xtask/download"];
 /// What xtask and the experiments both know.
@@ -42,5 +44,5 @@ pub(super) fn is_library(manifest: &Manifest) -> bool {
 pub(super) fn is_model(manifest: &Manifest) -> bool {
     is_library(manifest)
         && !is_base(&manifest.name)
-        && ![BASELINES, ARROW, REPORT].contains(&manifest.name.as_str())
+        && ![BASELINES, ARROW, REPORT, PAGES].contains(&manifest.name.as_str())
 }

@@ -8,7 +8,7 @@ use super::equations::updates_have_equations;
 use super::manifest::{Kind, Manifest};
 use super::project::{Project, Violation};
 use super::rooms::{
-    ARROW, AT_ONCE, BASE, BASELINES, KIT, REPORT, is_base, is_library, is_model, is_tool,
+    ARROW, AT_ONCE, BASE, BASELINES, KIT, PAGES, REPORT, is_base, is_library, is_model, is_tool,
 };
 use super::tokens::{find, find_inside, tokens};
 use super::tree::Tree;
@@ -52,7 +52,7 @@ pub(crate) const ALL: [Rule; 20] = [
     updates_have_equations,
 ];
 
-/// linalg, then priors and data, then infer, then the models (which never see each other), then the tools.
+/// linalg, then priors and data, then infer, then the models (which never see each other), then pages about them, then the tools.
 fn layers(project: &Project) -> Vec<Violation> {
     let members: Vec<&str> = project.members.iter().map(|m| m.name.as_str()).collect();
     let mut broken = Vec::new();
@@ -60,8 +60,13 @@ fn layers(project: &Project) -> Vec<Violation> {
         if is_tool(&member.folder) {
             continue;
         }
+        let model = |package: &str| {
+            let found = project.members.iter().find(|m| m.name == package);
+            found.is_some_and(is_model)
+        };
         let allowed = |package: &str| match BASE.iter().find(|(base, _)| *base == member.name) {
             Some((_, below)) => below.contains(&package),
+            None if member.name == PAGES => is_base(package) || model(package) || package == REPORT,
             None => is_base(package) && member.name != REPORT,
         };
         for dependency in &member.dependencies {
@@ -147,7 +152,7 @@ fn shared_settings(project: &Project) -> Vec<Violation> {
         if !member.shared_version {
             complain(1, "use `version.workspace = true`");
         }
-        let tool = !is_library(member) || member.name == BASELINES;
+        let tool = !is_library(member) || [BASELINES, PAGES].contains(&member.name.as_str());
         if tool && member.published {
             complain(1, "this member is not for users: add `publish = false`");
         }

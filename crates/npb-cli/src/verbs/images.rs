@@ -7,9 +7,11 @@ use std::path::Path;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, LumaA, Pixel, Rgb, Rgba};
 use npb_bpfa::{ImageConfig, Role, restore_watched};
 use npb_data::{Image, Mask, write_npy};
+use npb_pages::Context;
 use tiff::TiffError;
 use tiff::encoder::{TiffEncoder, colortype};
 
+use super::report::name_of;
 use crate::args::{DenoiseArgs, ImageArgs, InpaintArgs, ModelKind, Run};
 use crate::failure::{Failure, Result, in_file};
 use crate::input::{self, note_of};
@@ -121,8 +123,8 @@ fn restored(
     write: impl FnOnce(&Image) -> Result<()>,
 ) -> Result<()> {
     format_of(&how.out)?;
-    if let Some(sd) = &how.sd {
-        output::check_folder(sd)?;
+    for beside in [&how.sd, &how.report].into_iter().flatten() {
+        output::check_folder(beside)?;
     }
     let run = Run {
         out: how.out.clone(),
@@ -146,6 +148,16 @@ fn restored(
         let (mut npy, sd) = (Vec::new(), restored.sd().iter().copied());
         write_npy(&mut npy, &image.size(), sd).map_err(Failure::failed)?;
         output::bytes(&npy, Some(path))?;
+    }
+    if let Some(path) = &how.report {
+        let context = Context {
+            kind: "image",
+            name: name_of(&how.out),
+            file: Some(name_of(file)),
+            ..Context::default()
+        };
+        let page = npb_pages::image::page(image, &restored, &context).map_err(in_file(file))?;
+        output::bytes(page.html().as_bytes(), Some(path))?;
     }
     let noise = restored.noise_sd.iter().map(|sd| format!("{sd:.2}"));
     let what = format!(

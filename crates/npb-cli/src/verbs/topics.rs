@@ -9,8 +9,9 @@ use npb_data::{Rating, Ratings};
 use npb_regbayes::topics::{Response, fit_watched};
 use npb_regbayes::{MedLdaConfig, MedLdaFit};
 
-use self::documents::{Corpus, like_training, lines, read};
-use crate::args::{ModelKind, PredictArgs, TopicsArgs};
+use self::documents::{Corpus, classes_of, like_training, lines, read};
+use super::report::name_of;
+use crate::args::{Layout, ModelKind, PredictArgs, TopicsArgs};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
 use crate::input::note_of;
@@ -196,6 +197,21 @@ pub(crate) fn predict(args: &PredictArgs, model: &ModelFile, quiet: bool) -> Res
         );
     }
     output::sheet(sheet, &args.how.out)
+}
+
+/// Documents of a file, with their classes where it says them, for a page.
+pub(crate) fn known_documents(
+    file: &Path,
+    model: &ModelFile,
+    how: (usize, &Layout, bool),
+) -> Result<npb_pages::topics::Documents> {
+    let counts = like_training(file, model, how)?;
+    Ok(npb_pages::topics::Documents {
+        file: name_of(file),
+        may_be_of_fit: counts.n_rows() as u64 == model.n_rows,
+        counts,
+        classes: classes_of(file, model, how)?,
+    })
 }
 
 /// The most probable words of every topic.

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::{Folder, errors};
 
-const VERBS: [&str; 31] = [
+const VERBS: [&str; 32] = [
     "schema",
     "config",
     "fit",
@@ -32,6 +32,7 @@ const VERBS: [&str; 31] = [
     "inpaint",
     "summary",
     "diagnose",
+    "report",
     "merge",
     "export",
     "import",

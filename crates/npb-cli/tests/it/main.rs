@@ -13,6 +13,8 @@ mod images;
 mod kept;
 mod layouts;
 mod messages;
+mod pages;
+mod report;
 mod streams;
 mod typed;
 

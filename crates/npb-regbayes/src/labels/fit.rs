@@ -402,6 +402,11 @@ impl LabelsFit {
         &self.members
     }
 
+    /// Task by task what scores add for each input column in use, in standard units; empty where the inputs by themselves have no weight.
+    pub fn input_weights(&self) -> &[f64] {
+        &self.linear
+    }
+
     /// What should be known of labels before they are relied on.
     pub fn notes(&self) -> &[LabelNote] {
         &self.notes

@@ -193,6 +193,35 @@ pub(super) fn like_training(
     known.count(&documents).map_err(Failure::bad_data)
 }
 
+/// The classes of new documents, by their places among those of the fit: before their pairs, or in the first column of a table most of whose cells are classes.
+pub(super) fn classes_of(
+    path: &Path,
+    model: &ModelFile,
+    (n_words, layout, quiet): (usize, &Layout, bool),
+) -> Result<Option<Vec<Option<usize>>>> {
+    let place = |name: &String| model.places.iter().position(|class| class == name);
+    let places = |cells: Vec<Option<&String>>| -> Option<Vec<Option<usize>>> {
+        let places: Vec<_> = cells.into_iter().map(|name| name.and_then(place)).collect();
+        let known = places.iter().flatten().count();
+        (2 * known > places.len()).then_some(places)
+    };
+    let file = path.display().to_string();
+    if model.schema()?.columns.is_empty() {
+        let bags = read::bags_of_known_words(&file, input::bytes(path)?.as_slice(), n_words);
+        let bags = bags.map_err(|e| unreadable(&e))?;
+        return Ok(places(bags.keys.iter().map(|key| key.first()).collect()));
+    }
+    let of_fit = Some(&model.origin.layout);
+    if of_fit.is_some_and(|o| o.separator == of_lines().separator) {
+        return Ok(None);
+    }
+    let (text, options) = Given::read(path, quiet)?.into_text(layout, of_fit, quiet)?;
+    let table = read::delimited_strings(&file, text.as_slice(), &options);
+    let table = table.map_err(|e| unreadable(&e))?;
+    let column = |j: usize| places(table.rows.iter().map(|row| row[j].as_ref()).collect());
+    Ok((0..table.column_names.len()).find_map(column))
+}
+
 /// Says how much was not in training.
 fn unknown(file: &Path, what: &str, (n, all): (usize, usize), quiet: bool) {
     if n > 0 {

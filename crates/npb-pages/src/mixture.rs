@@ -1,0 +1,32 @@
+//! Density and clusters of rows with holes.
+
+use npb_iqgme::{IqgmeConfig, IqgmeFit};
+
+use crate::numbers;
+use crate::{Context, Page, Result, Rows, shared};
+
+/// The page of a fit, with rows to try it on if there are some.
+///
+/// # Errors
+/// Rows that are not like those of the fit.
+pub fn page(fit: &IqgmeFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
+    let mut page = shared::begin(context);
+    let ignored = fit.ignored_columns();
+    page.push(numbers::left_out(context, fit.column_names(), &ignored));
+    page.push(shared::bound(
+        fit.trace(),
+        fit.stop(),
+        "limits.max_iterations",
+    )?);
+    page.push(numbers::clusters(fit)?);
+    match rows {
+        Some(rows) => {
+            page.push(numbers::made_up(fit, context, rows)?);
+            page.push(numbers::imputation(fit, context, rows)?);
+            page.push(shared::holes(rows)?);
+        }
+        None => page.push(shared::ask_for_rows("")),
+    }
+    page.push(shared::settings(fit.config(), &IqgmeConfig::default())?);
+    Ok(page)
+}
