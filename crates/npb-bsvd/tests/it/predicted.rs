@@ -268,7 +268,8 @@ fn components_come_back_when_a_chain_goes_on() {
     let data = low_rank(8, (60, 50), 3, 0.01, 0.1);
     let first = fitted(&data.observed, &config(200, 20));
     assert!(first.last().rank() < 3, "{}", first.last().rank());
-    let more: Vec<Rating> = noisy(&data, 0.1).iter().step_by(2).collect();
+    let new = noisy(&data, 0.1);
+    let more: Vec<Rating> = data.observed.iter().chain(new.iter().step_by(2)).collect();
     let more = Ratings::new(60, 50, &more).unwrap();
     let plan = SweepPlan {
         burn_in: 200,
@@ -321,7 +322,8 @@ fn a_chain_goes_on_with_more_entries() {
         let error = on(&first, entries, &Cells::default(), plan).unwrap_err();
         error.to_string()
     };
-    let smaller = Ratings::<f64>::new(39, 30, &[]).unwrap();
+    let smaller: Vec<Rating> = more.iter().filter(|e| e.row < 39).collect();
+    let smaller = Ratings::new(39, 30, &smaller).unwrap();
     assert!(said(&smaller).contains("39 rows, where the fit had 40"));
     let last = data.observed.iter().last().unwrap();
     let fewer: Vec<Rating> = more
