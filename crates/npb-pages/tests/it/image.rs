@@ -51,7 +51,7 @@ fn images_have_a_page_whose_numbers_are_those_of_the_run() {
         let page = image::page(&before, &restored, &context).unwrap();
         let html = assert_whole(&page);
         let noise = npb_report::short(restored.noise_sd[0]);
-        assert!(html.contains(&format!("<td class=\"n\">1</td><td>modelled</td><td class=\"n\">{noise}</td><td>{share}</td>")), "{noise}");
+        assert!(html.contains(&format!("<td class=\"n\">1</td><td>modelled</td><td class=\"n\">{noise}</td><td class=\"n\">{share}</td>")), "{noise}");
         let shown = page.figure("images").unwrap();
         let size = format!("32x40x{}", before.channels());
         assert_eq!(shown.rows.len(), 4);

@@ -124,7 +124,7 @@ fn labels_have_a_page_whose_numbers_are_those_of_the_fit() {
     let at = html
         .find("<tr><td>b</td><td class=\"n\">126</td>")
         .expect("126 rows of b");
-    assert!(html[at..at + 200].contains(&format!("<td>{:.1}%</td>", 100.0 * right)));
+    assert!(html[at..at + 200].contains(&format!("<td class=\"n\">{:.1}%</td>", 100.0 * right)));
     assert!(page.figure("margins").is_some() && page.figure("number-0").is_some());
 }
 
