@@ -57,6 +57,7 @@ impl Told<'_> {
             names: Some((0..n_rows).map(|row| Some(row.to_string())).collect()),
             parts: self.parts.clone(),
             may_be_of_fit: self.n_rows.is_none_or(|n| n == n_rows),
+            ..Rows::default()
         }))
     }
 }

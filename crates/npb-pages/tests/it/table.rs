@@ -44,12 +44,8 @@ fn a_page_of_a_table_has_the_numbers_of_its_answers() {
     };
     let found = fit.dependence(&asked, &config).unwrap();
     let map = page.figure("dependence").unwrap();
-    let short = |name: &str| match name.chars().count() {
-        0..=28 => name.to_owned(),
-        _ => name.chars().take(27).chain(['…']).collect(),
-    };
     for pair in found.pairs() {
-        let [a, b] = [pair.a, pair.b].map(|j| short(&found.names()[j]));
+        let [a, b] = [pair.a, pair.b].map(|j| npb_pages::shared::short_name(&found.names()[j]));
         let mut rows = map.rows.iter();
         let row = rows.find(|row| row[0] == a && row[1] == b).unwrap();
         let value: f64 = row[2].parse().unwrap();
