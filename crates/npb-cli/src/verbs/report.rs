@@ -85,7 +85,7 @@ fn how(args: &ReportArgs) -> HowToAsk {
 fn read(model: &ModelFile, file: &Path, args: &ReportArgs, quiet: bool) -> Result<Rows> {
     let needs = Needs {
         all_rows: true,
-        written: false,
+        ..Needs::default()
     };
     let mut found = None;
     rows::each(model, (file, &how(args)), needs, quiet, |rows| {
