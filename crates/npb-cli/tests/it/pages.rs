@@ -6,6 +6,11 @@ use crate::{Folder, said};
 #[test]
 fn ratings_likes_labels_and_topics_have_a_page_with_and_without_a_file() {
     let folder = models("pages");
+    let sweeps = "--set sweeps.burn_in=20 --set sweeps.keep=20 --set stored_draws=20";
+    let places = "--row user --column item --value stars";
+    folder.npb(&format!(
+        "-q fit ratings r.csv {places} {sweeps} -o ratings.npb"
+    ));
     // A cell that the fit has, one that it has not, and one of an unknown item.
     folder.write("cells.csv", "user,item,stars\nu0,i2,3\nu0,i0,4\nu1,i99,1\n");
     let labels = folder.read("y.csv");
