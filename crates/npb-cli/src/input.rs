@@ -41,6 +41,12 @@ pub(crate) fn numbers(data: &SchemaData, file: &Path, quiet: bool) -> Result<Tab
     Ok(table)
 }
 
+/// The last part of a path.
+pub(crate) fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
+}
+
 /// Everything in a file, or on standard input for `-`.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();

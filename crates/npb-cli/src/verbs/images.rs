@@ -11,10 +11,9 @@ use npb_pages::Context;
 use tiff::TiffError;
 use tiff::encoder::{TiffEncoder, colortype};
 
-use super::report::name_of;
 use crate::args::{DenoiseArgs, ImageArgs, InpaintArgs, ModelKind, Run};
 use crate::failure::{Failure, Result, in_file};
-use crate::input::{self, note_of};
+use crate::input::{self, name_of, note_of};
 use crate::job::Job;
 use crate::output;
 use crate::picture::{self, Depth, Picture};

@@ -11,6 +11,7 @@ use super::ratings::{How, triplets};
 use super::topics::known_documents;
 use crate::args::ReportArgs;
 use crate::failure::{Result, in_file};
+use crate::input::name_of;
 use crate::model::ModelFile;
 
 /// The page of such a model, with a file to try it on if there is one.
@@ -56,7 +57,7 @@ fn known_cells(
     let how = How::like_training(&args.layout, model, quiet);
     let (found, _) = triplets(file, &model.places, &how)?;
     let mut known = ratings::Known {
-        file: super::report::name_of(file),
+        file: name_of(file),
         ..ratings::Known::default()
     };
     for entry in &found.entries {
@@ -95,7 +96,7 @@ fn known_users(
         Ok((name.clone(), likes))
     };
     Ok(groups::Known {
-        file: super::report::name_of(file),
+        file: name_of(file),
         users: found
             .row_ids
             .iter()

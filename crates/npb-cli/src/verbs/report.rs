@@ -9,7 +9,7 @@ use npb_pages::{Context, Page, Rows};
 use super::pages;
 use crate::args::{HowToAsk, Out, ReportArgs};
 use crate::failure::{Failure, Result, in_file};
-use crate::input::Given;
+use crate::input::{Given, name_of};
 use crate::model::ModelFile;
 use crate::output;
 use crate::rows::{self, Needs};
@@ -61,12 +61,6 @@ fn page(model: &ModelFile, args: &ReportArgs, quiet: bool) -> Result<Page> {
         }
     };
     page.map_err(|e| in_file(file.unwrap_or(&args.model))(e))
-}
-
-/// The last part of a path.
-pub(crate) fn name_of(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    name.to_string_lossy().into_owned()
 }
 
 /// How the file is read: as for other questions.

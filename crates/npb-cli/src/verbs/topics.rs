@@ -10,11 +10,10 @@ use npb_regbayes::topics::{Response, fit_watched};
 use npb_regbayes::{MedLdaConfig, MedLdaFit};
 
 use self::documents::{Corpus, classes_of, like_training, lines, read};
-use super::report::name_of;
 use crate::args::{Layout, ModelKind, PredictArgs, TopicsArgs};
 use crate::failure::{Failure, Result, in_file};
 use crate::fitting::Fitting;
-use crate::input::note_of;
+use crate::input::{name_of, note_of};
 use crate::keep::of_bound;
 use crate::model::{ModelFile, Origin};
 use crate::output;
