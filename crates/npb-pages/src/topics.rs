@@ -12,7 +12,7 @@ use crate::{Context, Page, Result, shared};
 
 /// Words of a topic, in its name and in the table.
 const IN_NAME: usize = 3;
-const IN_TABLE: usize = 10;
+const IN_TABLE: usize = 6;
 /// Topics and classes in pictures.
 const MOST_TOPICS: usize = 40;
 const MOST_CLASSES: usize = 30;
