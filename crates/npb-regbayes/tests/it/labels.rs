@@ -6,7 +6,7 @@ use npb_infer::stream;
 use npb_regbayes::labels::{
     Decisions, LabelInputs, LabelNote, LabelsConfig, LabelsFit, Member, fit, fit_watched,
 };
-use npb_regbayes::npb_data::Table;
+use npb_regbayes::npb_data::{Standardiser, Table};
 use npb_regbayes::npb_infer::Watch;
 use npb_regbayes::npb_infer::checkpoint::Every;
 use npb_regbayes::npb_infer::testing::{attack_file, same_bits_on_threads};
@@ -81,6 +81,25 @@ fn a_line_in_independent_inputs_is_found() {
             })
             .sum();
         assert!(share > least, "{rows}: {share}");
+    }
+}
+
+/// What the inputs by themselves add to a score is their weights times their standard units.
+#[test]
+fn weights_of_inputs_are_what_scores_add() {
+    let inputs = normals(8, 60, 3);
+    let (data, _) = one_label(&inputs, 60, |x| x[0] - 0.5 * x[2] > 0.2);
+    let model = fit(&data, &config(LabelInputs::Linear)).unwrap();
+    let (all, latent) = (model.predict(&inputs), model.latent().predict(&inputs));
+    let (all, latent) = (all.unwrap().of_task(0), latent.unwrap().of_task(0));
+    let units = Standardiser::fit(&inputs);
+    let standard = units.apply(&inputs).unwrap();
+    let added = |n: usize| all[n] - latent[n];
+    let expected = |n: usize| npb_linalg::dot(model.input_weights(), standard.row(n));
+    assert!(model.input_weights().iter().any(|w| w.abs() > 0.1));
+    for n in 1..60 {
+        let (added, expected) = (added(n) - added(0), expected(n) - expected(0));
+        assert!((added - expected).abs() < 1e-9, "{added} {expected}");
     }
 }
 
