@@ -74,7 +74,7 @@ fn questions_about_the_rows_of_the_fit_know_them() {
         }
     }
     // Where rows may be new ones, others are taken for those.
-    folder.npb("-q dependence m.npb swapped.csv --permutations 19");
+    folder.npb("-q dependence m.npb swapped.csv --level 0.2 --permutations 19");
 }
 
 /// A model of before rows were known again answers about any file with as many rows.
@@ -137,7 +137,7 @@ fn tables_go_on_with_more_rows() {
             .replace("Bergen", "Bodo")
     });
     assert!(
-        level.contains("row 51") && level.contains("\"town\"") && level.contains("\"Bodo\""),
+        level.contains("level.csv:52") && level.contains("\"town\"") && level.contains("\"Bodo\""),
         "{level}"
     );
     assert!(!level.contains("--unseen-levels"), "{level}");
@@ -233,7 +233,7 @@ fn ratings_go_on_with_more_ratings() {
     assert!(
         errors(&folder.run(&format!(
             "{} -o bad.npb",
-            on.replace("--row user", "--row film")
+            on.replace("--row user --column film", "--row film --column user")
         )))
         .contains("must name the columns")
     );
