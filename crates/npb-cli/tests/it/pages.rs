@@ -11,6 +11,10 @@ fn ratings_likes_labels_and_topics_have_a_page_with_and_without_a_file() {
     folder.npb(&format!(
         "-q fit ratings r.csv {places} {sweeps} -o ratings.npb"
     ));
+    folder
+        .npb("-q fit groups r.csv --group user --item item --value stars --liked 4 -o groups.npb");
+    folder.npb("-q fit labels p.csv --labels y.csv --id id --ignore ill -o labels.npb");
+    folder.npb("-q fit topics d.txt --set topics=2 -o topics.npb");
     // A cell that the fit has, one that it has not, and one of an unknown item.
     folder.write("cells.csv", "user,item,stars\nu0,i2,3\nu0,i0,4\nu1,i99,1\n");
     let labels = folder.read("y.csv");
