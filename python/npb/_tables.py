@@ -125,7 +125,7 @@ class MixedTableModel(Sampled, Base):
         """
         check_is_fitted(self)
         X = _checked(X)
-        columns = self._matched(X)
+        columns = self._matched(X, [])
         with_levels = [column["name"] for column in self._schema.features() if column["levels"] is not None]
         rows = Schema(self._schema.reader, {*self._schema.strict, *with_levels}).read(columns, type(self).__name__)
         self._take(self._fit_native(rows, settings=self._settings(self._fit.config()), before=self._fit))

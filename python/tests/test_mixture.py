@@ -229,7 +229,7 @@ def test_update_of_a_mixture_is_a_warm_start():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(120, 2)) + np.where(np.arange(120) % 3 == 0, 5, -2)[:, None]
     X[::7, 0] = np.nan
-    model = IncompleteMixture(**QUICK).fit(X[:80])
+    model = IncompleteMixture().fit(X[:80])
     with pytest.raises(ValueError, match="others among the first 80"):
         model.update(X[::-1])
     assert model.update(X).n_clusters_ == 2 and len(model.labels_) == 120
