@@ -10,6 +10,10 @@ use crate::data::IqgmeData;
 
 /// What all are told who answer a question about the sample.
 #[derive(Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made for each question, and written at once"
+)]
 pub(crate) enum OfSample<'a> {
     /// What a member says of the fold that it was trained without: told the fold and the member.
     WithoutFold(Box<SampleAsItIs>),
