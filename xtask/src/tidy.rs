@@ -353,7 +353,11 @@ mod tests {
             violations(&project).iter().map(|v| v.to_string()).collect()
         };
         assert_eq!(check(pages("publish = false\n", "")), [""; 0]);
-        assert_one(&check(pages("", "")), "crates/npb-pages", "publish = false");
+        assert_one(
+            &check(pages("", "")),
+            "crates/npb-pages/Cargo.toml:1",
+            "publish = false",
+        );
         let broken = check(pages("publish = false\n", "npb-kit.workspace = true\n"));
         assert_one(
             &broken,

@@ -29,7 +29,7 @@ pub struct BsvdFit {
     /// Configuration of the run.
     pub config: BsvdConfig,
     pub(crate) stop: Stop,
-    /// Scalars of every sweep; see [`BsvdSampler::scalars`]. Of several chains: those of the first.
+    /// Scalars of every sweep; see [`BsvdSampler::scalars`](crate::BsvdSampler::scalars). Of several chains: those of the first.
     pub trace: Trace,
     /// Those of the other chains.
     pub(crate) more_traces: Vec<Trace>,

@@ -39,10 +39,13 @@ pub fn page(before: &Image, restored: &Restored, context: &Context<'_>) -> Resul
     Ok(page)
 }
 
-/// Shades from 0 to 1 by place and channel; what has none is black.
+/// A shade from 0 to 1 of a place and channel.
+type Shade<'a> = &'a dyn Fn(usize, usize, usize) -> Option<f64>;
+
+/// Shades by place and channel; what has none is black.
 struct Shades<'a> {
     size: [usize; 3],
-    of: &'a dyn Fn(usize, usize, usize) -> Option<f64>,
+    of: Shade<'a>,
 }
 
 impl Shades<'_> {
@@ -128,7 +131,7 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
     let sd = |r, c, k| Some(f64::from(restored.sd()[at(r, c, k)])).filter(|sd| sd.is_finite());
     let (_, most) = ends(all().filter_map(|(r, c, k)| sd(r, c, k)).chain([0.0]));
     let taken = |r, c, k| Some(observed(before, r, c, k)? - observed(&after, r, c, k)?);
-    let shades: [(&str, &dyn Fn(usize, usize, usize) -> Option<f64>); 4] = [
+    let shades: [(&str, Shade<'_>); 4] = [
         ("before (holes black)", &|r, c, k| {
             observed(before, r, c, k).map(unit)
         }),

@@ -282,7 +282,7 @@ pub(crate) fn made_up(fit: &IqgmeFit, context: &Context<'_>, rows: &Rows) -> Res
         rows.n_rows(),
         rows.file
     ));
-    let first = rows.features.select_rows(&vec![0; DRAWN / DRAWS]);
+    let first = rows.features.select_rows(&[0; DRAWN / DRAWS]);
     let nothing = Mask::from_fn(first.n_rows(), first.n_cols(), |_, _| true)?;
     let nothing = first.hide(&nothing)?;
     let fit = fit.clone().with_seed(context.seed);
@@ -295,7 +295,7 @@ pub(crate) fn made_up(fit: &IqgmeFit, context: &Context<'_>, rows: &Rows) -> Res
     });
     let all: Vec<f64> = values.collect();
     let all = Table::from_nan_coded(DRAWN, width, &all)?;
-    let known = nothing.select_rows(&vec![0; DRAWN]);
+    let known = nothing.select_rows(&[0; DRAWN]);
     let all = all.with_column_names(drawn[0].column_names().to_vec())?;
     predictive::write(
         &mut section,

@@ -112,8 +112,11 @@ fn marginal(j: usize, data: &MixedColumn, drawn: &MixedColumn) -> Option<Margina
     })
 }
 
+/// The bin of a value.
+type BinOf = Box<dyn Fn(f64) -> usize>;
+
 /// Middles of bins, and the bin of a value: one for each value where there are few, else of one width between the ends of nearly all.
-fn bins(values: &[f64]) -> Option<(Vec<f64>, Box<dyn Fn(f64) -> usize>)> {
+fn bins(values: &[f64]) -> Option<(Vec<f64>, BinOf)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let mut distinct = sorted.clone();

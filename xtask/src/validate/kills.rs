@@ -158,7 +158,7 @@ mod tests {
              for word in \"$@\"; do last=$out; out=$word; [ \"$last\" = -o ] && file=$word; done\n\
              n=$(cat c 2>/dev/null || echo 0); first=$n\n\
              while [ $n -lt 10 ]; do sleep 0.02; n=$((n+1)); echo $n > c.new; mv c.new c; done\n\
-             {{ echo fit; {tells}; }} > \"$file\"; rm c\n"
+             {{ echo fit; {tells}; }} > \"$file\"; rm -f c\n"
         );
         fs::write(&path, text).unwrap();
         use std::os::unix::fs::PermissionsExt;
