@@ -99,7 +99,7 @@ fn texts_of_a_table_have_their_classes_in_some_column() {
 #[test]
 fn groups_of_rows_have_a_page() {
     let folder = Folder::new("pages-grouped");
-    let ill = |i: usize| ["ill", "well"][usize::from((i % 2 == 0) == (i % 3 == 0))];
+    let ill = |i: usize| ["ill", "well"][usize::from(i.is_multiple_of(2) == i.is_multiple_of(3))];
     let line = |i: usize| {
         format!(
             "{},{},{}\n",
