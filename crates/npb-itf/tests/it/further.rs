@@ -354,10 +354,6 @@ fn rows_that_come_later_tell_as_much() {
     let mean = differences.iter().sum::<f64>() / n;
     let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
     assert!(gains.iter().sum::<f64>() > 0.0, "{gains:?}");
-    println!(
-        "difference of scores {mean:.4} +- {:.4}",
-        (variance / n).sqrt()
-    );
     assert!(
         mean.abs() < 0.01 + 3.0 * (variance / n).sqrt(),
         "{differences:?}"

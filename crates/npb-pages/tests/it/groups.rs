@@ -18,8 +18,8 @@ fn context(kind: &'static str) -> Context<'static> {
 
 /// 50 users of two tastes, who rated most of 8 items.
 fn recommender() -> Recommender {
-    let likes = |u: u32, i: u32| (u + i) % 2 == 0 && (u * 3 + i) % 11 != 0;
-    let rated = |u: u32| (0..8).filter(move |i| (i + u / 2) % 4 != 0);
+    let likes = |u: u32, i: u32| (u + i).is_multiple_of(2) && !(u * 3 + i).is_multiple_of(11);
+    let rated = |u: u32| (0..8).filter(move |i| !(i + u / 2).is_multiple_of(4));
     let entry = |u: u32, i: u32| Rating {
         row: u,
         column: i,
@@ -46,7 +46,7 @@ fn users_and_items_have_a_page_whose_numbers_are_those_of_the_fit() {
         ],
     );
     let user = |u: u32| {
-        let pairs: Vec<(u32, bool)> = (0..8).map(|i| (i, (u + i) % 2 == 0)).collect();
+        let pairs: Vec<(u32, bool)> = (0..8).map(|i| (i, (u + i).is_multiple_of(2))).collect();
         (format!("{SCRIPT}{u}"), Likes::new(8, &pairs).unwrap())
     };
     let known = Known {

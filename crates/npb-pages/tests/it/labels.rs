@@ -35,7 +35,9 @@ fn rows(n: usize) -> Rows {
         HEBREW.to_owned(),
         "constant".to_owned(),
     ];
-    let is = |i: usize, k: usize| (number(i, k) + number(i, 2) > 0.0) != (k == 1 && i % 11 == 0);
+    let is = |i: usize, k: usize| {
+        (number(i, k) + number(i, 2) > 0.0) != (k == 1 && i.is_multiple_of(11))
+    };
     let label = |k: usize| MixedColumn::Binary {
         levels: ["no".to_owned(), "yes".to_owned()],
         values: (0..n).map(|i| (i % 10 != 3).then(|| is(i, k))).collect(),

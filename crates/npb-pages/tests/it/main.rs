@@ -79,7 +79,7 @@ pub(crate) fn rows(n: usize) -> Rows {
     let field = |(k, measure): (usize, Measure)| Field::new(&names[k], measure, vec![k]);
     let fields = measures.into_iter().enumerate().map(field).collect();
     let class = |i: usize| {
-        Some(if high(i) != (i % 17 == 0) {
+        Some(if high(i) != i.is_multiple_of(17) {
             SCRIPT
         } else {
             HEBREW
