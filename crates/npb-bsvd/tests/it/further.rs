@@ -161,7 +161,6 @@ fn a_matrix_that_grows_is_known_as_well_as_a_whole_one() {
     }
     let n = ratios.len() as f64;
     let mean = ratios.iter().sum::<f64>() / n;
-    println!("ln ratio of errors {mean:.4}: {ratios:?}");
     assert!(mean.abs() < 0.05, "{ratios:?}");
 }
 
