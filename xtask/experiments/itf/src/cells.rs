@@ -191,7 +191,8 @@ impl Hidden {
         let data = ItfData::from_fields(&self.shown.select_columns(columns)?, &fields)?;
         let fit = fit_data(&data, config)?;
         let shown = fit.rows_of(&data, true)?;
-        let whole = fit.field_rows(&self.whole.select_columns(columns)?, &fields, true)?;
+        // The fit knows its rows by what they show; of these only the hidden cells are taken.
+        let whole = fit.field_rows(&self.whole.select_columns(columns)?, &fields, false)?;
         let mut hidden = Vec::new();
         for mut cell in fit.impute_cells(&shown, LEVEL)? {
             let place = (cell.row, cell.column);
