@@ -119,15 +119,22 @@ impl ItfFit {
         self
     }
 
-    /// The same with this draw alone, to be asked.
-    pub(crate) fn with_draw(&self, draw: Draw) -> Self {
+    /// The same with so many of its draws at most, evenly taken, to be asked sooner: it cannot be continued, and has no traces.
+    #[must_use]
+    pub fn thinned(&self, most: usize) -> Self {
+        let step = self.draws().len().div_ceil(most.max(1)).max(1);
+        self.with_draws(self.draws().iter().step_by(step).cloned().collect())
+    }
+
+    /// The same with these draws alone, to be asked.
+    pub(crate) fn with_draws(&self, draws: Vec<Draw>) -> Self {
         let wire = Wire {
             config: self.wire.config.clone(),
             n_rows: self.wire.n_rows,
             columns: self.wire.columns.clone(),
             places: self.wire.places.clone(),
             chains: Vec::new(),
-            draws: vec![draw],
+            draws,
             fingerprints: Vec::new(),
             sweeps_before: 0,
         };

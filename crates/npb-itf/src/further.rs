@@ -186,7 +186,7 @@ impl ItfFit {
         };
         let [chain, sweep] = place;
         let rng = &mut stream(config.seed, [chain, sweep, FOLD, 0]);
-        let one = self.with_draw(Draw::new(&state, &config, chain, rng));
+        let one = self.with_draws(vec![Draw::new(&state, &config, chain, rng)]);
         let labels = one.fold_in(new, |row| [chain, sweep, FOLD, 1 + row as u64], config.seed);
         let draw = &one.draws()[0];
         for (b, block) in state.blocks.iter_mut().enumerate() {
@@ -282,7 +282,7 @@ mod tests {
             };
             let table = table(24);
             let fitted = fit(&table, &config).unwrap();
-            let one = fitted.with_draw(fitted.draws()[0].clone());
+            let one = fitted.thinned(1);
             // A row of which a cell is missing.
             let rows = one.rows(&table.select_rows(&[4; N])).unwrap();
             let labels = one.fold_in(&rows, |row| [0, 0, FOLD, row as u64], 3);

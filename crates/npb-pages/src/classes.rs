@@ -319,6 +319,9 @@ impl Loss {
     }
 }
 
+/// Nats a row that are drawn at full length although no column loses more.
+const LEAST_LOSS: f64 = 0.01;
+
 /// Features by what the score loses without them.
 pub(crate) fn draw_losses(mut losses: Vec<Loss>, n_rows: usize) -> Result<Figure> {
     losses.sort_by(|a, b| b.mean.total_cmp(&a.mean));
@@ -337,7 +340,13 @@ pub(crate) fn draw_losses(mut losses: Vec<Loss>, n_rows: usize) -> Result<Figure
     let look = format!(
         "Nats a row that are lost where a column is taken for missing, in {n_rows} rows{first}: long bars are columns that the others cannot stand in for; those near 0 tell nothing that the others do not."
     );
-    Ok(named_bars("columns", "Which columns matter", &look, &bars)?)
+    Ok(named_bars(
+        "columns",
+        "Which columns matter",
+        &look,
+        &bars,
+        LEAST_LOSS,
+    )?)
 }
 
 /// Features without one of them.

@@ -17,14 +17,9 @@ const MOST_LEFT_OUT: usize = 30_000;
 /// # Errors
 /// Rows that are not like those of the fit.
 pub fn page(fit: &IqgmeFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
-    let mut page = shared::begin(context);
-    let ignored = fit.ignored_columns();
-    page.push(numbers::left_out(context, fit.column_names(), &ignored));
-    page.push(shared::bound(
-        fit.trace(),
-        fit.stop(),
-        "limits.max_iterations",
-    )?);
+    let columns = (fit.column_names(), &fit.ignored_columns()[..]);
+    let settled = (fit.trace(), fit.stop());
+    let mut page = numbers::begin(context, columns, settled, "limits.max_iterations")?;
     match rows {
         Some(rows) => {
             page.push(held_out(fit, context, rows)?);

@@ -26,13 +26,9 @@ const LEVEL: f64 = 0.9;
 /// # Errors
 /// Rows that are not like those of the fit.
 pub fn page(fit: &GroupedFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
-    let mut page = shared::begin(context);
-    page.push(numbers::left_out(context, fit.column_names(), &[]));
-    page.push(shared::bound(
-        fit.trace(),
-        fit.stop(),
-        "limits.max_iterations",
-    )?);
+    let columns = (fit.column_names(), &[][..]);
+    let settled = (fit.trace(), fit.stop());
+    let mut page = numbers::begin(context, columns, settled, "limits.max_iterations")?;
     page.push(groups(fit)?);
     page.push(match rows {
         Some(rows) => held_out(fit, context, rows)?,
@@ -98,6 +94,7 @@ fn groups(fit: &GroupedFit) -> Result<Section> {
         "How much each group goes by itself",
         &look,
         &bars,
+        1.0,
     )?);
     section.draw(map(fit, &all)?);
     Ok(section)

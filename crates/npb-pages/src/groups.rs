@@ -156,7 +156,7 @@ fn someone_new(fit: &Recommender, name: &dyn Fn(usize) -> String, seed: u64) -> 
     let look = format!(
         "Probability of a like with the standard deviation over users{part}: a long bar is liked by nearly everybody, a wide spread is a matter of taste."
     );
-    section.draw(named_bars("new", "Most liked", &look, &bars)?);
+    section.draw(named_bars("new", "Most liked", &look, &bars, 1.0)?);
     let negated: Vec<f64> = sds.iter().map(|sd| -sd).collect();
     for (title, order) in [
         ("Tastes agree on", &negated),

@@ -24,7 +24,8 @@ const MOST_VALUES: usize = 100_000;
 /// # Errors
 /// An image of another size than the restored one.
 pub fn page(before: &Image, restored: &Restored, context: &Context<'_>) -> Result<Page> {
-    let mut page = shared::begin(context);
+    let mut page = Page::new(format!("{}: {}", context.name, context.kind));
+    page.push(went_in(before, restored, context));
     page.push(image(before, restored)?);
     page.push(channels(before, restored));
     let traces: Vec<&Trace> = restored.traces.iter().collect();
@@ -32,6 +33,7 @@ pub fn page(before: &Image, restored: &Restored, context: &Context<'_>) -> Resul
     if restored.stop() == Stop::Cancelled {
         settled.warn("The run was stopped before its last sweep.");
     }
+    settled.say("Traces are of the image as the model sees it, on a scale of its own.");
     page.push(settled);
     page.push(dictionary(restored)?);
     let usual = ImageConfig::suited_to(before);
@@ -94,6 +96,21 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
+fn went_in(before: &Image, restored: &Restored, context: &Context<'_>) -> Section {
+    let mut section = Section::new("What went in");
+    let [height, width, channels] = before.size();
+    let of = context.file.iter().map(|file| format!(" of {file}"));
+    let noise: Vec<String> = restored.noise_sd.iter().map(|&sd| number(sd)).collect();
+    section.say(format!(
+        "An image{}: {width} x {height} pixels, {channels} channel{}; {} of its values are missing, and its noise was found to have standard deviation {}.",
+        of.collect::<String>(),
+        if channels == 1 { "" } else { "s" },
+        percent(before.n_missing() as f64 / before.values().len() as f64),
+        noise.join(", ")
+    ));
+    section
+}
+
 /// Before, after, what was taken out, and how sure it is.
 fn image(before: &Image, restored: &Restored) -> Result<Section> {
     let mut section = Section::new("The image");
@@ -103,11 +120,6 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
     if after.size() != size {
         return Err(format!("the image is {size:?}, the restored one {:?}", after.size()).into());
     }
-    let holes = before.n_missing();
-    section.say(format!(
-        "{width} x {height} pixels, {n_channels} channels; {} of the values are missing.",
-        percent(holes as f64 / before.values().len() as f64)
-    ));
     let at = |r: usize, c: usize, k: usize| (r * width + c) * n_channels + k;
     let observed = |image: &Image, r, c, k| image.get(r, c, k).map(f64::from);
     let all = || {

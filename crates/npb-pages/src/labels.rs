@@ -28,15 +28,11 @@ const MOST_ROWS: usize = 2_000;
 /// # Errors
 /// Rows that are not like those of the fit.
 pub fn page(fit: &LabelsFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
-    let mut page = shared::begin(context);
     let columns = fit.columns();
     let unused = [columns.constant(), columns.empty()].concat();
-    page.push(numbers::left_out(context, columns.names(), &unused));
-    page.push(shared::bound(
-        fit.trace(),
-        fit.stop(),
-        "latent.limits.max_iterations",
-    )?);
+    let settled = (fit.trace(), fit.stop());
+    let setting = "latent.limits.max_iterations";
+    let mut page = numbers::begin(context, (columns.names(), &unused), settled, setting)?;
     page.push(members(fit));
     page.push(features(fit)?);
     page.push(inputs(fit)?);

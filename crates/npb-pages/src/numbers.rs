@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use npb_data::schema::{Design, Kind, Role};
 use npb_data::{Mask, MixedTable, Table};
+use npb_infer::{Stop, VbReport};
 use npb_iqgme::{IqgmeFit, MissingCell};
 use npb_report::{HeatMap, heat_map};
 
@@ -12,7 +13,7 @@ use crate::page::Section;
 use crate::predictive::{self, DRAWN};
 use crate::sampling::{hidden, some_rows};
 use crate::shared::{left_out_words, short_name};
-use crate::{Context, Result, Rows};
+use crate::{Context, Page, Result, Rows, shared};
 
 /// Rows of one draw of the parameters are alike in these: so many draws.
 const DRAWS: usize = 200;
@@ -92,10 +93,23 @@ impl Numbers {
     }
 }
 
-/// Says which columns are not in the model: columns of numbers that it has not taken, and features that become no number.
+/// A page with what went in, what is not used, and whether the bound has settled.
 ///
-/// `names`: of all columns of numbers; `columns`: those that were not taken.
-pub(crate) fn left_out(context: &Context<'_>, names: &[String], columns: &[usize]) -> Section {
+/// `names`: of all columns of numbers; `unused`: those that were not taken; `setting`: of the most iterations.
+pub(crate) fn begin(
+    context: &Context<'_>,
+    (names, unused): (&[String], &[usize]),
+    (trace, stop): (&[VbReport], Stop),
+    setting: &str,
+) -> Result<Page> {
+    let mut page = shared::begin(context);
+    page.push(left_out(context, names, unused));
+    page.push(shared::bound(trace, stop, setting)?);
+    Ok(page)
+}
+
+/// Says which columns are not in the model: columns of numbers that it has not taken, and features that become no number.
+fn left_out(context: &Context<'_>, names: &[String], columns: &[usize]) -> Section {
     let mut section = Section::new("Columns that are not used");
     let mut found: Vec<String> = columns.iter().map(|&j| names[j].clone()).collect();
     if let Some(schema) = context.schema {

@@ -4,6 +4,8 @@ use npb_report::{Figure, TextTable, html};
 
 /// Longer names and cells are cut.
 const LONGEST: usize = 120;
+/// Wider pictures, in pixels, stand alone in their line.
+const BROAD: u32 = 800;
 /// Tables have no more rows than this.
 const MOST_ROWS: usize = 200;
 
@@ -104,7 +106,14 @@ impl Part {
                 escaped(words)
             ),
             Self::Figures(figures) => {
-                let each = |figure: &Figure| format!("<div>{}</div>", short_words(figure).html());
+                let each = |figure: &Figure| {
+                    let class = if figure.width() > BROAD {
+                        " class=\"broad\""
+                    } else {
+                        ""
+                    };
+                    format!("<div{class}>{}</div>", short_words(figure).html())
+                };
                 let figures: String = figures.iter().map(each).collect();
                 format!("<div class=\"figures\">{figures}</div>\n")
             }

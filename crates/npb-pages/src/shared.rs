@@ -67,21 +67,18 @@ fn went_in(context: &Context<'_>) -> Section {
     let columns = context
         .schema
         .map(|schema| format!("{} columns", schema.columns.len()));
-    let mut words = [rows, columns]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(" and ");
-    if words.is_empty() {
-        words = "data of which it does not say more".to_owned();
-    }
-    if let Some(file) = &context.file {
-        words += &format!(" of {file}");
-    }
-    section.say(format!(
-        "A model of kind {}, fitted to {words}.",
-        context.kind
-    ));
+    let data: Vec<String> = [rows, columns].into_iter().flatten().collect();
+    let all = [data.join(" and "), context.file.clone().unwrap_or_default()];
+    let all: Vec<&str> = all
+        .iter()
+        .map(String::as_str)
+        .filter(|words| !words.is_empty())
+        .collect();
+    let words = match all.is_empty() {
+        true => String::new(),
+        false => format!(", fitted to {}", all.join(" of ")),
+    };
+    section.say(format!("A model of kind {}{words}.", context.kind));
     let Some(schema) = context.schema else {
         return section;
     };

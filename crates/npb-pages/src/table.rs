@@ -21,8 +21,12 @@ use crate::{Context, Page, Result, Rows, shared};
 const TESTED: usize = 1000;
 const FILLED: usize = 300;
 const CLUSTERED: usize = 600;
-/// Permutations behind a p-value.
+/// Permutations behind a p-value, and rows times pairs that are tested.
 const PERMUTATIONS: usize = 199;
+const MOST_TESTED: usize = 700_000;
+/// Draws that are asked about cells, and rows times columns times draws.
+const ASKED: usize = 200;
+const MOST_ASKED: usize = 2_000_000;
 /// Columns in the heat map and of which clusters are told, links in the graph, cells in a table, clusters of a column.
 const MOST_COLUMNS: usize = 60;
 const MOST_CLUSTERINGS: usize = 30;
@@ -57,7 +61,7 @@ pub fn page(fit: &ItfFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<
         Some(rows) => {
             page.push(dependence(fit, context, rows)?);
             page.push(clusters(fit, context, Some(rows))?);
-            page.push(tried(fit, context, rows)?);
+            page.push(tried(&fit.thinned(ASKED), context, rows)?);
             page.push(shared::holes(rows)?);
         }
         None => {
@@ -99,7 +103,12 @@ fn matrix_map(names: &[String], matrix: &[f64], marked: impl Fn(usize, usize) ->
             .flat_map(|&a| order.iter().map(move |&b| (a, b)))
     };
     let own: Vec<String> = order.iter().map(|&j| short_name(&names[j])).collect();
-    let high = (0..p).flat_map(off).fold(1e-12, f64::max);
+    // One pair that says the same twice would leave all others pale.
+    let mut sizes: Vec<f64> = (0..p).flat_map(off).collect();
+    sizes.sort_by(f64::total_cmp);
+    let high = sizes
+        .get(sizes.len() * 49 / 50)
+        .map_or(1e-12, |high| high.max(1e-12));
     HeatMap {
         rows: own.clone(),
         columns: own,
@@ -145,7 +154,11 @@ fn dependence(fit: &ItfFit, context: &Context<'_>, rows: &Rows) -> Result<Sectio
     let has_network = has_network(&rows.fields);
     let few = match has_network {
         true => rows.clone(),
-        false => some_rows(rows, TESTED, context.seed),
+        false => {
+            let p = fit.columns().len();
+            let most = (2 * MOST_TESTED / (p * (p - 1))).clamp(200, TESTED);
+            some_rows(rows, most, context.seed)
+        }
     };
     let training = rows.may_be_of_fit && few.n_rows() == rows.n_rows();
     if has_network && !training {
@@ -198,7 +211,7 @@ fn draw_dependence(section: &mut Section, found: &ColumnDependence) -> Result<()
         .map(|pair| (pair.a, pair.b))
         .collect();
     let map = matrix_map(names, &matrix, |a, b| marks.contains(&(a.min(b), a.max(b))));
-    let look = "Nats that two columns tell of each other, columns that go together side by side: dark blocks are groups, and squares with a frame are dependent by the test.";
+    let look = "Nats that two columns tell of each other, columns that go together side by side: dark blocks are groups, and squares with an orange mark are dependent by the test.";
     section.draw(heat_map("dependence", "Mutual information", look, &map)?);
     let mut strong: Vec<&PairDependence> = found
         .pairs()
@@ -288,7 +301,13 @@ fn clusters(fit: &ItfFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<
         "How many clusters of {} rows each column has, over the draws{of}: 1 means that rows do not differ in it but by chance.",
         chosen.len()
     );
-    section.draw(named_bars("clusters", "Clusters by column", &look, &bars)?);
+    section.draw(named_bars(
+        "clusters",
+        "Clusters by column",
+        &look,
+        &bars,
+        0.0,
+    )?);
     let header = ["column", "cluster", "share of rows", "set apart by"];
     section.fold(TextTable::new("The clusters", &header, table));
     Ok(section)
@@ -449,7 +468,8 @@ fn odd_cells(
     context: &Context<'_>,
     rows: &Rows,
 ) -> Result<()> {
-    let chosen = some(rows.n_rows(), TESTED, context.seed);
+    let most = MOST_ASKED / (fit.columns().len() * fit.draws().len());
+    let chosen = some(rows.n_rows(), most.clamp(200, TESTED), context.seed);
     let few = rows.select(&chosen);
     let asked = fit.field_rows(&few.features, &few.fields, false)?;
     let usual = fit.usual_surprisals(&asked)?;

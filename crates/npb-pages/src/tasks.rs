@@ -20,14 +20,9 @@ const MOST_TASKS: usize = 60;
 /// # Errors
 /// Rows that are not like those of the fit.
 pub fn page(fit: &MultiTaskFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<Page> {
-    let mut page = shared::begin(context);
-    let ignored = fit.ignored_columns();
-    page.push(numbers::left_out(context, fit.column_names(), &ignored));
-    page.push(shared::bound(
-        fit.trace(),
-        fit.stop(),
-        "single.limits.max_iterations",
-    )?);
+    let columns = (fit.column_names(), &fit.ignored_columns()[..]);
+    let settled = (fit.trace(), fit.stop());
+    let mut page = numbers::begin(context, columns, settled, "single.limits.max_iterations")?;
     page.push(alike(fit)?);
     match rows {
         Some(rows) => {

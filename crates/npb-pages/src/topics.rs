@@ -130,6 +130,7 @@ fn topics_section(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Resul
         "How much each topic is used",
         look,
         &bars,
+        0.0,
     )?);
     let row = |&topic: &usize| -> Result<Vec<String>> {
         let top = fit.top_words(topic, IN_TABLE)?;
@@ -175,6 +176,7 @@ fn responses(fit: &MedLdaFit, names: Names<'_>, topics: &[String]) -> Result<Sec
             "What topics say of the number",
             look,
             &bars,
+            0.0,
         )?);
         return Ok(section);
     }

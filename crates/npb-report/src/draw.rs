@@ -145,7 +145,7 @@ fn draw_panel(
     }
     let mut chart = builder
         .x_label_area_size(look.x_labels)
-        .y_label_area_size(Y_LABELS)
+        .y_label_area_size(y_room(y, look))
         .build_cartesian_2d(x.0..x.1, y.0..y.1)?;
     // A mesh lies behind the layers; axes alone before them, so that filled cells do not hide them.
     if look.mesh {
@@ -160,6 +160,17 @@ fn draw_panel(
         draw_axes(panel, look, &mut chart)?;
     }
     Ok(())
+}
+
+/// Room for the numbers at the vertical axis and its label beside them.
+fn y_room((low, high): (f64, f64), look: &Look) -> u32 {
+    let decimals = (1.0 - (high - low).log10()).ceil().clamp(0.0, 6.0) as usize;
+    let length = |end: f64| {
+        tick((end * 10_f64.powi(decimals as i32)).round() / 10_f64.powi(decimals as i32)).len()
+    };
+    let [at_ticks, of_label] = look.letters;
+    let numbers = 0.56 * f64::from(at_ticks) * length(low).max(length(high)) as f64;
+    Y_LABELS.max(of_label + 6 + numbers as u32)
 }
 
 /// Curves from the last to the first, so that what is named first is in front; what is emphasised in front of all.

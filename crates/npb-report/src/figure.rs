@@ -27,6 +27,13 @@ impl Figure {
         lines.map(|fields| csv_line(fields) + "\n").collect()
     }
 
+    /// How wide the picture is, in pixels; 0 where it does not say.
+    pub fn width(&self) -> u32 {
+        let after = self.svg.split_once("width=\"").map(|(_, after)| after);
+        let number = after.and_then(|after| after.split_once('"'));
+        number.and_then(|(n, _)| n.parse().ok()).unwrap_or(0)
+    }
+
     /// The picture between its heading and its caption, as a part of a page.
     pub fn html(&self) -> String {
         let (title, caption) = (escape(&self.title), escape(&self.caption));
@@ -36,6 +43,9 @@ impl Figure {
             true => "",
             false => " class=\"drawn\"",
         };
-        format!("<h3>{title}</h3><figure{class}>{svg}<figcaption>{caption}</figcaption></figure>\n")
+        let width = self.width();
+        format!(
+            "<h3>{title}</h3><figure{class} style=\"--w:{width}px\">{svg}<figcaption>{caption}</figcaption></figure>\n"
+        )
     }
 }

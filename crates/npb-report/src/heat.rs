@@ -19,7 +19,7 @@ pub struct HeatMap {
     pub values: Vec<f64>,
     /// Values of the palest colour (or, below 0, of the strongest blue) and of the strongest.
     pub range: (f64, f64),
-    /// Squares with a ring.
+    /// Squares with a ring, or a dot where squares have no numbers.
     pub marked: Vec<bool>,
 }
 
@@ -175,13 +175,22 @@ fn square(
             brief(value)
         );
     }
-    if map.marked.get(k) == Some(&true) {
+    if map.marked.get(k) != Some(&true) {
+        return;
+    }
+    if width == WIDE {
         let (inside, high) = (width - 3, SIDE - 3);
         let _ = writeln!(
             svg,
             "<rect x=\"{}.5\" y=\"{}.5\" width=\"{inside}\" height=\"{high}\" fill=\"none\" stroke=\"#e69f00\" stroke-width=\"2\"/>",
             x + 1,
             y + 1
+        );
+    } else {
+        // Rings side by side would hide the colours.
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{middle}\" cy=\"{base}\" r=\"2.5\" fill=\"#e69f00\"/>"
         );
     }
 }

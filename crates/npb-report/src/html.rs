@@ -10,10 +10,10 @@ h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid var(--line);p
 .wide{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0 1rem;font-size:13px}\
 th,td{padding:.15rem .6rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}th{border-bottom:2px solid var(--quiet)}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}code{background:var(--soft);padding:0 .2rem;overflow-wrap:anywhere}\
-figure{margin:1rem 0}figure svg{max-width:100%;height:auto;background:#fff;border-radius:4px}\
+figure{margin:1rem 0;overflow-x:auto}figure svg{max-width:max(100%,calc(.6*var(--w,0px)));height:auto;background:#fff;border-radius:4px}\
 .failed{color:var(--bad);font-weight:bold}.quiet{color:var(--quiet)}\
 td{overflow-wrap:break-word;max-width:30rem}figcaption{max-width:40rem}summary{cursor:pointer}\
-.figures{display:flex;flex-wrap:wrap;gap:0 1.5rem;align-items:flex-start}.figures>div{flex:0 1 auto;max-width:min(100%,590px);min-width:0}\
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,480px),1fr));gap:0 1.5rem;align-items:start}.figures>div{min-width:0}.figures>.broad{grid-column:1/-1}\
 .warning{border-left:4px solid var(--bad);background:var(--soft);padding:.4rem .8rem;margin:.6rem 0;max-width:60rem;overflow-wrap:anywhere}\
 @media(prefers-color-scheme:dark){figure.drawn svg{filter:invert(.9) hue-rotate(180deg)}}\
 @media print{body{max-width:none;margin:0;font-size:12px}figure,tr,.warning{break-inside:avoid}.wide{overflow:visible}details::details-content{content-visibility:visible;block-size:auto}}";

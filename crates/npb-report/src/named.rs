@@ -23,7 +23,8 @@ pub struct NamedBar {
 const LINE: usize = 22;
 const BARS: f64 = 260.0;
 
-/// Bars below each other, each beside its name and before its number; what is no finite number has none.
+/// Bars below each other, each beside its name and before its number; what is no finite number has none. The longest is drawn at full length, unless it is shorter than
+/// `least`: numbers that are all next to nothing have bars that are, too.
 ///
 /// # Errors
 /// No number is finite.
@@ -32,6 +33,7 @@ pub fn named_bars(
     title: &str,
     caption: &str,
     bars: &[NamedBar],
+    least: f64,
 ) -> Result<Figure, ReportError> {
     if !bars.iter().any(|bar| bar.value.is_finite()) {
         let figure = name.to_owned();
@@ -49,7 +51,7 @@ pub fn named_bars(
         name: name.to_owned(),
         title: title.to_owned(),
         caption: caption.to_owned(),
-        svg: draw_bars(bars),
+        svg: draw_bars(bars, least),
         header: ["name", "value", "sd"].map(str::to_owned).to_vec(),
         rows: bars.iter().map(row).collect(),
     })
@@ -62,7 +64,7 @@ fn begin(width: usize, height: usize) -> String {
     )
 }
 
-fn draw_bars(bars: &[NamedBar]) -> String {
+fn draw_bars(bars: &[NamedBar], least: f64) -> String {
     let longest = bars
         .iter()
         .map(|bar| shown(&bar.name).chars().count())
@@ -74,7 +76,10 @@ fn draw_bars(bars: &[NamedBar]) -> String {
     };
     let ends = bars.iter().flat_map(reach).filter(|end| end.is_finite());
     let (low, high) = ends.fold((0.0_f64, 0.0_f64), |(l, h), x| (l.min(x), h.max(x)));
-    let width = if high > low { high - low } else { 1.0 };
+    let width = match f64::max(high - low, least) {
+        width if width > 0.0 => width,
+        _ => 1.0,
+    };
     let at = |value: f64| left + BARS * (value - low) / width;
     let mut svg = begin((left + BARS) as usize + 76, LINE * bars.len() + 8);
     for (k, bar) in bars.iter().enumerate() {
@@ -213,7 +218,7 @@ mod tests {
             bar("b", -1.0, None),
             bar("c", f64::NAN, Some(f64::INFINITY)),
         ];
-        let figure = named_bars("n", "N", "", &bars).unwrap();
+        let figure = named_bars("n", "N", "", &bars, 5.0).unwrap();
         // From -1 to 4: 52 pixels a unit.
         assert!(figure.svg.contains("width=\"156.0\"") && figure.svg.contains("width=\"52.0\""));
         assert!(figure.svg.contains("&lt;a&gt;") && !figure.svg.contains("NaN"));
@@ -221,9 +226,12 @@ mod tests {
         assert_eq!(figure.rows[2], ["c", "", ""]);
         let none = [bar("a", f64::NAN, None)];
         assert!(matches!(
-            named_bars("n", "N", "", &none),
+            named_bars("n", "N", "", &none, 0.0),
             Err(ReportError::Empty { .. })
         ));
+        // A tenth of the least scale is a tenth of the width.
+        let small = named_bars("n", "N", "", &[bar("a", 0.1, None)], 1.0).unwrap();
+        assert!(small.svg.contains("width=\"26.0\""));
     }
 
     #[test]

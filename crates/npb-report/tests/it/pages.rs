@@ -46,6 +46,6 @@ fn fields_are_quoted_where_that_is_needed() {
         rows: vec![vec!["1".into(), "2".into()]],
     };
     assert_eq!(figure.csv(), "x,\"a,b\"\n1,2\n");
-    let expected = "<h3>T</h3><figure class=\"drawn\"><svg/><figcaption>C</figcaption></figure>\n";
+    let expected = "<h3>T</h3><figure class=\"drawn\" style=\"--w:0px\"><svg/><figcaption>C</figcaption></figure>\n";
     assert_eq!(figure.html(), expected);
 }
