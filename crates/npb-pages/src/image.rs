@@ -159,7 +159,7 @@ fn image(before: &Image, restored: &Restored) -> Result<Section> {
     let shown: Vec<Picture> = shown.into_iter().collect::<Result<_>>()?;
     let step = height.max(width).div_ceil(LONGEST);
     let part = match step > 1 {
-        true => format!(" (each {step}th pixel is shown)"),
+        true => format!(" (of {step} pixels in a line one is shown)"),
         false => String::new(),
     };
     let look = format!(

@@ -410,7 +410,7 @@ fn pattern_map(features: &MixedTable) -> Result<npb_report::Figure> {
         false => String::new(),
     };
     let look = format!(
-        "Columns that are dark in one line are missing together, which may say why; the first line is the share of rows, the others the most frequent of {n_patterns} patterns{of_columns}."
+        "Columns that are coloured in one line are missing together, which may say why; the first line is the share of rows, the others the most frequent of {n_patterns} patterns{of_columns}."
     );
     Ok(heat_map(
         "holes",

@@ -25,8 +25,8 @@ const CLUSTERED: usize = 600;
 const PERMUTATIONS: usize = 199;
 const MOST_TESTED: usize = 700_000;
 /// Draws that are asked about cells, and rows times columns times draws.
-const ASKED: usize = 200;
-const MOST_ASKED: usize = 2_000_000;
+const ASKED: usize = 100;
+const MOST_ASKED: usize = 1_000_000;
 /// Columns in the heat map and of which clusters are told, links in the graph, cells in a table, clusters of a column.
 const MOST_COLUMNS: usize = 60;
 const MOST_CLUSTERINGS: usize = 30;
@@ -140,7 +140,7 @@ fn together(fit: &ItfFit) -> Result<Section> {
     let matrix: Vec<f64> = (0..p * p).map(|k| share(k / p, k % p)).collect();
     let mut map = matrix_map(&names, &matrix, |_, _| false);
     map.range = (0.0, 1.0);
-    let look = "The share of the draws in which two columns are in one block, so that one clustering of the rows is behind both: dark squares go together. With the file of the fit this page says how strongly, and whether by chance.";
+    let look = "The share of the draws in which two columns are in one block, so that one clustering of the rows is behind both: strong colours go together. With the file of the fit this page says how strongly, and whether by chance.";
     section.draw(heat_map("blocks", "Columns in one block", look, &map)?);
     Ok(section)
 }
@@ -211,7 +211,7 @@ fn draw_dependence(section: &mut Section, found: &ColumnDependence) -> Result<()
         .map(|pair| (pair.a, pair.b))
         .collect();
     let map = matrix_map(names, &matrix, |a, b| marks.contains(&(a.min(b), a.max(b))));
-    let look = "Nats that two columns tell of each other, columns that go together side by side: dark blocks are groups, and squares with an orange mark are dependent by the test.";
+    let look = "Nats that two columns tell of each other, columns that go together side by side: blocks of strong colour are groups, and squares with an orange mark are dependent by the test.";
     section.draw(heat_map("dependence", "Mutual information", look, &map)?);
     let mut strong: Vec<&PairDependence> = found
         .pairs()
@@ -242,7 +242,7 @@ fn draw_dependence(section: &mut Section, found: &ColumnDependence) -> Result<()
     let links: Vec<Link> = strong.iter().map(link).collect();
     let own: Vec<String> = order.iter().map(|&j| short_name(&names[j])).collect();
     let look = format!(
-        "The {} strongest of {n} dependent pairs: thick lines tell most; columns that are not here go with none.",
+        "The {} strongest of {n} dependent pairs: thick lines tell most; columns that are not here have none of these.",
         links.len()
     );
     section.draw(graph("links", "Strong links", &look, &own, &links)?);

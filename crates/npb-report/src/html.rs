@@ -39,7 +39,7 @@ pub fn table<H: AsRef<str>>(header: &[H], rows: &[Vec<String>]) -> String {
     for row in rows {
         page += "<tr>";
         for cell in row {
-            let is_number = cell.trim_end_matches('%').parse::<f64>().is_ok();
+            let is_number = cell == "–" || cell.trim_end_matches('%').parse::<f64>().is_ok();
             let class = if is_number { " class=\"n\"" } else { "" };
             page += &format!("<td{class}>{}</td>", escape(cell));
         }

@@ -19,9 +19,8 @@ pub struct Picture {
 }
 
 const SIDE: usize = 300;
-const PER_LINE: usize = 3;
 
-/// Images in lines of three, all of one width, as one SVG that holds them.
+/// Images in lines of three (four of them: of two), all of one width, as one SVG that holds them.
 ///
 /// # Errors
 /// There is none, or one is not a PNG.
@@ -39,13 +38,15 @@ pub fn images(
     let mut body = String::new();
     let mut top = 0;
     let shown_height = |one: &Picture| SIDE * one.size[0] / one.size[1];
-    for line in pictures.chunks(PER_LINE) {
+    // Four in lines of three would leave one alone.
+    let per_line = if pictures.len() == 4 { 2 } else { 3 };
+    for line in pictures.chunks(per_line) {
         for (n, one) in line.iter().enumerate() {
             body += &image(one, n * (SIDE + 12) + 6, top, shown_height(one));
         }
         top += line.iter().map(shown_height).max().unwrap_or(SIDE) + 40;
     }
-    let width = PER_LINE.min(pictures.len()) * (SIDE + 12);
+    let width = per_line.min(pictures.len()) * (SIDE + 12);
     let svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{top}\" viewBox=\"0 0 {width} {top}\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
     );
