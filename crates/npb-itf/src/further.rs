@@ -264,6 +264,37 @@ mod tests {
         MixedTable::new(names, vec![levels(0), levels(1), x]).unwrap()
     }
 
+    /// Rows that are alike and new have labels of their own: each comes by its own random numbers.
+    #[test]
+    fn new_rows_are_drawn_apart_from_each_other() {
+        let config = ItfConfig {
+            structure: Structure::Tensor,
+            chains: 1,
+            sweeps: SweepPlan {
+                burn_in: 30,
+                keep: 1,
+                thin: 1,
+            },
+            ..ItfConfig::default()
+        };
+        let table = table(24);
+        let fitted = fit(&table, &config).unwrap();
+        let mut state = fitted.chains()[0].state.clone();
+        // Two clusters that a row of holes cannot tell apart.
+        let labels = state.blocks[0].labels.iter_mut().enumerate();
+        labels.for_each(|(row, label)| *label = (row % 2) as u32);
+        let holes = npb_data::Mask::from_fn(300, 3, |_, _| true).unwrap();
+        let empty = table.select_rows(&[0; 300]).hide(&holes).unwrap();
+        let new = fitted.rows(&empty).unwrap();
+        let with = fitted.with_labels(&state, &new, &config, [0, 31]);
+        let own = &with.blocks[0].labels[24..];
+        let first = own.iter().filter(|label| **label == own[0]).count();
+        assert!(
+            (1..300).contains(&first),
+            "{first} of 300 rows are in one cluster"
+        );
+    }
+
     /// Labels of a row that comes again and again, against all that they can be: with a draw's sticks and parameters their law is a finite one.
     #[test]
     fn labels_of_a_new_row_come_up_as_often_as_they_should() {

@@ -111,6 +111,8 @@ mod tests {
             .map(|row| row[4].parse().unwrap())
             .collect();
         assert_eq!(shares.len(), BINS);
+        // 24 bins from 0 to 24: the middle of the first is at a half.
+        assert_eq!(figure.rows[0][3], "0.5");
         let third = 1.0 / 3.0;
         assert_eq!(
             (shares[0], shares[1], shares[BINS - 1]),

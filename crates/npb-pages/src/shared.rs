@@ -114,7 +114,9 @@ fn went_in(context: &Context<'_>) -> Section {
 
 /// Says which columns do not count.
 pub fn left_out_words(how: &str, names: &[&str]) -> String {
-    let some: Vec<String> = names.iter().take(8).map(|name| cut_to(name, 40)).collect();
+    let some: Vec<String> = (names.iter().take(8))
+        .map(|name| isolated(&cut_to(name, 40)))
+        .collect();
     let more = match names.len() {
         0..=8 => String::new(),
         n => format!(" and {} more", n - 8),

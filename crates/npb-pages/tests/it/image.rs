@@ -5,7 +5,7 @@ use npb_data::{Image, Mask};
 use npb_infer::SweepPlan;
 use npb_pages::{Context, image};
 
-use crate::{SCRIPT, assert_whole};
+use crate::{HEBREW, QUOTES, SCRIPT, assert_whole};
 
 fn picture(channels: usize) -> Image {
     let value = |k: usize| {
@@ -46,11 +46,14 @@ fn images_have_a_page_whose_numbers_are_those_of_the_run() {
         let context = Context {
             kind: "image",
             name: SCRIPT.to_owned(),
+            file: Some(format!("{QUOTES}{HEBREW}")),
             ..Context::default()
         };
         let page = image::page(&before, &restored, &context).unwrap();
         let html = assert_whole(&page);
         let noise = npb_report::short(restored.noise_sd[0]);
+        let channels = ["1 channel;", "3 channels;"][before.channels() / 3];
+        assert!(html.contains(&format!("40 x 32 pixels, {channels} {share} of its values are missing, and its noise was found to have standard deviation {noise}")));
         assert!(html.contains(&format!("<td class=\"n\">1</td><td>modelled</td><td class=\"n\">{noise}</td><td class=\"n\">{share}</td>")), "{noise}");
         let shown = page.figure("images").unwrap();
         let size = format!("32x40x{}", before.channels());

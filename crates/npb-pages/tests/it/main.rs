@@ -41,6 +41,15 @@ pub(crate) fn assert_whole(page: &Page) -> String {
         assert!(!bad, "{word} in the page");
     }
     assert!(!html.contains("<script") && !html.contains("alert(1)</script"));
+    assert!(!html.contains(&"x".repeat(1_000)), "a long name is cut");
+    // What turns the words of a name around does not turn those after it.
+    for paragraph in html.split('<').filter(|part| !part.starts_with("td")) {
+        let mut inside = false;
+        for c in paragraph.chars() {
+            inside = (inside || c == '\u{2068}') && c != '\u{2069}';
+            assert!(inside || c != '\u{202e}', "{paragraph}");
+        }
+    }
     let loads = html.replace("http://www.w3.org/2000/svg", "");
     for mark in ["http", "src=", "url(", "@import", "<link"] {
         assert!(!loads.contains(mark), "{mark} in the page");

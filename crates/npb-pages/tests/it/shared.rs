@@ -6,6 +6,8 @@ use npb_infer::diagnostics::ChainDiagnostics;
 use npb_infer::{Stop, SweepPlan, Trace, VbLimits, VbReport};
 use npb_pages::{Context, Page, Rows, Section, shared};
 
+use super::{HEBREW, SCRIPT};
+
 fn warnings(section: Section) -> Vec<String> {
     let mut page = Page::new("p");
     page.push(section);
@@ -25,6 +27,11 @@ fn columns_that_are_left_out_are_said() {
         columns,
         ..Schema::default()
     };
+    let turned = shared::left_out_words("not used", &[HEBREW, SCRIPT]);
+    assert_eq!(
+        turned,
+        format!("2 columns are not used: \u{2068}{HEBREW}\u{2069}, {SCRIPT}.")
+    );
     let context = Context {
         kind: "mixture",
         name: "m.npb".to_owned(),

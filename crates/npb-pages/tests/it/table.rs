@@ -62,13 +62,42 @@ fn a_page_of_a_table_has_the_numbers_of_its_answers() {
     assert_eq!(links.rows.len(), all.len());
     assert_eq!(links.rows[0][2], most.to_string());
     assert!(found.pair(SCRIPT, QUOTES).unwrap().dependent);
-    assert!(html.contains("The oddest cells of 160 rows"));
-    let bars = page.figure("clusters").unwrap();
+    // The oddest cell, by how far it is above what is usual of its column.
+    let new = fit.field_rows(&rows.features, &rows.fields, false).unwrap();
+    let usual = fit.usual_surprisals(&new).unwrap();
+    let excess = |cell: &npb_itf::CellSurprisal| cell.surprisal - usual[cell.column];
+    let odd = fit.surprisals(&new).unwrap();
+    let odd = odd
+        .iter()
+        .max_by(|a, b| excess(a).total_cmp(&excess(b)))
+        .unwrap();
+    let at = html.find("The oddest cells of 160 rows").unwrap();
+    let first = html[at..].split("<tr>").nth(2).unwrap();
+    let number = npb_report::short(excess(odd));
+    assert!(first.contains(&format!("<td class=\"n\">{}</td>", odd.row + 1)));
     assert!(
-        bars.rows
-            .iter()
-            .all(|row| row[1].parse::<f64>().unwrap() >= 1.0)
+        first.contains(&format!(">{number}</td></tr>")),
+        "{number}: {first}"
     );
+    // Clusters by column, counted draw by draw.
+    let bars = page.figure("clusters").unwrap();
+    assert_eq!(bars.rows.len(), 4);
+    for (bar, place) in bars.rows.iter().zip(fit.places()) {
+        let of = |draw: &npb_itf::Draw| {
+            let mut labels = draw.labels(place.column).unwrap().to_vec();
+            labels.sort_unstable();
+            labels.dedup();
+            labels.len() as f64
+        };
+        let counts: Vec<f64> = fit.draws().iter().map(of).collect();
+        let mean = counts.iter().sum::<f64>() / 40.0;
+        let sd = (counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / 40.0).sqrt();
+        let found = [1, 2].map(|k| bar[k].parse::<f64>().unwrap());
+        assert!(
+            (found[0] - mean).abs() < 1e-9 && (found[1] - sd).abs() < 1e-9,
+            "{bar:?}"
+        );
+    }
     assert!(page.figure("hidden").is_some());
     assert_eq!(
         html,
