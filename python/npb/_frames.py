@@ -346,8 +346,10 @@ def _of_objects(column, values):
         cells = [float(v / np.timedelta64(1, "s")) if isinstance(v, np.timedelta64) else v.total_seconds() if k else np.nan for v, k in zip(values, known, strict=True)]
         return "numbers", np.array(cells), lambda s: datetime.timedelta(seconds=s)
     if None in kinds or len(kinds - {"text", "whole", "number", "decimal", "bool"}):
-        strange = next(v for v in values[known] if _kind_of(v) is None or len(kinds) > 1)
-        raise ValueError(f"it holds values of kinds that do not go together, such as {strange!r}; make texts or numbers of them")
+        rows = np.flatnonzero(known)
+        first = None if None in kinds else _kind_of(values[rows[0]])
+        row = next(row for row in rows if (_kind_of(values[row]) is None) == (first is None) and (first is None or _kind_of(values[row]) != first))
+        raise ValueError(f"it holds values of kinds that do not go together, such as {values[row]!r} in row {row}; make texts or numbers of them")
     codes, labels = np.full(len(values), -1), {}
     for row in np.flatnonzero(known):
         # Of 1 and "1" the first.

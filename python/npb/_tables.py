@@ -295,8 +295,10 @@ class MixedTableModel(Sampled, Base):
         for name in given:
             if name not in features:
                 raise ValueError(f"given: there is no column {name!r} in the fit; columns are {', '.join(features)}")
-        cell = lambda name: np.array([given[name]], dtype=object) if name in given else np.array([np.nan])
-        columns = [Column(name, cell(name)) for name in features]
+        cells = {name: np.full(1, np.nan, dtype=object) for name in features}
+        for name, value in given.items():
+            cells[name][0] = value  # As it is: a list is one value that cannot be.
+        columns = [Column(name, cell if name in given else np.array([np.nan])) for name, cell in cells.items()]
         strict = Schema(self._schema.reader, [name for name in given])
         return columns, strict.read(columns, type(self).__name__)
 
@@ -334,7 +336,7 @@ class MixedTableModel(Sampled, Base):
         Parameters
         ----------
         n : number of rows
-        given : dict of values by column name that all rows have
+        given : dict of values by column name that all rows have; None and nan say nothing
 
         Returns
         -------
@@ -343,7 +345,7 @@ class MixedTableModel(Sampled, Base):
         """
         count("n", n)
         columns, rows = self._given({} if given is None else given)
-        given = given or {}
+        known = {feature["name"] for feature, which in zip(self._schema.features(), rows.missing(), strict=True) if not len(which)}
         drawn = self._fit.simulate(rows, n, self._threads())["columns"]
         made = {}
         for feature, column, cells in zip(self._schema.features(), columns, drawn, strict=True):
@@ -352,7 +354,7 @@ class MixedTableModel(Sampled, Base):
                 values = values.get("codes", values.get("values"))
             name = feature["name"]
             value = int if feature["kind"] == "count" else lambda v, column=column, feature=feature: column.value(feature, v)
-            made[name] = [given[name]] * n if name in given else [None if v is None else value(v) for v in values]
+            made[name] = [given[name]] * n if name in known else [None if v is None else value(v) for v in values]
         return made
 
     def sample_missing(self, X, n_draws=10, training=False):
@@ -377,7 +379,9 @@ class MixedTableModel(Sampled, Base):
         that less what is usual of the column: its mean in rows that the model makes up. Cells stand in the order of `excess`; it is nan
         in columns without any value in training.
         """
-        rows = self._ask(X, training)[2]
+        X, _, rows = self._ask(X, training)
+        if len(X) == 0:
+            return []
         cells, usual = self._fit.surprisals(rows, training, self._threads())
         names = [feature["name"] for feature in self._schema.features()]
         found = [{"row": row, "column": names[j], "surprisal": surprisal, "excess": surprisal - usual[j]} for row, j, surprisal in cells]
@@ -385,7 +389,10 @@ class MixedTableModel(Sampled, Base):
 
     def score(self, X, y=None):
         """Mean log predictive density of the observed cells of a row."""
-        return float(np.mean(self.score_samples(X)))
+        scores = self.score_samples(X)
+        if len(scores) == 0:
+            raise ValueError("score: X has no rows, of which there is no mean")
+        return float(np.mean(scores))
 
     def _found(self):
         return [f"{self._fit.n_rows()} rows, {len(self._schema.features())} columns", *super()._found()]
