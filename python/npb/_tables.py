@@ -353,6 +353,8 @@ class MixedTableModel(Sampled, Base):
             if isinstance(values, dict):
                 values = values.get("codes", values.get("values"))
             name = feature["name"]
+            if name not in known:
+                column = Column(name, np.array([np.nan]))
             value = int if feature["kind"] == "count" else lambda v, column=column, feature=feature: column.value(feature, v)
             made[name] = [given[name]] * n if name in known else [None if v is None else value(v) for v in values]
         return made
