@@ -38,6 +38,23 @@ fn solved(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Vec<f64> {
     (0..n).map(|k| b[k] / a[k][k]).collect()
 }
 
+/// One sweep, which leaves rows and columns alone.
+fn still(fit: &BsvdFit) -> BsvdConfig {
+    BsvdConfig {
+        moves: vec![Scheduled {
+            step: BsvdMove::Noise,
+            every: 1,
+        }],
+        sweeps: SweepPlan {
+            burn_in: 0,
+            keep: 1,
+            thin: 1,
+        },
+        stored_draws: 1,
+        ..fit.config.clone()
+    }
+}
+
 /// Three thousand new rows with the same entries, drawn given the columns of a draw: the mean and variance of an entry that they do not have are those of a
 /// regression on the columns.
 #[test]
@@ -57,21 +74,7 @@ fn new_rows_are_drawn_given_the_columns() {
     });
     let all: Vec<Rating> = data.observed.iter().chain(new).collect();
     let all = Ratings::new(30 + NEW, 12, &all).unwrap();
-    // One sweep, which leaves rows and columns alone.
-    let still = BsvdConfig {
-        moves: vec![Scheduled {
-            step: BsvdMove::Noise,
-            every: 1,
-        }],
-        sweeps: SweepPlan {
-            burn_in: 0,
-            keep: 1,
-            thin: 1,
-        },
-        stored_draws: 1,
-        ..first.config.clone()
-    };
-    let (from, drawn) = (first.last(), go_on(&first, &all, &still).unwrap());
+    let (from, drawn) = (first.last(), go_on(&first, &all, &still(&first)).unwrap());
     let (state, none) = (drawn.last(), SideInformation::default());
     assert_eq!(state.columns, from.columns);
     let (rank, (centre, scale)) = (from.rank(), first.units());
@@ -128,6 +131,62 @@ fn new_rows_are_drawn_given_the_columns() {
             "{j}: {squares} {variance}"
         );
     }
+}
+
+/// New rows without entries come from the prior, in each chain by random numbers of its own; what a fit is called stays while it has the rows and columns that it had.
+#[test]
+fn chains_draw_new_rows_apart_and_names_stay() {
+    const NEW: usize = 2000;
+    let data = low_rank(3, (30, 12), 2, 0.7, 0.3);
+    let two = BsvdConfig {
+        chains: 2,
+        ..config(40, 5)
+    };
+    let names =
+        |n: usize, what: &str| -> Vec<String> { (0..n).map(|k| format!("{what}{k}")).collect() };
+    let (rows, columns) = (names(30, "r"), names(12, "c"));
+    let first = fitted(&data.observed, &two)
+        .with_names(&rows, &columns)
+        .unwrap();
+    let still = still(&first);
+    let same = go_on(&first, &data.observed, &still).unwrap();
+    assert_eq!(
+        (same.row_names(), same.column_names()),
+        (&rows[..], &columns[..])
+    );
+    let all: Vec<Rating> = data.observed.iter().collect();
+    let all = Ratings::new(30 + NEW, 12, &all).unwrap();
+    let drawn = go_on(&first, &all, &still).unwrap();
+    let [a, b] = [0, 1].map(|chain: usize| -> Vec<f64> {
+        let own = &drawn.draws()[chain].rows.intercepts[30..];
+        own.iter().map(|&x| f64::from(x)).collect()
+    });
+    let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+    let correlation = dot(&a, &b) / (dot(&a, &a) * dot(&b, &b)).sqrt();
+    assert!(
+        correlation.abs() < 5.0 / (NEW as f64).sqrt(),
+        "{correlation}"
+    );
+}
+
+/// A new column with one entry, the last of the rows of the fit: thirty standard deviations out, which no draw without it would come near.
+#[test]
+fn a_new_column_is_drawn_given_the_last_entry_of_the_old_rows() {
+    let data = low_rank(3, (30, 12), 2, 0.7, 0.3);
+    let plain = BsvdConfig {
+        row_noise: false,
+        column_noise: false,
+        ..config(100, 5)
+    };
+    let first = fitted(&data.observed, &plain);
+    let (centre, scale) = first.units();
+    let entry = |row, column, value| Rating { row, column, value };
+    let mut all: Vec<Rating> = data.observed.iter().collect();
+    all.extend([entry(29, 12, centre + 30.0 * scale), entry(30, 0, centre)]);
+    let all = Ratings::new(31, 13, &all).unwrap();
+    let drawn = go_on(&first, &all, &still(&first)).unwrap();
+    let latent = drawn.last().latent(29, 12, &SideInformation::default());
+    assert!(latent > 15.0, "{latent}");
 }
 
 /// A matrix that grows on both sides is known as well as one that was there at once.

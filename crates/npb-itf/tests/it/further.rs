@@ -86,6 +86,23 @@ fn rows_of_the_fit_are_known_again() {
         assert_eq!(place_of(&cells(row, |x| x.map(|x| -x))), row);
         assert_eq!(place_of(&cells(row, |_| None)), row);
     }
+    // A cell of 0 is not one that is missing.
+    let zero = |cell: Option<f64>| {
+        let mut cells: Vec<Option<f64>> = (0..30).map(|i| table.column(0).number(i)).collect();
+        cells[5] = cell;
+        changed(&table, 0, MixedColumn::Real(cells))
+    };
+    let with_zero = fit(&zero(Some(0.0)), &short(Structure::Tensor)).unwrap();
+    let rows_of = |table: &MixedTable| {
+        with_zero
+            .field_rows(table, &fields(table), true)
+            .map(|_| ())
+    };
+    rows_of(&zero(Some(-0.0))).unwrap();
+    assert!(matches!(
+        rows_of(&zero(None)),
+        Err(ItfError::OtherRow { row: 5 })
+    ));
     let fewer = asked(&first_rows(&table, 29)).unwrap_err();
     assert!(matches!(
         fewer,
