@@ -3,6 +3,8 @@
 use npb_data::schema::{Role, Schema, SchemaData};
 use npb_data::{DataError, Field, Labels, MixedTable};
 
+use crate::shared::isolated;
+
 /// What stands beside a fit in a model file.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'a> {
@@ -97,7 +99,7 @@ impl Rows {
 
     /// The sentence that says whether numbers of these rows are those of rows that the fit has not seen.
     pub fn held_out(&self) -> String {
-        let (n, file) = (self.n_rows(), &self.file);
+        let (n, file) = (self.n_rows(), isolated(&self.file));
         match self.may_be_of_fit {
             true => format!(
                 "{file} may be what the model was fitted to: if so, it has seen these {n} rows, and what stands here is better than it will be for new ones."

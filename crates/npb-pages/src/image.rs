@@ -8,7 +8,7 @@ use npb_report::{Layer, Panel, Picture, Point, TextTable, colours, images, pictu
 use crate::bins::{Kind, histogram, largest};
 use crate::page::Section;
 use crate::png::png;
-use crate::shared::{number, percent};
+use crate::shared::{isolated, number, percent};
 use crate::{Context, Page, Result, scalars, shared};
 
 /// Pixels of the longer side of what is shown: of larger images each so many-th.
@@ -99,7 +99,10 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
 fn went_in(before: &Image, restored: &Restored, context: &Context<'_>) -> Section {
     let mut section = Section::new("What went in");
     let [height, width, channels] = before.size();
-    let of = context.file.iter().map(|file| format!(" of {file}"));
+    let of = context
+        .file
+        .iter()
+        .map(|file| format!(" of {}", isolated(file)));
     let noise: Vec<String> = restored.noise_sd.iter().map(|&sd| number(sd)).collect();
     section.say(format!(
         "An image{}: {width} x {height} pixels, {channels} channel{}; {} of its values are missing, and its noise was found to have standard deviation {}.",

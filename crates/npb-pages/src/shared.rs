@@ -68,7 +68,10 @@ fn went_in(context: &Context<'_>) -> Section {
         .schema
         .map(|schema| format!("{} columns", schema.columns.len()));
     let data: Vec<String> = [rows, columns].into_iter().flatten().collect();
-    let all = [data.join(" and "), context.file.clone().unwrap_or_default()];
+    let all = [
+        data.join(" and "),
+        context.file.as_deref().map_or(String::new(), isolated),
+    ];
     let all: Vec<&str> = all
         .iter()
         .map(String::as_str)

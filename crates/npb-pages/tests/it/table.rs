@@ -81,10 +81,12 @@ fn a_page_of_a_table_has_the_numbers_of_its_answers() {
     );
     // Clusters by column, counted draw by draw.
     let bars = page.figure("clusters").unwrap();
-    assert_eq!(bars.rows.len(), 4);
-    for (bar, place) in bars.rows.iter().zip(fit.places()) {
+    let mut own: Vec<usize> = fit.places().iter().map(|place| place.column).collect();
+    own.dedup();
+    assert_eq!(bars.rows.len(), own.len());
+    for (bar, column) in bars.rows.iter().zip(own) {
         let of = |draw: &npb_itf::Draw| {
-            let mut labels = draw.labels(place.column).unwrap().to_vec();
+            let mut labels = draw.labels(column).unwrap().to_vec();
             labels.sort_unstable();
             labels.dedup();
             labels.len() as f64
