@@ -623,6 +623,15 @@ pub(crate) fn further(
     };
     let (data, report) = given.by_schema(&schema, &rules).map_err(without_options)?;
     warn(quiet, file, &report.to_string());
+    let out = schema.with_role(Role::Ignored);
+    let out: Vec<String> = out.map(|column| format!("{:?}", column.name)).collect();
+    if !out.is_empty() {
+        let text = format!(
+            "left out as in the fit, whatever they hold by now: {}; fit all rows anew to use them",
+            out.join(", ")
+        );
+        note_of(quiet, file, &text);
+    }
     let origin = Origin {
         layout,
         declared: before.origin.declared,

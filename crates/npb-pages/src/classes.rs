@@ -9,7 +9,7 @@ use npb_report::{
 
 use crate::Result;
 use crate::page::Section;
-use crate::shared::{number, percent, short_name};
+use crate::shared::{first_of, number, percent, short_name};
 
 /// Classes in pictures.
 const MOST_CLASSES: usize = 12;
@@ -333,10 +333,7 @@ pub(crate) fn draw_losses(mut losses: Vec<Loss>, n_rows: usize) -> Result<Figure
         sd: Some(loss.standard_error),
     };
     let bars: Vec<NamedBar> = losses.iter().map(bar).collect();
-    let first = match n > MOST_COLUMNS {
-        true => format!(" (the first {MOST_COLUMNS} of {n} columns)"),
-        false => String::new(),
-    };
+    let first = first_of(losses.len(), n, "columns");
     let look = format!(
         "Nats a row that are lost where a column is taken for missing, in {n_rows} rows{first}: long bars are columns that the others cannot stand in for; those near 0 tell nothing that the others do not."
     );

@@ -9,7 +9,7 @@ use crate::classes::{Judged, known};
 use crate::numbers::{self, Numbers};
 use crate::page::Section;
 use crate::sampling::{side_by_side, some_rows};
-use crate::shared::{number, percent, short_name};
+use crate::shared::{first_of, number, percent, short_name};
 use crate::{Context, Page, Result, Rows, shared};
 
 /// Groups and columns in pictures.
@@ -76,10 +76,7 @@ fn groups(fit: &GroupedFit) -> Result<Section> {
         percent(mean)
     ));
     let order = largest(&own, MOST_GROUPS);
-    let first = match order.len() < names.len() {
-        true => format!(" (the first {MOST_GROUPS} of {})", names.len()),
-        false => String::new(),
-    };
+    let first = first_of(order.len(), names.len(), "groups");
     let bar = |&k: &usize| NamedBar {
         name: names[k].clone(),
         value: own[k],
@@ -142,10 +139,7 @@ fn map(fit: &GroupedFit, all: &[&ActiveUser<TaskAtom>]) -> Result<npb_report::Fi
         range: (-most, most),
         marked: Vec::new(),
     };
-    let mut part = String::new();
-    if shown < all.len() {
-        part += &format!(" (the first {shown} of {} groups)", all.len());
-    }
+    let mut part = first_of(shown, all.len(), "groups");
     if columns.len() < base.len() {
         part += &format!(" (the {} columns that say most)", columns.len());
     }

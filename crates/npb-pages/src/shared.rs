@@ -4,6 +4,7 @@ use npb_data::schema::Role;
 use npb_data::{Mask, MixedTable, PatternIndex};
 use npb_infer::diagnostics::{ChainDiagnostics, MOST_RHAT};
 use npb_infer::{Stop, SweepPlan, Trace, VbReport};
+pub use npb_report::isolated;
 use npb_report::{HeatMap, Layer, Panel, Point, Shape, TextTable, colours, heat_map, picture};
 use serde::Serialize;
 use toml::Value;
@@ -41,17 +42,17 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// Says that not all are shown, where it is so.
+pub(crate) fn first_of(shown: usize, all: usize, what: &str) -> String {
+    match shown < all {
+        true => format!(" (the first {shown} of {all} {what})"),
+        false => String::new(),
+    }
+}
+
 /// A name in a picture or a sentence.
 pub fn short_name(name: &str) -> String {
     isolated(&cut_to(name, 28))
-}
-
-/// A name among other words: one that is written from right to left does not turn them.
-pub fn isolated(name: &str) -> String {
-    match name.is_ascii() {
-        true => name.to_owned(),
-        false => format!("\u{2068}{name}\u{2069}"),
-    }
 }
 
 /// A page with what went in.
@@ -239,13 +240,11 @@ pub fn bound(trace: &[VbReport], stop: Stop, setting: &str) -> Result<Section> {
         let look = "It should be flat at its end; a step near the end says that more iterations would have helped.";
         section.draw(picture("bound", "The bound", look, &[panel])?);
     }
-    let row = vec![
-        last.iteration.to_string(),
-        number(last.elbo),
-        number(Some(last.rel_change).filter(|change| change.is_finite())),
-    ];
-    let header = ["iterations", "bound (nats)", "last relative change"];
-    section.tabulate(TextTable::new("At the end", &header, [row]));
+    let change = number(Some(last.rel_change).filter(|change| change.is_finite()));
+    section.say(format!(
+        "At its end the bound is {} nats; its last relative change was {change}.",
+        number(last.elbo)
+    ));
     Ok(section)
 }
 

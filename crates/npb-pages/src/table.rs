@@ -14,7 +14,7 @@ use crate::cells::{self, LEVEL, Refilled, is_number, value};
 use crate::page::Section;
 use crate::predictive::{self, DRAWN};
 use crate::sampling::{hidden, side_by_side, some, some_rows};
-use crate::shared::{left_out_words, number, percent, short_name};
+use crate::shared::{first_of, left_out_words, number, percent, short_name};
 use crate::{Context, Page, Result, Rows, shared};
 
 /// Rows that are asked about.
@@ -270,7 +270,7 @@ fn clusters(fit: &ItfFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<
             None => names.push((place.column, vec![&info.name])),
         }
     }
-    let n_clusterings = names.len();
+    let of = first_of(MOST_CLUSTERINGS, names.len(), "columns");
     names.truncate(MOST_CLUSTERINGS);
     let chosen = some(fit.n_rows(), CLUSTERED, context.seed);
     let (mut bars, mut table) = (Vec::new(), Vec::new());
@@ -293,10 +293,6 @@ fn clusters(fit: &ItfFit, context: &Context<'_>, rows: Option<&Rows>) -> Result<
         let features = own_rows.map(|rows| rows.features.select_rows(&chosen));
         table.extend(told(&name, &point.labels, features.as_ref())?);
     }
-    let of = match n_clusterings > MOST_CLUSTERINGS {
-        true => format!(" (the first {MOST_CLUSTERINGS} of {n_clusterings} columns)"),
-        false => String::new(),
-    };
     let look = format!(
         "How many clusters of {} rows each column has, over the draws{of}: 1 means that rows do not differ in it but by chance.",
         chosen.len()

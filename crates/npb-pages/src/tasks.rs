@@ -9,7 +9,7 @@ use crate::classifier::columns_that_matter;
 use crate::numbers::{self, Cluster, Numbers};
 use crate::page::Section;
 use crate::sampling::{side_by_side, some_rows};
-use crate::shared::{number, percent, short_name};
+use crate::shared::{first_of, number, percent, short_name};
 use crate::{Context, Page, Result, Rows, shared};
 
 /// Tasks in the picture.
@@ -62,12 +62,9 @@ fn alike(fit: &MultiTaskFit) -> Result<Section> {
         range: (0.0, 1.0),
         marked: Vec::new(),
     };
-    let first = match tasks.len() > n {
-        true => format!(" (the first {n} of {})", tasks.len()),
-        false => String::new(),
-    };
+    let first = first_of(n, tasks.len(), "tasks");
     let look = format!(
-        "Dark blocks are tasks that share clusters and so learn from each other{first}; a pale line is a task by itself."
+        "Blocks of strong colour are tasks that share clusters and so learn from each other{first}; a pale line is a task by itself."
     );
     section.draw(heat_map(
         "similarity",

@@ -6,7 +6,7 @@ use crate::colours::{BLUE, Colour, VERMILLION, towards};
 use crate::error::ReportError;
 use crate::figure::Figure;
 use crate::html::escape;
-use crate::text::{line, short};
+use crate::text::{isolated, line, short};
 
 /// Numbers by row and column, both with names.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ fn square(
             &map.rows[k / map.columns.len()],
             &map.columns[k % map.columns.len()],
         ]
-        .map(|name| escape(&line(name)));
+        .map(|name| escape(&isolated(&line(name))));
         let _ = writeln!(
             svg,
             "><title>{row}, {column}: {}</title></rect>",

@@ -48,4 +48,4 @@ pub use images::{Picture, images};
 pub use named::{Link, NamedBar, graph, named_bars};
 pub use panel::{At, Bars, Cells, Layer, Panel, Point, Shape, by_name, centres};
 pub use table::{TextTable, csv_line};
-pub use text::short;
+pub use text::{isolated, short};

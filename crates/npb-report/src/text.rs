@@ -13,6 +13,14 @@ pub fn short(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A name among other words: one that is written from right to left does not turn them.
+pub fn isolated(name: &str) -> String {
+    match name.is_ascii() {
+        true => name.to_owned(),
+        false => format!("\u{2068}{name}\u{2069}"),
+    }
+}
+
 /// A number at an axis: no decimals that say nothing, nor those that come of rounding.
 pub(crate) fn tick(value: f64) -> String {
     if value.abs() >= 1e9 {
