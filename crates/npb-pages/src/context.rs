@@ -2,8 +2,7 @@
 
 use npb_data::schema::{Role, Schema, SchemaData};
 use npb_data::{DataError, Field, Labels, MixedTable};
-
-use crate::shared::isolated;
+use npb_report::isolated;
 
 /// What stands beside a fit in a model file.
 #[derive(Clone, Debug, Default)]
