@@ -306,7 +306,7 @@ mod tests {
                 chains: 1,
                 sweeps: SweepPlan {
                     burn_in: 30,
-                    keep: 3,
+                    keep: 1,
                     thin: 1,
                 },
                 ..ItfConfig::default()
