@@ -38,6 +38,7 @@ use crate::shards::local::LocalShards;
 use crate::shards::outline::Outline;
 use crate::shards::sample::{OfSample, SampleAsItIs};
 use crate::shards::{SHARD_ROWS, Shards, decode, encode};
+use crate::start::of_sample;
 use crate::state::{check_experts, expect};
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -71,7 +72,7 @@ pub fn fit_watched(
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
-    if table.n_rows() > SHARD_ROWS {
+    if table.n_rows() > crate::shards::sample_rows() && !TrainingRows::may_be(table) {
         config.validate()?;
         let shards = LocalShards::new(table, labels, SHARD_ROWS)?;
         return fit_shards(Arc::new(shards), config, watch);
@@ -172,8 +173,7 @@ pub fn answer_of_sample(question: &[u8], own: &[u8]) -> Result<Vec<u8>> {
         OfSample::WithoutFold(sample) => sample,
         OfSample::Start(data, config) => {
             let (start, restart) = decode(own)?;
-            let run = IqgmeVb::new(&data, config.into_owned(), start, restart)?;
-            return encode(&run.into_state());
+            return encode(&of_sample(&data, &config, (start, restart))?);
         }
     };
     let config = &sample.config;

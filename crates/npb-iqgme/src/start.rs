@@ -33,13 +33,28 @@ impl<'d> IqgmeVb<'d> {
         if let Some(sharded) = &data.sharded {
             let state = match made_elsewhere(sharded, &config, (start, restart))? {
                 Some(state) => state,
-                None => IqgmeVb::new(&sharded.sample, config.clone(), start, restart)?.into_state(),
+                None => of_sample(&sharded.sample, &config, (start, restart))?,
             };
             return Self::over_shards(data, config, state);
         }
         let first = responsibilities(data, &config, start, restart)?;
         Self::from_responsibilities(data, config, first)
     }
+}
+
+/// A run of the sample, to its end.
+pub(crate) fn of_sample(
+    sample: &IqgmeData,
+    config: &IqgmeConfig,
+    (start, restart): (Init, u64),
+) -> Result<IqgmeState> {
+    if std::env::var("NPB_SHORT").is_ok() { return Ok(IqgmeVb::new(sample, config.clone(), start, restart)?.into_state()); }
+    let begin = |_| IqgmeVb::new(sample, config.clone(), start, restart);
+    let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let mut part = watch.part("sample", 1.0);
+    let (run, o) = maximise(&config.limits, "elbo", &mut part, (&memory, 0), begin)?;
+    if std::env::var("NPB_V").is_ok() { eprintln!("{start:?} sample it {} bound/cell {}", o.trace.len(), o.trace.last().unwrap().elbo / sample.n_observed() as f64); }
+    Ok(run.into_state())
 }
 
 /// The start of a run over shards, where somebody else is there to make it: all that the configuration names are asked for at once.
@@ -110,8 +125,8 @@ fn mixture(
         ..data.clone()
     };
     let limits = VbLimits {
-        max_iterations: MIXTURE_ITERATIONS,
-        tolerance: 1e-5,
+        max_iterations: std::env::var("NPB_M").map_or(MIXTURE_ITERATIONS, |s| s.parse().unwrap()),
+        tolerance: std::env::var("NPB_MT").map_or(1e-5, |s| s.parse().unwrap()),
     };
     let begin = |_| IqgmeVb::new(&features, config.clone(), Init::KMeans(clusters), restart);
     let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));

@@ -17,6 +17,15 @@ pub(crate) struct HeldOut {
     pub(crate) truth: Vec<usize>,
 }
 
+impl HeldOut {
+    /// What some of the members gave.
+    pub(crate) fn only(mut self, wanted: &[bool]) -> Self {
+        let mut wanted = wanted.iter();
+        self.by_member.retain(|_| wanted.next() == Some(&true));
+        self
+    }
+}
+
 /// The rows of one set of labels, a fold in and a fold out.
 pub(crate) struct Side {
     pub(crate) kept: Vec<usize>,

@@ -21,7 +21,7 @@ pub(crate) struct Plan<'a, I> {
     pub(crate) seed: u64,
     pub(crate) elbo_temperature: f64,
     pub(crate) limits: VbLimits,
-    /// Who else may train members without a fold.
+    /// Who else may train members without a fold, where tables are a sample of the rows of the data.
     pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
 
@@ -89,10 +89,19 @@ pub(crate) fn trained<V: Ensemble>(
     let (print, n_observed, _) = V::about(&data[0])?;
     let limits = settings.limits;
     let watched = Watched::<V>::new(watch, config, print, plan, folds.len(), limits)?;
-    let members = watched.train(data, V::ended)?;
-    let held_out = match watched.is_stopped() {
-        true => None,
-        false => held_out(tables, config, data, (&folds, settings.elsewhere), &watched)?,
+    let held_out = || match watched.is_stopped() {
+        true => Ok(None),
+        false => held_out(tables, config, data, (&folds, settings.elsewhere), &watched),
+    };
+    let (members, held_out) = match settings.elsewhere {
+        None => (watched.train(data, &[], V::ended)?, held_out()?),
+        // A sample says what members weigh before they are trained on all rows.
+        Some(_) => {
+            let held_out = held_out()?;
+            let wanted = held_out.as_ref().map_or(Vec::new(), |of| watched.wanted(of));
+            let members = watched.train(data, &wanted, V::ended)?;
+            (members, held_out.map(|of| of.only(&wanted)))
+        }
     };
     let by_bounds = (settings.elbo_temperature, n_observed);
     Ok(weighed(

@@ -8,9 +8,14 @@ use npb_infer::{Stop, Variational, VbLimits, VbOutcome, VbRun, Watch, maximise, 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::crossval::HeldOut;
 use super::questions::{Kept, Variant};
+use super::stacking::stacked;
 use crate::config::FeatureScale;
 use crate::{IqgmeError, Result};
+
+/// A member on normal scores that weighs less in held-out prediction of a sample is not trained on all rows.
+const LEAST_WEIGHT: f64 = 0.01;
 
 /// A kind of fit whose runs are trained until a bound, or an objective, has converged.
 pub trait Model: Variant {
@@ -131,11 +136,22 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         self.plan.len()
     }
 
-    /// Trains all members in parallel. `data`: by scale. `finish` gets a member's plan, and its run when that has ended. Of a fit that was stopped: those that
+    /// Members that held-out labels give weight, or that have a part in densities.
+    pub(super) fn wanted(&self, held_out: &HeldOut) -> Vec<bool> {
+        let own = |(planned, _): &&(Planned<M::Init>, u64)| planned.0 == FeatureScale::Standardised;
+        let n_own = self.plan.iter().take_while(own).count();
+        let weights = stacked(held_out, n_own, &vec![1.0; self.n_members()]);
+        let each = weights.into_iter().enumerate();
+        each.map(|(k, (weight, _))| k < n_own || weight >= LEAST_WEIGHT)
+            .collect()
+    }
+
+    /// Trains members in parallel, all but those of which `wanted` says that they are not. `data`: by scale. `finish` gets a member's plan, and its run when that has ended. Of a fit that was stopped: those that
     /// had begun, the first one always.
     pub(crate) fn train<R: Send>(
         &self,
         data: &[M::Data],
+        wanted: &[bool],
         finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let one = |k: usize| {
@@ -143,6 +159,11 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
                 return Ok(None);
             }
             let (name, place) = (format!("member {k}"), (&self.checkpoint, k));
+            if wanted.get(k) == Some(&false) {
+                let mut part = self.watch.part(name, self.shares[0]);
+                let _ = part.report(0, 1.0, &[], &[]);
+                return Ok(None);
+            }
             let (vb, outcome) = self.run((&name, self.shares[0]), k, data, self.limits, place)?;
             let begun = k == 0 || !outcome.trace.is_empty();
             let member = begun.then(|| finish(self.plan[k].0, outcome, vb));

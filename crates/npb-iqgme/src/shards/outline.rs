@@ -100,6 +100,9 @@ fn of_all(mut error: IqgmeError, described: &[Description]) -> IqgmeError {
 }
 
 fn joint_print(prints: Vec<u64>) -> Result<u64> {
+    if let [only] = prints[..] {
+        return Ok(only);
+    }
     Ok(storage::fingerprint(&prints)?)
 }
 
@@ -159,7 +162,7 @@ fn sample(shards: &dyn Shards, described: &[Description], seed: u64) -> Result<(
     let labelled = |of: &Description| of.counts.iter().sum::<usize>();
     let n_rows: usize = described.iter().map(|of| of.n_rows).sum();
     let n_labelled: usize = described.iter().map(labelled).sum();
-    let size = first.n_rows.min(n_rows);
+    let size = first.n_rows.min(super::sample_rows());
     let fair = (size as f64 * n_labelled as f64 / n_rows as f64).round() as usize;
     let with_labels = fair.max(size / 2).min(n_labelled);
     let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); described.len()];
