@@ -37,7 +37,7 @@ use crate::rows::Rows;
 use crate::shards::local::LocalShards;
 use crate::shards::outline::Outline;
 use crate::shards::sample::{OfSample, SampleAsItIs};
-use crate::shards::{SHARD_ROWS, Shards, decode, encode};
+use crate::shards::{SAMPLE_ROWS, SHARD_ROWS, Shards, decode, encode};
 use crate::start::of_sample;
 use crate::state::{check_experts, expect};
 use crate::units::Units;
@@ -72,7 +72,7 @@ pub fn fit_watched(
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
-    if table.n_rows() > crate::shards::sample_rows() && !TrainingRows::may_be(table) {
+    if table.n_rows() > SAMPLE_ROWS && !TrainingRows::may_be(table) {
         config.validate()?;
         let shards = LocalShards::new(table, labels, SHARD_ROWS)?;
         return fit_shards(Arc::new(shards), config, watch);

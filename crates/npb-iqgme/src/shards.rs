@@ -22,10 +22,8 @@ use crate::{IqgmeError, Result};
 /// Rows of a shard; the last one may have fewer.
 pub const SHARD_ROWS: usize = 1 << 17;
 
-/// Rows by which runs start, and by which they are weighed.
-pub(crate) fn sample_rows() -> usize {
-    std::env::var("NPB_S").map_or(1 << 13, |s| s.parse().unwrap())
-}
+/// Rows by which runs start and are weighed: the sample of a fit has no more of them, and one of more rows has a sample.
+pub(crate) const SAMPLE_ROWS: usize = 1 << 14;
 
 /// Name of what is sent.
 const MODEL: &str = "npb-iqgme/shard";

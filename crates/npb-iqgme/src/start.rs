@@ -48,12 +48,10 @@ pub(crate) fn of_sample(
     config: &IqgmeConfig,
     (start, restart): (Init, u64),
 ) -> Result<IqgmeState> {
-    if std::env::var("NPB_SHORT").is_ok() { return Ok(IqgmeVb::new(sample, config.clone(), start, restart)?.into_state()); }
     let begin = |_| IqgmeVb::new(sample, config.clone(), start, restart);
     let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
     let mut part = watch.part("sample", 1.0);
-    let (run, o) = maximise(&config.limits, "elbo", &mut part, (&memory, 0), begin)?;
-    if std::env::var("NPB_V").is_ok() { eprintln!("{start:?} sample it {} bound/cell {}", o.trace.len(), o.trace.last().unwrap().elbo / sample.n_observed() as f64); }
+    let (run, _) = maximise(&config.limits, "elbo", &mut part, (&memory, 0), begin)?;
     Ok(run.into_state())
 }
 
@@ -125,8 +123,8 @@ fn mixture(
         ..data.clone()
     };
     let limits = VbLimits {
-        max_iterations: std::env::var("NPB_M").map_or(MIXTURE_ITERATIONS, |s| s.parse().unwrap()),
-        tolerance: std::env::var("NPB_MT").map_or(1e-5, |s| s.parse().unwrap()),
+        max_iterations: MIXTURE_ITERATIONS,
+        tolerance: 1e-5,
     };
     let begin = |_| IqgmeVb::new(&features, config.clone(), Init::KMeans(clusters), restart);
     let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));

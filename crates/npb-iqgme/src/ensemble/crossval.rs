@@ -9,6 +9,9 @@ use rand::seq::SliceRandom;
 /// Key of the random stream that deals rows to folds.
 const FOLDS: u64 = 6;
 
+/// Held-out labels by which members of a fit of many rows are weighed, about.
+const ENOUGH_LABELS: usize = 3000;
+
 /// Probabilities of the classes that members gave to labels without having seen them.
 pub(crate) struct HeldOut {
     /// Member; label, class.
@@ -18,10 +21,10 @@ pub(crate) struct HeldOut {
 }
 
 impl HeldOut {
-    /// What some of the members gave.
-    pub(crate) fn only(mut self, wanted: &[bool]) -> Self {
-        let mut wanted = wanted.iter();
-        self.by_member.retain(|_| wanted.next() == Some(&true));
+    /// What members gave that have iterations.
+    pub(crate) fn trained(mut self, iterations: &[u64]) -> Self {
+        let mut each = iterations.iter();
+        self.by_member.retain(|_| each.next() != Some(&0));
         self
     }
 }
@@ -50,6 +53,16 @@ pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Side
         folds.iter().map(side).collect()
     };
     (0..n_folds).map(of_fold).collect()
+}
+
+/// Keeps the first folds, of which so many labels are left out that more would hardly change what they say of members.
+pub(crate) fn keep_enough(folds: &mut Vec<Vec<Side>>) {
+    let mut n_labels = 0;
+    folds.retain(|sides| {
+        let wanted = n_labels < ENOUGH_LABELS;
+        n_labels += sides.iter().map(|of| of.left_out.len()).sum::<usize>();
+        wanted
+    });
 }
 
 /// Number of labels of each class that has some, all sets together.
@@ -111,6 +124,18 @@ pub(crate) fn truth(sets: &[&Labels], classes: &[String], folds: &[Vec<Side>]) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_labels_need_fewer_folds() {
+        let kept = |n: usize| {
+            let labels = Labels::from_strings(&[Some("a"), Some("b")].repeat(n / 2));
+            let mut folds = sides(&[&labels], 5, 1);
+            keep_enough(&mut folds);
+            folds.len()
+        };
+        // 599, 1_000 and 3_000 labels in each fold: after five, three and one of them there are enough.
+        assert_eq!([2_996, 5_000, 15_000].map(kept), [5, 3, 1]);
+    }
 
     /// Five tasks with one rare label each: every fold has one of them.
     #[test]

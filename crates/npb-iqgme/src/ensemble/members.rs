@@ -85,7 +85,10 @@ pub(crate) fn trained<V: Ensemble>(
     watch: &Watch<'_>,
 ) -> Result<Vec<MemberOf<V>>> {
     let plan = planned(settings.starts, settings.restarts, data.len());
-    let folds = crossval::sides(&labels(tables), settings.folds, settings.seed);
+    let mut folds = crossval::sides(&labels(tables), settings.folds, settings.seed);
+    if settings.elsewhere.is_some() {
+        crossval::keep_enough(&mut folds);
+    }
     let (print, n_observed, _) = V::about(&data[0])?;
     let limits = settings.limits;
     let watched = Watched::<V>::new(watch, config, print, plan, folds.len(), limits)?;
@@ -98,9 +101,10 @@ pub(crate) fn trained<V: Ensemble>(
         // A sample says what members weigh before they are trained on all rows.
         Some(_) => {
             let held_out = held_out()?;
-            let wanted = held_out.as_ref().map_or(Vec::new(), |of| watched.wanted(of));
-            let members = watched.train(data, &wanted, V::ended)?;
-            (members, held_out.map(|of| of.only(&wanted)))
+            let of = held_out.as_ref();
+            let iterations = of.map_or(Vec::new(), |of| watched.iterations(of));
+            let members = watched.train(data, &iterations, V::ended)?;
+            (members, held_out.map(|of| of.trained(&iterations)))
         }
     };
     let by_bounds = (settings.elbo_temperature, n_observed);

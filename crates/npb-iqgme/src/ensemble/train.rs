@@ -14,7 +14,7 @@ use super::stacking::stacked;
 use crate::config::FeatureScale;
 use crate::{IqgmeError, Result};
 
-/// A member on normal scores that weighs less in held-out prediction of a sample is not trained on all rows.
+/// A member that weighs less in held-out prediction of a sample has no part in class probabilities to speak of.
 const LEAST_WEIGHT: f64 = 0.01;
 
 /// A kind of fit whose runs are trained until a bound, or an objective, has converged.
@@ -136,22 +136,34 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         self.plan.len()
     }
 
-    /// Members that held-out labels give weight, or that have a part in densities.
-    pub(super) fn wanted(&self, held_out: &HeldOut) -> Vec<bool> {
+    /// By member, the iterations over all rows for which held-out labels of a sample ask: those that they give no weight have a part in densities alone, to which
+    /// few iterations after those on the sample add what there is, or none on normal scores.
+    pub(super) fn iterations(&self, held_out: &HeldOut) -> Vec<u64> {
         let own = |(planned, _): &&(Planned<M::Init>, u64)| planned.0 == FeatureScale::Standardised;
         let n_own = self.plan.iter().take_while(own).count();
         let weights = stacked(held_out, n_own, &vec![1.0; self.n_members()]);
-        let each = weights.into_iter().enumerate();
-        each.map(|(k, (weight, _))| k < n_own || weight >= LEAST_WEIGHT)
-            .collect()
+        let most = |(k, (weight, _))| match weight {
+            LEAST_WEIGHT.. => self.limits.max_iterations,
+            _ if k < n_own => self.fold_limits().max_iterations,
+            _ => 0,
+        };
+        weights.into_iter().enumerate().map(most).collect()
     }
 
-    /// Trains members in parallel, all but those of which `wanted` says that they are not. `data`: by scale. `finish` gets a member's plan, and its run when that has ended. Of a fit that was stopped: those that
+    /// Those of a member without a fold.
+    fn fold_limits(&self) -> VbLimits {
+        VbLimits {
+            max_iterations: self.limits.max_iterations.min(M::FOLD_ITERATIONS),
+            ..self.limits
+        }
+    }
+
+    /// Trains members in parallel, each with so many iterations at most; without any, none is trained; where nothing is said, to the limits. `data`: by scale. `finish` gets a member's plan, and its run when that has ended. Of a fit that was stopped: those that
     /// had begun, the first one always.
     pub(crate) fn train<R: Send>(
         &self,
         data: &[M::Data],
-        wanted: &[bool],
+        iterations: &[u64],
         finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let one = |k: usize| {
@@ -159,12 +171,16 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
                 return Ok(None);
             }
             let (name, place) = (format!("member {k}"), (&self.checkpoint, k));
-            if wanted.get(k) == Some(&false) {
+            let mut limits = self.limits;
+            if let Some(&most) = iterations.get(k) {
+                limits.max_iterations = most;
+            }
+            if limits.max_iterations == 0 {
                 let mut part = self.watch.part(name, self.shares[0]);
                 let _ = part.report(0, 1.0, &[], &[]);
                 return Ok(None);
             }
-            let (vb, outcome) = self.run((&name, self.shares[0]), k, data, self.limits, place)?;
+            let (vb, outcome) = self.run((&name, self.shares[0]), k, data, limits, place)?;
             let begun = k == 0 || !outcome.trace.is_empty();
             let member = begun.then(|| finish(self.plan[k].0, outcome, vb));
             member.transpose()
@@ -195,15 +211,11 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         if self.is_stopped() {
             return Ok(None);
         }
-        let limits = VbLimits {
-            max_iterations: self.limits.max_iterations.min(M::FOLD_ITERATIONS),
-            ..self.limits
-        };
         let (name, memory) = (
             format!("fold {fold}, member {k}"),
             Checkpoint::in_memory([None]),
         );
-        let (vb, outcome) = self.run((&name, self.shares[1]), k, data, limits, (&memory, 0))?;
+        let (vb, outcome) = self.run((&name, self.shares[1]), k, data, self.fold_limits(), (&memory, 0))?;
         let ended = outcome.stop != Stop::Cancelled;
         let said = ended.then(|| finish(self.plan[k].0, outcome, vb));
         said.transpose()

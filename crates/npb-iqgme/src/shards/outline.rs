@@ -7,7 +7,7 @@ use npb_infer::storage;
 
 use super::local::cut;
 use super::shard::{Description, Preparation, Prepared, Sample};
-use super::{Asked, SHARD_ROWS, Shards, ask, encode};
+use super::{Asked, SAMPLE_ROWS, SHARD_ROWS, Shards, ask, encode};
 use crate::data::{IqgmeData, Sharded, Task, classes_seen, fingerprint, too_far};
 use crate::ensemble::scales;
 use crate::rows::Rows;
@@ -155,14 +155,14 @@ fn joint_stats(described: &[Description]) -> Result<Vec<ColumnStats>> {
     Ok(stats)
 }
 
-/// As many rows as the first shard has, dealt to shards and classes by their numbers of rows; at least half of them with labels, where there are as many.
+/// As many rows as the first shard has, or [`SAMPLE_ROWS`] of many, dealt to shards and classes by their numbers of rows; at least half of them with labels, where there are as many.
 fn sample(shards: &dyn Shards, described: &[Description], seed: u64) -> Result<(Table, Labels)> {
     let first = &described[0];
     let of_class = |class: usize| described.iter().map(move |of| of.counts[class]);
     let labelled = |of: &Description| of.counts.iter().sum::<usize>();
     let n_rows: usize = described.iter().map(|of| of.n_rows).sum();
     let n_labelled: usize = described.iter().map(labelled).sum();
-    let size = first.n_rows.min(super::sample_rows());
+    let size = first.n_rows.min(SAMPLE_ROWS);
     let fair = (size as f64 * n_labelled as f64 / n_rows as f64).round() as usize;
     let with_labels = fair.max(size / 2).min(n_labelled);
     let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); described.len()];
