@@ -52,7 +52,8 @@ const COUNT: u64 = 4;
 const PICK: u64 = 5;
 
 /// Fits the model: prepares the data and trains every member that `config.starts` (or `unlabelled_starts`), `restarts` and `normal_scores` ask for; with labels each of them
-/// `config.folds` times more, at most 15 iterations each, to find its stacking weight and its calibration.
+/// `config.folds` times more, at most 15 iterations each, to find its stacking weight and its calibration. Of more than 16,384 rows members end on a sample of so many first, and those on normal scores to which
+/// its held-out labels give no weight are not trained on all rows (`docs/iqgme.md#many-rows`).
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Classes without a labelled row are left out: see [`IqgmeFit::classes`].

@@ -1,7 +1,7 @@
 //! Training rows in shards of a fixed number of rows, which may lie on other machines.
 //!
 //! A fit of more rows than one shard has is made of questions to shards and of sums of their answers, in the order of the shards: who answers, and where, changes no bit.
-//! What is not a sum over all rows (starts, normal scores, held-out prediction) is found on a sample of the rows, as many as a shard has.
+//! What is not a sum over all rows (starts, normal scores, held-out prediction) is found on a sample of the rows.
 
 pub(crate) mod local;
 pub(crate) mod outline;

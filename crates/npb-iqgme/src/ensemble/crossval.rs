@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 const FOLDS: u64 = 6;
 
 /// Held-out labels by which members of a fit of many rows are weighed, about.
-const ENOUGH_LABELS: usize = 3000;
+const ENOUGH_LABELS: usize = 6000;
 
 /// Probabilities of the classes that members gave to labels without having seen them.
 pub(crate) struct HeldOut {
@@ -133,8 +133,9 @@ mod tests {
             keep_enough(&mut folds);
             folds.len()
         };
-        // 599, 1_000 and 3_000 labels in each fold: after five, three and one of them there are enough.
-        assert_eq!([2_996, 5_000, 15_000].map(kept), [5, 3, 1]);
+        // A fifth of them in each fold.
+        let labels = [4_000, 12_500, 15_000, 30_000];
+        assert_eq!(labels.map(kept), [5, 3, 2, 1]);
     }
 
     /// Five tasks with one rare label each: every fold has one of them.

@@ -284,3 +284,32 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::Single;
+    use crate::{Init, IqgmeConfig};
+
+    /// One member on the features' own scale tells 2,000 labels, the others nothing.
+    #[test]
+    fn members_that_labels_give_no_weight_go_over_all_rows_a_few_times_or_never() {
+        let (config, watch) = (IqgmeConfig::default(), Watch::none());
+        let plan = planned(&[Init::KMeans(1), Init::KMeans(2)], 1, 2);
+        let watched = Watched::<Single>::new(&watch, &config, 0, plan, 0, config.limits).unwrap();
+        let truth: Vec<usize> = (0..2000).map(|i| i % 2).collect();
+        let right = |i: usize| match i % 10 {
+            0 => 0.4,
+            _ => 0.9,
+        };
+        let told = |i: usize| match truth[i] {
+            0 => [right(i), 1.0 - right(i)],
+            _ => [1.0 - right(i), right(i)],
+        };
+        let says = (0..2000).flat_map(told).collect();
+        let silent = || vec![0.5; 4000];
+        let by_member = vec![silent(), says, silent(), silent()];
+        let iterations = watched.iterations(&HeldOut { by_member, truth });
+        assert_eq!(iterations, [15, 300, 0, 0]);
+    }
+}
