@@ -13,6 +13,7 @@ use super::local::{LocalShards, cut};
 use super::outline::{Outline, dealt};
 use super::*;
 use crate::shards::shard::{PreparedShard, RowShard};
+use crate::start::of_sample;
 use crate::{
     Init, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, VbUpdate, answer_of_sample, fit_shards,
     laplace,
@@ -279,10 +280,13 @@ fn a_run_over_all_rows_starts_where_that_of_the_sample_has_ended() {
     let (_, ended) = maximise(&config.limits, "elbo", &mut part, (&memory, 0), begin).unwrap();
     let ended = ended.trace.last().unwrap().elbo;
     assert!(begun.step().unwrap() < ended - 1.0);
+    let reached = of_sample(&sharded.sample, &config, (Init::Mixture(3), 0)).unwrap();
+    let mut again = IqgmeVb::resume(&sharded.sample, config.clone(), reached, &[]).unwrap();
+    assert!((again.step().unwrap() - ended).abs() < 1e-5 * ended.abs());
     let mut over_all = IqgmeVb::new(&outline.data[0], config, Init::Mixture(3), 0).unwrap();
     // Utilities start anew from the labels.
     let found = (0..4).map(|_| over_all.step().unwrap()).fold(0.0, |_, bound| bound);
-    assert!((found - ended).abs() < 0.1, "{found} {ended}");
+    assert!((found - ended).abs() < 0.5, "{found} {ended}");
 }
 
 /// A table of one shard has the fingerprint of its rows: answers about rows of training need it.
