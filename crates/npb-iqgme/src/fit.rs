@@ -83,7 +83,7 @@ pub fn fit_watched(
     let kept = |data: &IqgmeData, n_components: usize| {
         TrainingRows::of_small(table, labels, data, n_components)
     };
-    made(&tables, data, (kept, None), config, watch)
+    made(&tables, data, (kept, None), (config, config.folds), watch)
 }
 
 /// As [`fit_watched`], of rows in shards of [`SHARD_ROWS`], wherever they lie: the bits of a fit of the whole table in one process, if that has more rows than one shard.
@@ -99,7 +99,12 @@ pub fn fit_shards(
         data,
         table,
         labels,
+        folds,
     } = Outline::new(&shards, config)?;
+    let of_sample = IqgmeConfig {
+        folds,
+        ..config.clone()
+    };
     let scored = data.len() > 1;
     let n_starts = plan(config, data[0].n_labelled, None).starts.len();
     let n_members = n_starts * config.restarts * data.len();
@@ -107,7 +112,7 @@ pub fn fit_shards(
     let question = encode(&OfSample::WithoutFold(Box::new(SampleAsItIs {
         table: table.clone(),
         labels: labels.clone(),
-        config: config.clone(),
+        config: of_sample,
         scored,
     })))?;
     let elsewhere = |fold: usize| {
@@ -121,7 +126,7 @@ pub fn fit_shards(
         &tables,
         data,
         (nothing_kept, Some(&elsewhere)),
-        config,
+        (config, folds),
         watch,
     )
 }
@@ -134,10 +139,13 @@ fn made(
         impl FnOnce(&IqgmeData, usize) -> Option<TrainingRows>,
         Option<&Elsewhere<'_>>,
     ),
-    config: &IqgmeConfig,
+    (config, folds): (&IqgmeConfig, usize),
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
-    let settings = plan(config, data[0].n_labelled, elsewhere);
+    let settings = Plan {
+        folds,
+        ..plan(config, data[0].n_labelled, elsewhere)
+    };
     let members = trained::<Single>(tables, &data, config, &settings, watch)?;
     let rows = kept(&data[0], members[0].state.components.len());
     let stored = Stored {

@@ -55,6 +55,14 @@ pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Side
     (0..n_folds).map(of_fold).collect()
 }
 
+/// The number of folds, no more than are asked for, of which one keeps about `n_kept` rows, if there are more of them.
+pub(crate) fn folds_that_keep(n_kept: usize, n_rows: usize, n_folds: usize) -> usize {
+    match n_rows.saturating_sub(n_kept) {
+        0 => n_folds,
+        others => (n_rows / others).max(2).min(n_folds),
+    }
+}
+
 /// Keeps the first folds, of which so many labels are left out that more would hardly change what they say of members.
 pub(crate) fn keep_enough(folds: &mut Vec<Vec<Side>>) {
     let mut n_labels = 0;
@@ -136,6 +144,14 @@ mod tests {
         // A fifth of them in each fold.
         let labels = [4_000, 12_500, 15_000, 30_000];
         assert_eq!(labels.map(kept), [5, 3, 2, 1]);
+    }
+
+    #[test]
+    fn folds_of_many_rows_keep_those_by_which_runs_start() {
+        let folds = |n: usize| folds_that_keep(100, n, 5);
+        // None is left over; a sixth, a quarter, nearly a half and a half of them are.
+        assert_eq!([100, 120, 134, 190, 200].map(folds), [5, 5, 3, 2, 2]);
+        assert_eq!(folds_that_keep(100, 200, 0), 0);
     }
 
     /// Five tasks with one rare label each: every fold has one of them.
