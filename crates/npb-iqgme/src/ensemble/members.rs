@@ -6,7 +6,7 @@ use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, parallel};
 use super::crossval::{self, HeldOut, Side};
 use super::member::Member;
 use super::questions::{Fit, Kept};
-use super::stacking::{Without, weighed};
+use super::stacking::{Without, stacked, weighed};
 use super::train::{Model, Planned, Watched, planned};
 use crate::data::Task;
 use crate::rows::Rows;
@@ -101,10 +101,17 @@ pub(crate) fn trained<V: Ensemble>(
         // A sample says what members weigh before they are trained on all rows.
         Some(_) => {
             let held_out = held_out()?;
-            let of = held_out.as_ref();
-            let iterations = of.map_or(Vec::new(), |of| watched.iterations(of));
+            let even = vec![1.0; watched.n_members()];
+            let found = held_out
+                .as_ref()
+                .map(|of| stacked(of, watched.n_own(), &even));
+            let weights = found.into_iter().flatten().map(|(weight, _)| weight);
+            let iterations = watched.iterations(&weights.collect::<Vec<_>>());
             let members = watched.train(data, &iterations, V::ended)?;
-            (members, held_out.map(|of| of.trained(&iterations)))
+            // Of a fit that was stopped some may be missing.
+            let held_out = held_out.map(|of| of.trained(&iterations));
+            let held_out = held_out.filter(|of| of.by_member.len() == members.len());
+            (members, held_out)
         }
     };
     let by_bounds = (settings.elbo_temperature, n_observed);

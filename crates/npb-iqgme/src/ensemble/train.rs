@@ -8,9 +8,7 @@ use npb_infer::{Stop, Variational, VbLimits, VbOutcome, VbRun, Watch, maximise, 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::crossval::HeldOut;
 use super::questions::{Kept, Variant};
-use super::stacking::stacked;
 use crate::config::FeatureScale;
 use crate::{IqgmeError, Result};
 
@@ -136,18 +134,21 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         self.plan.len()
     }
 
-    /// By member, the iterations over all rows for which held-out labels of a sample ask: those that they give no weight have a part in densities alone, to which
-    /// few iterations after those on the sample add what there is, or none on normal scores.
-    pub(super) fn iterations(&self, held_out: &HeldOut) -> Vec<u64> {
+    /// Members on the features' own scale: those before all others.
+    pub(super) fn n_own(&self) -> usize {
         let own = |(planned, _): &&(Planned<M::Init>, u64)| planned.0 == FeatureScale::Standardised;
-        let n_own = self.plan.iter().take_while(own).count();
-        let weights = stacked(held_out, n_own, &vec![1.0; self.n_members()]);
-        let most = |(k, (weight, _))| match weight {
+        self.plan.iter().take_while(own).count()
+    }
+
+    /// By member, the iterations over all rows for which weights by held-out labels of a sample ask: members without weight have a part in densities alone, to which
+    /// few iterations after those on the sample add what there is, or none on normal scores.
+    pub(super) fn iterations(&self, weights: &[f64]) -> Vec<u64> {
+        let most = |(k, weight): (usize, &f64)| match *weight {
             LEAST_WEIGHT.. => self.limits.max_iterations,
-            _ if k < n_own => self.fold_limits().max_iterations,
+            _ if k < self.n_own() => self.fold_limits().max_iterations,
             _ => 0,
         };
-        weights.into_iter().enumerate().map(most).collect()
+        weights.iter().enumerate().map(most).collect()
     }
 
     /// Those of a member without a fold.
@@ -215,7 +216,13 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
             format!("fold {fold}, member {k}"),
             Checkpoint::in_memory([None]),
         );
-        let (vb, outcome) = self.run((&name, self.shares[1]), k, data, self.fold_limits(), (&memory, 0))?;
+        let (vb, outcome) = self.run(
+            (&name, self.shares[1]),
+            k,
+            data,
+            self.fold_limits(),
+            (&memory, 0),
+        )?;
         let ended = outcome.stop != Stop::Cancelled;
         let said = ended.then(|| finish(self.plan[k].0, outcome, vb));
         said.transpose()
@@ -291,25 +298,12 @@ mod tests {
     use crate::fit::Single;
     use crate::{Init, IqgmeConfig};
 
-    /// One member on the features' own scale tells 2,000 labels, the others nothing.
     #[test]
     fn members_that_labels_give_no_weight_go_over_all_rows_a_few_times_or_never() {
         let (config, watch) = (IqgmeConfig::default(), Watch::none());
         let plan = planned(&[Init::KMeans(1), Init::KMeans(2)], 1, 2);
         let watched = Watched::<Single>::new(&watch, &config, 0, plan, 0, config.limits).unwrap();
-        let truth: Vec<usize> = (0..2000).map(|i| i % 2).collect();
-        let right = |i: usize| match i % 10 {
-            0 => 0.4,
-            _ => 0.9,
-        };
-        let told = |i: usize| match truth[i] {
-            0 => [right(i), 1.0 - right(i)],
-            _ => [1.0 - right(i), right(i)],
-        };
-        let says = (0..2000).flat_map(told).collect();
-        let silent = || vec![0.5; 4000];
-        let by_member = vec![silent(), says, silent(), silent()];
-        let iterations = watched.iterations(&HeldOut { by_member, truth });
-        assert_eq!(iterations, [15, 300, 0, 0]);
+        let iterations = watched.iterations(&[0.005, 0.97, 0.0, 0.025]);
+        assert_eq!(iterations, [15, 300, 0, 300]);
     }
 }

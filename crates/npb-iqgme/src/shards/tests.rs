@@ -285,7 +285,9 @@ fn a_run_over_all_rows_starts_where_that_of_the_sample_has_ended() {
     assert!((again.step().unwrap() - ended).abs() < 1e-5 * ended.abs());
     let mut over_all = IqgmeVb::new(&outline.data[0], config, Init::Mixture(3), 0).unwrap();
     // Utilities start anew from the labels.
-    let found = (0..4).map(|_| over_all.step().unwrap()).fold(0.0, |_, bound| bound);
+    let found = (0..4)
+        .map(|_| over_all.step().unwrap())
+        .fold(0.0, |_, bound| bound);
     assert!((found - ended).abs() < 0.5, "{found} {ended}");
 }
 
