@@ -3,15 +3,14 @@
 use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::GammaPrior;
-use npb_priors::dp::ln_label_probability;
 use rand::RngExt;
 
 use super::split_merge::shuffle;
-use crate::collapsed::{self, CellClusters, CollapsedClusters, cross_counts};
+use crate::collapsed::{self, CellClusters};
 use crate::kernels::{Cells, Column};
 use crate::prior::grow_concentrations;
 use crate::state::{Block, ColumnState, ItfState};
-use crate::{ItfConfig, ItfData, Structure};
+use crate::{ItfConfig, ItfData};
 
 /// Categories of more levels than this start like other cells.
 const MAX_START_LEVELS: usize = 16;
@@ -19,19 +18,19 @@ const MAX_START_LEVELS: usize = 16;
 const START_ROUNDS: usize = 3;
 /// Updates of a column's hyperparameters given labels, to start from.
 const ADAPTATIONS: usize = 2;
-/// Draws of hyperparameters that are compared where a clustering is judged by its evidence.
-const START_DRAWS: usize = 6;
-/// By how much (in nats) another clustering must beat none for a column to start in its block: more than evidence is off by.
-const START_MARGIN: f64 = 5.0;
+/// Rows start in so many top-level clusters at most, ...
+const MAX_START_TOPS: usize = 20;
+/// ... of so many rows each.
+const ROWS_OF_A_TOP: usize = 50;
 /// Key of the stream of starting values.
 const START: u64 = u64::MAX;
 
 /// Starting values: concentrations at their prior means, a cluster for every level of a category, other clusters of cells allocated row
-/// by row where parameters can be integrated out.
+/// by row where parameters can be integrated out. With two levels all columns are in one block, whose top-level labels are drawn evenly: clusters that
+/// are not needed are soon left, new ones are found slowly.
 pub(super) fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState {
     let n_rows = data.n_rows();
     let alpha = mean(config.top_concentration);
-    let beta = mean(config.lower_concentration);
     let keyed = |item: u64| stream(config.seed, [chain, 0, START, item]);
     let mut order: Vec<u32> = (0..n_rows as u32).collect();
     shuffle(&mut order, &mut keyed(0));
@@ -43,33 +42,32 @@ pub(super) fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState 
         },
     );
     let of_all = || columns.iter().zip(data.cells());
-    let labels = if config.structure == Structure::TensorBlocks {
-        group_columns(data, &mut columns, beta, |item| keyed((2 << 32) + item))
-    } else if !config.structure.has_lower() && of_all().all(|(c, cells)| c.law.is_collapsed(cells))
-    {
+    let rng = &mut keyed(u64::MAX);
+    let labels: Vec<u32> = if config.structure.has_lower() {
+        let n = (n_rows / ROWS_OF_A_TOP).clamp(1, MAX_START_TOPS) as u32;
+        (0..n_rows).map(|_| rng.random_range(0..n)).collect()
+    } else if of_all().all(|(c, cells)| c.law.is_collapsed(cells)) {
         let mut clusters = CellClusters::new(of_all().map(|(c, cells)| (&c.law, cells)));
-        let rng = &mut keyed(u64::MAX);
-        vec![collapsed::sequential(&mut clusters, alpha, &order, None, rng).0]
+        collapsed::sequential(&mut clusters, alpha, &order, None, rng).0
     } else {
-        vec![vec![0; n_rows]]
+        vec![0; n_rows]
     };
     for (j, column) in columns.iter_mut().enumerate() {
-        let labels = if column.labels.is_empty() {
-            &labels[column.block]
-        } else {
-            &column.labels
+        let labels = match column.labels.is_empty() {
+            true => &labels,
+            false => &column.labels,
         };
         let rng = &mut keyed((1 << 60) + j as u64);
         column.law.grow(collapsed::n_labels(labels), rng);
         let mut pool = column.law.pool();
         column.law.update(&data.cells()[j], labels, &mut pool, rng);
     }
-    let block = |labels| Block {
+    let block = Block {
         concentration: alpha,
         labels,
     };
     ItfState {
-        blocks: labels.into_iter().map(block).collect(),
+        blocks: vec![block],
         columns,
         column_concentration: mean(config.column_concentration),
     }
@@ -167,90 +165,4 @@ fn allocate_cells(
         labels = collapsed::sequential(&mut clusters, beta, order, None, rng).0;
     }
     labels
-}
-
-/// Puts columns into blocks to start from, and returns the blocks' top-level labels.
-///
-/// Columns come in order of how much more probable their cells and clusters are than without clusters. (None need be: clusters that show in
-/// one column hardly at all may be plain in all that share them.) Each joins the block whose founder's clustering explains its cells
-/// best, if that is better than none, and takes over that clustering if this makes cells and lower labels more probable; otherwise it
-/// founds a block. Blocks of one column start with one top-level cluster.
-fn group_columns(
-    data: &ItfData,
-    columns: &mut [ColumnState],
-    beta: f64,
-    keyed: impl Fn(u64) -> Xoshiro256PlusPlus + Sync,
-) -> Vec<Vec<u32>> {
-    let n_rows = data.n_rows();
-    let none = vec![0; n_rows];
-    let explained = |column: &ColumnState, j: usize, labels: &[u32], rng: &mut _| {
-        ln_explained(&column.law, &data.cells()[j], labels, rng)
-    };
-    // ln p(lower labels | top-level labels).
-    let ln_labels = |labels: &[u32], top: &[u32]| -> f64 {
-        let n_labels = collapsed::n_labels(labels).max(1);
-        let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
-        let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
-        counts.chunks_exact(n_labels).map(of_cluster).sum()
-    };
-    let alone: Vec<[f64; 2]> = parallel::map(columns.iter().enumerate(), |(j, column)| {
-        let rng = &mut keyed(j as u64);
-        [&none, &column.labels].map(|labels| explained(column, j, labels, rng))
-    });
-    // Labels of missing cells say nothing.
-    let gain = |(j, (column, [by_none, by_itself])): (usize, (&ColumnState, &[f64; 2]))| {
-        let shown = (0..n_rows).filter(|&i| column.law.is_observed(&data.cells()[j], i));
-        let labels: Vec<u32> = shown.map(|i| column.labels[i]).collect();
-        by_itself + ln_labels(&labels, &none[..labels.len()]) - by_none
-    };
-    let gains = columns.iter().zip(&alone).enumerate().map(gain);
-    let gains: Vec<f64> = gains.collect();
-    let mut order: Vec<usize> = (0..columns.len()).collect();
-    order.sort_by(|&a, &b| gains[b].total_cmp(&gains[a]));
-
-    let mut founders: Vec<Vec<u32>> = Vec::new();
-    for j in order {
-        let [by_none, by_itself] = alone[j];
-        let by_founder: Vec<f64> = parallel::map(founders.iter().enumerate(), |(b, labels)| {
-            let rng = &mut keyed(((1 + b as u64) << 32) + j as u64);
-            match labels == &none {
-                true => f64::NEG_INFINITY,
-                false => explained(&columns[j], j, labels, rng),
-            }
-        });
-        let best = (0..founders.len()).max_by(|&a, &b| by_founder[a].total_cmp(&by_founder[b]));
-        match best.filter(|&b| by_founder[b] > by_none + START_MARGIN) {
-            Some(b) => {
-                columns[j].block = b;
-                let founder = &founders[b];
-                let own = by_itself + ln_labels(&columns[j].labels, founder);
-                if by_founder[b] + ln_labels(founder, founder) > own {
-                    columns[j].labels.clone_from(founder);
-                }
-            }
-            None => {
-                columns[j].block = founders.len();
-                founders.push(columns[j].labels.clone());
-            }
-        }
-    }
-    let mut sizes = vec![0; founders.len()];
-    columns.iter().for_each(|column| sizes[column.block] += 1);
-    let top = |(size, labels): (usize, Vec<u32>)| if size == 1 { none.clone() } else { labels };
-    sizes.into_iter().zip(founders).map(top).collect()
-}
-
-/// ln p(cells | labels), with hyperparameters that suit these labels: the best of some draws, for one alone is off by several nats, and a column in the
-/// wrong block stays there for long.
-fn ln_explained(law: &Column, cells: &Cells, labels: &[u32], rng: &mut Xoshiro256PlusPlus) -> f64 {
-    if !law.is_collapsed(cells) {
-        return 0.0;
-    }
-    let mut law = law.clone();
-    let draws = (0..START_DRAWS).map(|_| {
-        adapt(&mut law, cells, labels, rng);
-        law.truncate(0);
-        CellClusters::new([(&law, cells)]).ln_given(labels)
-    });
-    draws.fold(f64::NEG_INFINITY, f64::max)
 }
