@@ -45,7 +45,7 @@ impl ItfData {
     ///
     /// Candidates: all columns of numbers together (positive ones by their logarithm, counts and ordered levels as numbers; the 32 most correlated with
     /// others when there are more, six of them with a spike), with the columns of unordered levels that one of them depends on, or with those that determine one
-    /// or nearly so; and clusters of them by the correlations of their normal scores, with the latter. Counts that vary less than chance alone would have
+    /// or nearly so; and clusters of them by the correlations of their normal scores, with either. Counts that vary less than chance alone would have
     /// them, or of which one value stands out, are groups by themselves where they are in no other.
     ///
     /// Cost: a fit of one chain of 100 sweeps for every candidate and tenth, on at most 1,000 rows, in parallel. The result depends on
@@ -72,11 +72,12 @@ impl ItfData {
         let apart: Vec<_> = clusters(&alike).into_iter().map(fits).collect();
         let ways = |group: &Vec<usize>| 1 << group.iter().filter(|g| is_spiked(g)).count();
         let mut candidates: Vec<Vec<Vec<usize>>> = Vec::new();
-        // Levels that tell a little join one law of all numbers only: in small groups they would be kept from the other columns that they depend on.
+        // Levels that tell a little join small groups last: there they are kept from the other columns that they depend on.
         for (partition, least_share) in [
             (vec![together.clone()], 0.0),
             (vec![together], DETERMINED),
-            (apart, DETERMINED),
+            (apart.clone(), DETERMINED),
+            (apart, 0.0),
         ] {
             let ways = partition.iter().map(ways).collect();
             let levels = self.with_levels(&partition, &scores, ways, least_share);
