@@ -85,7 +85,11 @@ impl ItfData {
                 let members = group.iter().map(|&g| numbers[g]).chain(levels);
                 members.collect::<Vec<usize>>()
             });
-            let joins = |group: &Vec<usize>| group.len() > 1 || self.is_narrow_count(group[0]);
+            let joins = |group: &Vec<usize>| match group[..] {
+                [] => false,
+                [alone] => self.is_narrow_count(alone),
+                _ => true,
+            };
             let groups: Vec<Vec<usize>> = groups.filter(joins).collect();
             if !groups.is_empty() && !candidates.contains(&groups) {
                 candidates.push(groups);

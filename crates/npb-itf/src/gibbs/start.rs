@@ -114,8 +114,8 @@ fn start_column(
     column
 }
 
-/// The levels of a category as its clusters; a missing cell gets the level of another row. `None` for other columns, and for more than
-/// [`MAX_START_LEVELS`] levels.
+/// The levels of a category as its clusters, or of a number and a category that share a law; a missing cell gets the level of another row. `None` for other
+/// columns, and for more than [`MAX_START_LEVELS`] levels.
 ///
 /// The cells of a category alone cannot tell its clusterings apart, so that one allocated row by row means nothing, and says
 /// nothing about other columns. In its levels is all that other columns may depend on, and moves of top-level labels and of
@@ -125,11 +125,14 @@ fn levels_as_clusters(
     cells: &Cells,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<Vec<u32>> {
-    law.n_levels(0).filter(|&n| n <= MAX_START_LEVELS)?;
     let n_rows = law.n_rows(cells);
-    let observed: Vec<u32> = (0..n_rows).filter_map(|row| cells.level(row)).collect();
+    let n_parts = (n_rows > 0).then(|| law.n_parts(cells, 0))?;
+    let part = (0..n_parts.min(2)).find(|&part| law.n_levels(part).is_some())?;
+    law.n_levels(part).filter(|&n| n <= MAX_START_LEVELS)?;
+    let level = |row| law.part(cells, row, part).value().map(|level| level as u32);
+    let observed: Vec<u32> = (0..n_rows).filter_map(level).collect();
     let any = |rng: &mut Xoshiro256PlusPlus| observed[rng.random_range(0..observed.len())];
-    let label = |row| cells.level(row).unwrap_or_else(|| any(rng));
+    let label = |row| level(row).unwrap_or_else(|| any(rng));
     (!observed.is_empty()).then(|| (0..n_rows).map(label).collect())
 }
 
