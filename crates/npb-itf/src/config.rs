@@ -97,6 +97,14 @@ impl ItfMove {
         ItfMove::Rows,
     ];
 
+    /// Whether it changes the partition of the columns.
+    pub(crate) fn moves_columns(self) -> bool {
+        matches!(
+            self,
+            Self::ColumnGibbs | Self::ColumnRelabel | Self::ColumnSplitMerge
+        )
+    }
+
     /// The sweep of the paper, with the corrections: steps 1 to 5.
     pub const PAPER: [ItfMove; 5] = [
         ItfMove::Concentrations,

@@ -9,7 +9,7 @@ use crate::columns::MAX_NUMBERS;
 use crate::dependence::of_ranks;
 use crate::gibbs::shuffle;
 use crate::groups::is_number;
-use crate::kernels::{Cells, Column};
+use crate::kernels::{Cells, Column, SpikedNormal};
 use crate::{Grouping, ItfConfig, ItfData, ItfError, ItfFit, ItfSampler};
 
 /// Ways to choose the levels of a group, at most, spikes of its numbers among them.
@@ -20,6 +20,8 @@ const MAX_SPIKES: usize = 6;
 const ALIKE: f64 = 0.5;
 /// A column of levels joins a group when the F statistic of one of its numbers is at least this.
 const F: f64 = 5.0;
+/// A number of which levels explain this share is one of their names, or nearly so.
+const DETERMINED: f64 = 0.9;
 /// Cells are hidden tenth by tenth.
 const FOLDS: usize = 10;
 /// So many tenths that this many cells are hidden in all, if there are as many.
@@ -42,8 +44,9 @@ impl ItfData {
     /// the user's units, levels included.
     ///
     /// Candidates: all columns of numbers together (positive ones by their logarithm, counts and ordered levels as numbers; the 32 most correlated with
-    /// others when there are more, six of them with a spike), and clusters of them by the correlations of their normal scores; each without levels, and
-    /// with those columns of unordered levels that a number of the group depends on.
+    /// others when there are more, six of them with a spike), with the columns of unordered levels that one of them depends on, or with those that determine one
+    /// or nearly so; and clusters of them by the correlations of their normal scores, with either. Counts that vary less than chance alone would have
+    /// them, or of which one value stands out, are groups by themselves where they are in no other.
     ///
     /// Cost: a fit of one chain of 100 sweeps for every candidate and tenth, on at most 1,000 rows, in parallel. The result depends on
     /// the seed of the configuration, not on the number of threads.
@@ -66,22 +69,30 @@ impl ItfData {
         let fits = |group: Vec<usize>| most_correlated(&alike, group, is_spiked);
         // Most columns together first.
         let together = fits((0..numbers.len()).collect());
-        let apart = clusters(&alike).into_iter().map(fits).collect();
-        let partitions = [vec![together], apart];
+        let apart: Vec<_> = clusters(&alike).into_iter().map(fits).collect();
+        let ways = |group: &Vec<usize>| 1 << group.iter().filter(|g| is_spiked(g)).count();
         let mut candidates: Vec<Vec<Vec<usize>>> = Vec::new();
-        for partition in partitions {
-            let ways = |group: &Vec<usize>| 1 << group.iter().filter(|g| is_spiked(g)).count();
-            let with_levels =
-                self.with_levels(&partition, &scores, partition.iter().map(ways).collect());
-            for levels in [with_levels, vec![Vec::new(); partition.len()]] {
-                let groups = partition.iter().zip(levels).map(|(group, levels)| {
-                    let members = group.iter().map(|&g| numbers[g]).chain(levels);
-                    members.collect::<Vec<usize>>()
-                });
-                let groups: Vec<Vec<usize>> = groups.filter(|group| group.len() > 1).collect();
-                if !groups.is_empty() && !candidates.contains(&groups) {
-                    candidates.push(groups);
-                }
+        // Levels that tell a little join small groups last: there they are kept from the other columns that they depend on.
+        for (partition, least_share) in [
+            (vec![together.clone()], 0.0),
+            (vec![together], DETERMINED),
+            (apart.clone(), DETERMINED),
+            (apart, 0.0),
+        ] {
+            let ways = partition.iter().map(ways).collect();
+            let levels = self.with_levels(&partition, &scores, ways, least_share);
+            let groups = partition.iter().zip(levels).map(|(group, levels)| {
+                let members = group.iter().map(|&g| numbers[g]).chain(levels);
+                members.collect::<Vec<usize>>()
+            });
+            let joins = |group: &Vec<usize>| match group[..] {
+                [] => false,
+                [alone] => self.is_narrow_count(alone),
+                _ => true,
+            };
+            let groups: Vec<Vec<usize>> = groups.filter(joins).collect();
+            if !groups.is_empty() && !candidates.contains(&groups) {
+                candidates.push(groups);
             }
         }
         let name = |j: usize| self.infos()[j].name.clone();
@@ -102,6 +113,23 @@ impl ItfData {
         values.any(|value| Some(value) != first)
     }
 
+    /// Whether a column holds counts that vary less than chance alone would have them, or of which one value other than 0 stands out: a normal
+    /// law of numbers spread over their units can be narrower than that of a count.
+    fn is_narrow_count(&self, j: usize) -> bool {
+        let (law, cells) = (self.law_of(j), self.cells_of(j));
+        if !matches!(law, Column::NegativeBinomial(_)) {
+            return false;
+        }
+        let values: Vec<Option<f64>> = (0..self.n_rows())
+            .map(|row| law.part(cells, row, 0).value())
+            .collect();
+        let n = values.iter().flatten().count() as f64;
+        let mean = values.iter().flatten().sum::<f64>() / n;
+        let squares = values.iter().flatten().map(|x| (x - mean).powi(2));
+        squares.sum::<f64>() / n < mean
+            || SpikedNormal::spike_of(&values).is_some_and(|at| at > 0.0)
+    }
+
     /// Normal scores of a column of numbers.
     fn scores(&self, j: usize) -> Vec<Option<f64>> {
         let (law, cells) = (self.law_of(j), self.cells_of(j));
@@ -112,12 +140,14 @@ impl ItfData {
         scores.map(|([z, ..], value)| value.map(|_| z)).collect()
     }
 
-    /// Columns of levels for every group of numbers, whose spikes can be chosen in so many ways: each where it tells most, those that tell most first.
+    /// Columns of levels for every group of numbers, whose spikes can be chosen in so many ways: each where it tells most, if that is so large a share of a
+    /// number's variance, those that tell most first.
     fn with_levels(
         &self,
         partition: &[Vec<usize>],
         scores: &[Vec<Option<f64>>],
         mut ways: Vec<usize>,
+        least_share: f64,
     ) -> Vec<Vec<usize>> {
         let mut found = Vec::new();
         for j in 0..self.infos().len() {
@@ -128,8 +158,9 @@ impl ItfData {
                 .map(|row| self.cells_of(j).level(row))
                 .collect();
             let told = |group: &Vec<usize>| {
-                let statistics = group.iter().map(|&g| f_statistic(&codes, &scores[g]));
-                statistics.fold(0.0, f64::max)
+                let told = group.iter().map(|&g| variance_between(&codes, &scores[g]));
+                let enough = told.filter(|&(_, share)| share >= least_share);
+                enough.map(|(f, _)| f).fold(0.0, f64::max)
             };
             let told: Vec<f64> = partition.iter().map(told).collect();
             let best = (0..told.len()).max_by(|&a, &b| told[a].total_cmp(&told[b]));
@@ -351,8 +382,9 @@ fn correlation(x: &[Option<f64>], y: &[Option<f64>]) -> f64 {
     }
 }
 
-/// F statistic of one-way analysis of variance: mean square between levels over that within.
-fn f_statistic(codes: &[Option<u32>], x: &[Option<f64>]) -> f64 {
+/// One-way analysis of variance: the F statistic, mean square between levels over that within, and the share of the variance that is between levels
+/// (adjusted for their number).
+fn variance_between(codes: &[Option<u32>], x: &[Option<f64>]) -> (f64, f64) {
     let pairs = || {
         codes
             .iter()
@@ -373,10 +405,13 @@ fn f_statistic(codes: &[Option<u32>], x: &[Option<f64>]) -> f64 {
     let occupied = n.iter().filter(|n| **n > 0.0).count() as f64;
     let (of_between, of_within) = (occupied - 1.0, total - occupied);
     if of_between < 1.0 || of_within < 1.0 || squares <= 0.0 {
-        return 0.0;
+        return (0.0, 0.0);
     }
-    let within = (squares - between).max(1e-9 * squares);
-    between / of_between / (within / of_within)
+    let within = (squares - between).max(1e-9 * squares) / of_within;
+    (
+        between / of_between / within,
+        1.0 - within / (squares / (total - 1.0)),
+    )
 }
 
 /// Absolute correlations of columns.

@@ -104,7 +104,8 @@ pub(crate) fn run<'d>(
         let check = |draw: &Draw| draw.check(config, data.n_rows(), data.n_columns());
         (reached.draws.iter().try_for_each(check)).map_err(ItfError::state)?;
         let made = sweeps_before + reached.trace.n_sweeps() as u64;
-        ItfSampler::resume(data, config.clone(), chain, reached.state.clone(), made)
+        let chain = ItfSampler::resume(data, config.clone(), chain, reached.state.clone(), made)?;
+        Ok(chain.settling())
     })
 }
 

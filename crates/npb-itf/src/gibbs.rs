@@ -22,11 +22,14 @@ pub(crate) use sampler::{SCALARS, check_state};
 pub(crate) use split_merge::shuffle;
 
 impl ItfSampler<'_> {
-    /// Makes one sweep: all moves of the configuration in order.
+    /// Makes one sweep: all moves of the configuration in order, those of columns left out of the first sweeps after the start.
     pub fn sweep(&mut self) {
         self.sweep += 1;
         for position in 0..self.config.moves.len() {
-            self.apply(self.config.moves[position], position as u64);
+            let which = self.config.moves[position];
+            if self.sweep > self.settling || !which.moves_columns() {
+                self.apply(which, position as u64);
+            }
         }
     }
 

@@ -92,8 +92,10 @@ impl ItfData {
                 _ => return Err(bad(name, "columns of single numbers or levels")),
             }
         }
-        if numbers.is_empty() || numbers.len() + levels.len() < 2 {
-            let rule = "two columns at least, and one of numbers";
+        let is_count = |&j: &usize| matches!(self.law_of(j), Column::NegativeBinomial(_));
+        let enough = numbers.len() + levels.len() > 1 || numbers.iter().all(is_count);
+        if numbers.is_empty() || !enough {
+            let rule = "two columns at least, and one of numbers, or a single count";
             return Err(bad(&names.join(", "), rule));
         }
         numbers.sort_unstable();

@@ -12,6 +12,8 @@ use crate::{ItfConfig, ItfData, ItfError};
 
 /// One of how many columns a sweep tries in moves of single columns.
 pub(super) const COLUMN_SHARE: usize = 20;
+/// Columns stay in their blocks for so many sweeps after the start, or half of the burn-in.
+const SETTLING: u64 = 100;
 /// Key of the stream of the sticks of kept draws.
 const KEEP: u64 = u64::MAX - 1;
 
@@ -38,6 +40,8 @@ pub struct ItfSampler<'d> {
     pub(super) chain: u64,
     /// Sweeps made so far.
     pub(super) sweep: u64,
+    /// Columns stay in their blocks up to this sweep.
+    pub(super) settling: u64,
     pub(super) state: ItfState,
     pub(super) pools: Vec<Stats>,
     /// What is alike among the cells of each column.
@@ -60,7 +64,7 @@ pub(crate) const SCALARS: [&str; 5] = [
 
 impl<'d> ItfSampler<'d> {
     /// A chain at its start: lower labels allocated row by row, columns in blocks by what explains them (with blocks) or in one
-    /// block with one top-level cluster.
+    /// block with one top-level cluster, and no move of columns in its first sweeps (100, or half of the burn-in).
     ///
     /// # Errors
     /// A configuration out of range, or data without rows or columns.
@@ -68,7 +72,14 @@ impl<'d> ItfSampler<'d> {
         config.validate()?;
         data.check_not_empty()?;
         let state = start(data, &config, chain);
-        Ok(Self::with(data, config, chain, state, 0))
+        Ok(Self::with(data, config, chain, state, 0).settling())
+    }
+
+    /// The same chain with its columns where they are up to the last sweep of its start: columns that depend on each other part easily before clusters
+    /// have found them, and meet seldom.
+    pub(crate) fn settling(mut self) -> Self {
+        self.settling = SETTLING.min(self.config.sweeps.burn_in as u64 / 2);
+        self
     }
 
     /// A chain that goes on from a state after `sweep` sweeps: a stored one, or a prior draw.
@@ -98,6 +109,7 @@ impl<'d> ItfSampler<'d> {
             config,
             chain,
             sweep,
+            settling: 0,
             state,
             scratch: rows::Scratch::default(),
             ln_likelihood: f64::NAN,

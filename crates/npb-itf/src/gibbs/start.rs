@@ -23,6 +23,10 @@ const ADAPTATIONS: usize = 2;
 const START_DRAWS: usize = 6;
 /// By how much (in nats) another clustering must beat none for a column to start in its block: more than evidence is off by.
 const START_MARGIN: f64 = 5.0;
+/// Rows of a block of columns that several clusterings explain start in so many top-level clusters at most, ...
+const MAX_START_TOPS: usize = 20;
+/// ... of so many rows each.
+const ROWS_OF_A_TOP: usize = 50;
 /// Key of the stream of starting values.
 const START: u64 = u64::MAX;
 
@@ -44,7 +48,7 @@ pub(super) fn start(data: &ItfData, config: &ItfConfig, chain: u64) -> ItfState 
     );
     let of_all = || columns.iter().zip(data.cells());
     let labels = if config.structure == Structure::TensorBlocks {
-        group_columns(data, &mut columns, beta, |item| keyed((2 << 32) + item))
+        put_together(data, &mut columns, beta, |item| keyed((2 << 32) + item))
     } else if !config.structure.has_lower() && of_all().all(|(c, cells)| c.law.is_collapsed(cells))
     {
         let mut clusters = CellClusters::new(of_all().map(|(c, cells)| (&c.law, cells)));
@@ -110,8 +114,8 @@ fn start_column(
     column
 }
 
-/// The levels of a category as its clusters; a missing cell gets the level of another row. `None` for other columns, and for more than
-/// [`MAX_START_LEVELS`] levels.
+/// The levels of a category as its clusters, or of a number and a category that share a law; a missing cell gets the level of another row. `None` for other
+/// columns, and for more than [`MAX_START_LEVELS`] levels.
 ///
 /// The cells of a category alone cannot tell its clusterings apart, so that one allocated row by row means nothing, and says
 /// nothing about other columns. In its levels is all that other columns may depend on, and moves of top-level labels and of
@@ -121,11 +125,14 @@ fn levels_as_clusters(
     cells: &Cells,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<Vec<u32>> {
-    law.n_levels(0).filter(|&n| n <= MAX_START_LEVELS)?;
     let n_rows = law.n_rows(cells);
-    let observed: Vec<u32> = (0..n_rows).filter_map(|row| cells.level(row)).collect();
+    let n_parts = (n_rows > 0).then(|| law.n_parts(cells, 0))?;
+    let part = (0..n_parts.min(2)).find(|&part| law.n_levels(part).is_some())?;
+    law.n_levels(part).filter(|&n| n <= MAX_START_LEVELS)?;
+    let level = |row| law.part(cells, row, part).value().map(|level| level as u32);
+    let observed: Vec<u32> = (0..n_rows).filter_map(level).collect();
     let any = |rng: &mut Xoshiro256PlusPlus| observed[rng.random_range(0..observed.len())];
-    let label = |row| cells.level(row).unwrap_or_else(|| any(rng));
+    let label = |row| level(row).unwrap_or_else(|| any(rng));
     (!observed.is_empty()).then(|| (0..n_rows).map(label).collect())
 }
 
@@ -172,10 +179,12 @@ fn allocate_cells(
 /// Puts columns into blocks to start from, and returns the blocks' top-level labels.
 ///
 /// Columns come in order of how much more probable their cells and clusters are than without clusters. (None need be: clusters that show in
-/// one column hardly at all may be plain in all that share them.) Each joins the block whose founder's clustering explains its cells
-/// best, if that is better than none, and takes over that clustering if this makes cells and lower labels more probable; otherwise it
-/// founds a block. Blocks of one column start with one top-level cluster.
-fn group_columns(
+/// one column hardly at all may be plain in all that share them.) Each joins all blocks of which a founder's clustering explains its cells
+/// better than none does, which are one from then on: columns of independent blocks find together seldom, and those of one block that have nothing to do with
+/// each other leave it easily. It takes over the clustering that explains it best if this makes cells and lower labels more probable. A column that none
+/// explains founds a block. Blocks of one column start with one top-level cluster, those of one founder with its clusters, those of several with
+/// clusters drawn evenly: what is not needed is soon left, and new clusters are found slowly.
+fn put_together(
     data: &ItfData,
     columns: &mut [ColumnState],
     beta: f64,
@@ -208,36 +217,89 @@ fn group_columns(
     let mut order: Vec<usize> = (0..columns.len()).collect();
     order.sort_by(|&a, &b| gains[b].total_cmp(&gains[a]));
 
-    let mut founders: Vec<Vec<u32>> = Vec::new();
+    let mut founders = Founders::default();
     for j in order {
         let [by_none, by_itself] = alone[j];
-        let by_founder: Vec<f64> = parallel::map(founders.iter().enumerate(), |(b, labels)| {
-            let rng = &mut keyed(((1 + b as u64) << 32) + j as u64);
+        let of_founders = founders.labels.iter().enumerate();
+        let by_founder: Vec<f64> = parallel::map(of_founders, |(f, labels)| {
+            let rng = &mut keyed(((1 + f as u64) << 32) + j as u64);
             match labels == &none {
                 true => f64::NEG_INFINITY,
                 false => explained(&columns[j], j, labels, rng),
             }
         });
-        let best = (0..founders.len()).max_by(|&a, &b| by_founder[a].total_cmp(&by_founder[b]));
-        match best.filter(|&b| by_founder[b] > by_none + START_MARGIN) {
-            Some(b) => {
-                columns[j].block = b;
-                let founder = &founders[b];
+        let explains = |&f: &usize| by_founder[f] > by_none + START_MARGIN;
+        let all: Vec<usize> = (0..by_founder.len()).filter(explains).collect();
+        let best = (all.iter()).max_by(|&&a, &&b| by_founder[a].total_cmp(&by_founder[b]));
+        match best {
+            Some(&best) => {
+                let founder = &founders.labels[best];
                 let own = by_itself + ln_labels(&columns[j].labels, founder);
-                if by_founder[b] + ln_labels(founder, founder) > own {
+                if by_founder[best] + ln_labels(founder, founder) > own {
                     columns[j].labels.clone_from(founder);
                 }
+                columns[j].block = best;
+                all.iter().for_each(|&f| founders.join(f, best));
             }
-            None => {
-                columns[j].block = founders.len();
-                founders.push(columns[j].labels.clone());
-            }
+            None => columns[j].block = founders.push(columns[j].labels.clone()),
         }
     }
-    let mut sizes = vec![0; founders.len()];
-    columns.iter().for_each(|column| sizes[column.block] += 1);
-    let top = |(size, labels): (usize, Vec<u32>)| if size == 1 { none.clone() } else { labels };
-    sizes.into_iter().zip(founders).map(top).collect()
+    founders.blocks(columns, |n_rows| {
+        let n = (n_rows / ROWS_OF_A_TOP).clamp(1, MAX_START_TOPS) as u32;
+        let rng = &mut keyed(u64::MAX >> 32);
+        (0..n_rows).map(|_| rng.random_range(0..n)).collect()
+    })
+}
+
+/// Columns that no clustering of others explains, and which of them are in one block.
+#[derive(Default)]
+struct Founders {
+    /// Their clusterings.
+    labels: Vec<Vec<u32>>,
+    /// Their blocks, each called by one of its founders.
+    blocks: Vec<usize>,
+}
+
+impl Founders {
+    fn push(&mut self, labels: Vec<u32>) -> usize {
+        self.labels.push(labels);
+        self.blocks.push(self.blocks.len());
+        self.blocks.len() - 1
+    }
+
+    /// Makes the blocks of two founders one.
+    fn join(&mut self, a: usize, b: usize) {
+        let [a, b] = [self.blocks[a], self.blocks[b]];
+        let of_a = self.blocks.iter_mut().filter(|block| **block == a);
+        of_a.for_each(|block| *block = b);
+    }
+
+    /// Gives the columns, which hold the numbers of founders, their blocks and returns the top-level labels of these.
+    fn blocks(
+        self,
+        columns: &mut [ColumnState],
+        even: impl Fn(usize) -> Vec<u32>,
+    ) -> Vec<Vec<u32>> {
+        let mut names = self.blocks.clone();
+        names.sort_unstable();
+        names.dedup();
+        for column in columns.iter_mut() {
+            let block = names.binary_search(&self.blocks[column.block]);
+            column.block = block.expect("a block of a founder");
+        }
+        let labels = names.iter().enumerate().map(|(b, name)| {
+            let mut inside = (self.labels.iter().zip(&self.blocks)).filter(|(_, of)| *of == name);
+            let founder = inside.next().map_or(&[][..], |(labels, _)| labels);
+            if columns.iter().filter(|column| column.block == b).count() == 1 {
+                return vec![0; founder.len()];
+            }
+            match inside.next() {
+                Some(_) => even(founder.len()),
+                None => founder.to_vec(),
+            }
+        });
+        labels.collect()
+    }
 }
 
 /// ln p(cells | labels), with hyperparameters that suit these labels: the best of some draws, for one alone is off by several nats, and a column in the

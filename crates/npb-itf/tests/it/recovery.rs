@@ -210,3 +210,93 @@ fn a_spike_is_drawn_as_often_as_it_should() {
         }
     }
 }
+
+/// Income depends on education and on sex, which know nothing of each other; the years of education are its name again, and a colour tells nothing. A fit must
+/// give P(income | education, sex) within what so many rows can say, in every chain.
+#[test]
+fn a_column_depends_on_two_that_are_independent_of_each_other() {
+    use rand::RngExt;
+    let rng = &mut npb_infer::stream(5, [60, 0, 0, 0]);
+    let (n, n_levels) = (3000, 8);
+    let p = |education: u32, sex: bool| {
+        let z = 0.7 * f64::from(education) - if sex { 2.0 } else { 4.5 };
+        (1.0 + (-z).exp()).recip()
+    };
+    let education: Vec<u32> = (0..n).map(|_| rng.random_range(0..n_levels)).collect();
+    let sex: Vec<bool> = (0..n).map(|_| rng.random()).collect();
+    let rich: Vec<bool> = (education.iter().zip(&sex))
+        .map(|(&e, &s)| rng.random::<f64>() < p(e, s))
+        .collect();
+    // Half of them say their sex again in other words.
+    let kin: Vec<u32> = (sex.iter())
+        .map(|&s| if rng.random() { u32::from(s) } else { 2 })
+        .collect();
+    let colour: Vec<u32> = (0..n).map(|_| rng.random_range(0..3)).collect();
+    let levels = |n: u32| (0..n).map(|k| format!("l{k}")).collect::<Vec<_>>();
+    let category = |codes: &[Option<u32>], n: u32| MixedColumn::Categorical {
+        levels: levels(n),
+        codes: codes.to_vec(),
+    };
+    let all = |codes: &[u32]| codes.iter().map(|&k| Some(k)).collect::<Vec<_>>();
+    let binary = |values: Vec<Option<bool>>| MixedColumn::Binary {
+        levels: ["no", "yes"].map(String::from),
+        values,
+    };
+    let shown = |values: &[bool]| values.iter().map(|&x| Some(x)).collect::<Vec<_>>();
+    let names = ["education", "years", "sex", "kin", "colour", "rich"].map(String::from);
+    let years = |e: u32| 4 + 2 * u64::from(e);
+    let table = |columns| MixedTable::new(names.to_vec(), columns).unwrap();
+    let whole = table(vec![
+        category(&all(&education), n_levels),
+        MixedColumn::Count(education.iter().map(|&e| Some(years(e))).collect()),
+        binary(shown(&sex)),
+        category(&all(&kin), 3),
+        category(&all(&colour), 3),
+        binary(shown(&rich)),
+    ]);
+    let config = ItfConfig {
+        sweeps: SweepPlan {
+            burn_in: 200,
+            keep: 20,
+            thin: 5,
+        },
+        ..ItfConfig::default()
+    };
+    let fitted = fit(&whole, &config).unwrap();
+    // The levels determine the number: they share a law.
+    let groups = fitted.groups();
+    let inside = |name: &str| groups.iter().position(|g| g.iter().any(|n| n == name));
+    assert!(
+        inside("years").is_some() && inside("years") == inside("education"),
+        "{groups:?}"
+    );
+    let cells: Vec<(u32, bool)> = (0..n_levels)
+        .flat_map(|e| [(e, false), (e, true)])
+        .collect();
+    let none = |n: usize| vec![None; n];
+    let asked = table(vec![
+        category(
+            &cells.iter().map(|c| Some(c.0)).collect::<Vec<_>>(),
+            n_levels,
+        ),
+        MixedColumn::Count(vec![None; cells.len()]),
+        binary(cells.iter().map(|c| Some(c.1)).collect()),
+        category(&none(cells.len()), 3),
+        category(&none(cells.len()), 3),
+        binary(vec![None; cells.len()]),
+    ]);
+    let rows = fitted.rows(&asked).unwrap();
+    let said = fitted.predict(&rows, "rich").unwrap();
+    for (&(e, s), said) in cells.iter().zip(&said) {
+        let of_cell = |&i: &usize| education[i] == e && sex[i] == s;
+        let m = (0..n as usize).filter(of_cell).count() as f64;
+        let truth = p(e, s);
+        let error = (truth * (1.0 - truth) / m).sqrt();
+        let off = said[1] - truth;
+        assert!(
+            off.abs() < 3.0 * error + 0.03,
+            "{e} {s}: {} {truth} {error}",
+            said[1]
+        );
+    }
+}
