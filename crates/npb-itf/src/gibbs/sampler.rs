@@ -78,7 +78,7 @@ impl<'d> ItfSampler<'d> {
     /// The same chain with its columns where they are up to the last sweep of its start: columns that depend on each other part easily before clusters
     /// have found them, and meet seldom.
     pub(crate) fn settling(mut self) -> Self {
-        self.settling = SETTLING.min(self.config.sweeps.burn_in as u64 / 2);
+        self.settling = SETTLING.min(self.config.sweeps.burn_in / 2);
         self
     }
 

@@ -180,7 +180,7 @@ fn allocate_cells(
 ///
 /// Columns come in order of how much more probable their cells and clusters are than without clusters. (None need be: clusters that show in
 /// one column hardly at all may be plain in all that share them.) Each joins all blocks of which a founder's clustering explains its cells
-/// better than none does, which are one from then on: columns of independent blocks find together seldom, and those of one block that have nothing to do with
+/// better than none does, or whose clusters its own make more probable, which are one from then on: columns of independent blocks find together seldom, and those of one block that have nothing to do with
 /// each other leave it easily. It takes over the clustering that explains it best if this makes cells and lower labels more probable. A column that none
 /// explains founds a block. Blocks of one column start with one top-level cluster, those of one founder with its clusters, those of several with
 /// clusters drawn evenly: what is not needed is soon left, and new clusters are found slowly.
@@ -221,21 +221,24 @@ fn put_together(
     for j in order {
         let [by_none, by_itself] = alone[j];
         let of_founders = founders.labels.iter().enumerate();
-        let by_founder: Vec<f64> = parallel::map(of_founders, |(f, labels)| {
+        // How much more probable a founder's clusters make the cells of the column, and its clusters those of the founder.
+        let gained: Vec<[f64; 2]> = parallel::map(of_founders, |(f, founder)| {
             let rng = &mut keyed(((1 + f as u64) << 32) + j as u64);
-            match labels == &none {
+            let by_founder = match founder == &none {
                 true => f64::NEG_INFINITY,
-                false => explained(&columns[j], j, labels, rng),
-            }
+                false => explained(&columns[j], j, founder, rng) - by_none,
+            };
+            let of_founder = ln_labels(founder, &columns[j].labels) - ln_labels(founder, &none);
+            [by_founder, of_founder]
         });
-        let explains = |&f: &usize| by_founder[f] > by_none + START_MARGIN;
-        let all: Vec<usize> = (0..by_founder.len()).filter(explains).collect();
-        let best = (all.iter()).max_by(|&&a, &&b| by_founder[a].total_cmp(&by_founder[b]));
+        let depend = |&f: &usize| gained[f].iter().any(|&gain| gain > START_MARGIN);
+        let all: Vec<usize> = (0..gained.len()).filter(depend).collect();
+        let best = (all.iter()).max_by(|&&a, &&b| gained[a][0].total_cmp(&gained[b][0]));
         match best {
             Some(&best) => {
                 let founder = &founders.labels[best];
-                let own = by_itself + ln_labels(&columns[j].labels, founder);
-                if by_founder[best] + ln_labels(founder, founder) > own {
+                let own = by_itself - by_none + ln_labels(&columns[j].labels, founder);
+                if gained[best][0] + ln_labels(founder, founder) > own {
                     columns[j].labels.clone_from(founder);
                 }
                 columns[j].block = best;
