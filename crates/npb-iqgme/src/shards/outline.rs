@@ -178,9 +178,9 @@ fn sample(
     let labelled = |of: &Description| of.counts.iter().sum::<usize>();
     let n_rows: usize = described.iter().map(|of| of.n_rows).sum();
     let n_labelled: usize = described.iter().map(labelled).sum();
-    // Half of them to start from, where the others have labels enough to be foretold.
-    let foretold = config.folds > 1 && n_labelled >= SAMPLE_ROWS;
-    let size = first.n_rows.min(SAMPLE_ROWS << u32::from(foretold));
+    // Half of them to start from, where the others have labels enough to be held out.
+    let half_held_out = config.folds > 1 && n_labelled >= SAMPLE_ROWS;
+    let size = first.n_rows.min(SAMPLE_ROWS << u32::from(half_held_out));
     let fair = (size as f64 * n_labelled as f64 / n_rows as f64).round() as usize;
     let with_labels = fair.max(size / 2).min(n_labelled);
     let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); described.len()];
