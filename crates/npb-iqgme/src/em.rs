@@ -136,7 +136,7 @@ pub fn fit_qgme_watched(
     let watched =
         Watched::<Finite>::new(watch, config, fingerprint(&data)?, plan, 0, config.limits)?;
     let data = [data];
-    let runs = watched.train(&data, |_, outcome, em| Ok((outcome, em.mixture)))?;
+    let runs = watched.train(&data, &[], |_, outcome, em| Ok((outcome, em.mixture)))?;
     let height = |run: &Run| run.0.trace.last().map_or(f64::NEG_INFINITY, |r| r.elbo);
     // Of equal runs the first.
     let higher = |a: Run, b: Run| if height(&b) > height(&a) { b } else { a };

@@ -37,7 +37,8 @@ use crate::rows::Rows;
 use crate::shards::local::LocalShards;
 use crate::shards::outline::Outline;
 use crate::shards::sample::{OfSample, SampleAsItIs};
-use crate::shards::{SHARD_ROWS, Shards, decode, encode};
+use crate::shards::{SAMPLE_ROWS, SHARD_ROWS, Shards, decode, encode};
+use crate::start::of_sample;
 use crate::state::{check_experts, expect};
 use crate::units::Units;
 use crate::vb::IqgmeVb;
@@ -51,7 +52,8 @@ const COUNT: u64 = 4;
 const PICK: u64 = 5;
 
 /// Fits the model: prepares the data and trains every member that `config.starts` (or `unlabelled_starts`), `restarts` and `normal_scores` ask for; with labels each of them
-/// `config.folds` times more, at most 15 iterations each, to find its stacking weight and its calibration.
+/// `config.folds` times more, at most 15 iterations each, to find its stacking weight and its calibration. Of more than 16,384 rows, some of them with labels, members end on a sample of so many first, and
+/// those on normal scores to which its held-out labels give no weight are not trained on all rows (`docs/iqgme.md#many-rows`).
 ///
 /// `table`: n x P, cells may be missing. `labels`: one for each row, two classes or more, rows may be unlabelled (see [`fit_unlabelled`] for none at all).
 /// Classes without a labelled row are left out: see [`IqgmeFit::classes`].
@@ -71,7 +73,9 @@ pub fn fit_watched(
     config: &IqgmeConfig,
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
-    if table.n_rows() > SHARD_ROWS {
+    let sampled = table.n_rows() > SAMPLE_ROWS && !TrainingRows::may_be(table);
+    let is_labelled = || labels.codes().iter().any(Option::is_some);
+    if table.n_rows() > SHARD_ROWS || sampled && is_labelled() {
         config.validate()?;
         let shards = LocalShards::new(table, labels, SHARD_ROWS)?;
         return fit_shards(Arc::new(shards), config, watch);
@@ -81,7 +85,7 @@ pub fn fit_watched(
     let kept = |data: &IqgmeData, n_components: usize| {
         TrainingRows::of_small(table, labels, data, n_components)
     };
-    made(&tables, data, (kept, None), config, watch)
+    made(&tables, data, (kept, None), (config, config.folds), watch)
 }
 
 /// As [`fit_watched`], of rows in shards of [`SHARD_ROWS`], wherever they lie: the bits of a fit of the whole table in one process, if that has more rows than one shard.
@@ -97,7 +101,12 @@ pub fn fit_shards(
         data,
         table,
         labels,
+        folds,
     } = Outline::new(&shards, config)?;
+    let of_sample = IqgmeConfig {
+        folds,
+        ..config.clone()
+    };
     let scored = data.len() > 1;
     let n_starts = plan(config, data[0].n_labelled, None).starts.len();
     let n_members = n_starts * config.restarts * data.len();
@@ -105,7 +114,7 @@ pub fn fit_shards(
     let question = encode(&OfSample::WithoutFold(Box::new(SampleAsItIs {
         table: table.clone(),
         labels: labels.clone(),
-        config: config.clone(),
+        config: of_sample,
         scored,
     })))?;
     let elsewhere = |fold: usize| {
@@ -119,7 +128,7 @@ pub fn fit_shards(
         &tables,
         data,
         (nothing_kept, Some(&elsewhere)),
-        config,
+        (config, folds),
         watch,
     )
 }
@@ -132,10 +141,13 @@ fn made(
         impl FnOnce(&IqgmeData, usize) -> Option<TrainingRows>,
         Option<&Elsewhere<'_>>,
     ),
-    config: &IqgmeConfig,
+    (config, folds): (&IqgmeConfig, usize),
     watch: &Watch<'_>,
 ) -> Result<IqgmeFit> {
-    let settings = plan(config, data[0].n_labelled, elsewhere);
+    let settings = Plan {
+        folds,
+        ..plan(config, data[0].n_labelled, elsewhere)
+    };
     let members = trained::<Single>(tables, &data, config, &settings, watch)?;
     let rows = kept(&data[0], members[0].state.components.len());
     let stored = Stored {
@@ -172,8 +184,7 @@ pub fn answer_of_sample(question: &[u8], own: &[u8]) -> Result<Vec<u8>> {
         OfSample::WithoutFold(sample) => sample,
         OfSample::Start(data, config) => {
             let (start, restart) = decode(own)?;
-            let run = IqgmeVb::new(&data, config.into_owned(), start, restart)?;
-            return encode(&run.into_state());
+            return encode(&of_sample(&data, &config, (start, restart))?);
         }
     };
     let config = &sample.config;

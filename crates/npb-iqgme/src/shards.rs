@@ -1,7 +1,7 @@
 //! Training rows in shards of a fixed number of rows, which may lie on other machines.
 //!
 //! A fit of more rows than one shard has is made of questions to shards and of sums of their answers, in the order of the shards: who answers, and where, changes no bit.
-//! What is not a sum over all rows (starts, normal scores, held-out prediction) is found on a sample of the rows, as many as a shard has.
+//! What is not a sum over all rows (starts, normal scores, held-out prediction) is found on a sample of the rows.
 
 pub(crate) mod local;
 pub(crate) mod outline;
@@ -21,6 +21,9 @@ use crate::{IqgmeError, Result};
 
 /// Rows of a shard; the last one may have fewer.
 pub const SHARD_ROWS: usize = 1 << 17;
+
+/// Rows by which runs start and are weighed: the sample of a fit has no more of them, and one of more rows has a sample.
+pub(crate) const SAMPLE_ROWS: usize = 1 << 14;
 
 /// Name of what is sent.
 const MODEL: &str = "npb-iqgme/shard";

@@ -33,13 +33,30 @@ impl<'d> IqgmeVb<'d> {
         if let Some(sharded) = &data.sharded {
             let state = match made_elsewhere(sharded, &config, (start, restart))? {
                 Some(state) => state,
-                None => IqgmeVb::new(&sharded.sample, config.clone(), start, restart)?.into_state(),
+                None => of_sample(&sharded.sample, &config, (start, restart))?,
             };
             return Self::over_shards(data, config, state);
         }
         let first = responsibilities(data, &config, start, restart)?;
         Self::from_responsibilities(data, config, first)
     }
+}
+
+/// A run of the sample: with labels to its end, by which members are weighed; without them its start, as densities gain from clusters that all rows find.
+pub(crate) fn of_sample(
+    sample: &IqgmeData,
+    config: &IqgmeConfig,
+    (start, restart): (Init, u64),
+) -> Result<IqgmeState> {
+    let begun = IqgmeVb::new(sample, config.clone(), start, restart)?;
+    if sample.n_labelled == 0 {
+        return Ok(begun.into_state());
+    }
+    let (watch, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let mut part = watch.part("sample", 1.0);
+    let begin = |_| Ok(begun);
+    let (run, _) = maximise(&config.limits, "elbo", &mut part, (&memory, 0), begin)?;
+    Ok(run.into_state())
 }
 
 /// The start of a run over shards, where somebody else is there to make it: all that the configuration names are asked for at once.

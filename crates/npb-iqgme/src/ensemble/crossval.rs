@@ -9,12 +9,24 @@ use rand::seq::SliceRandom;
 /// Key of the random stream that deals rows to folds.
 const FOLDS: u64 = 6;
 
+/// Held-out labels by which members of a fit of many rows are weighed, about.
+const ENOUGH_LABELS: usize = 6000;
+
 /// Probabilities of the classes that members gave to labels without having seen them.
 pub(crate) struct HeldOut {
     /// Member; label, class.
     pub(crate) by_member: Vec<Vec<f64>>,
     /// The classes, by label.
     pub(crate) truth: Vec<usize>,
+}
+
+impl HeldOut {
+    /// What members gave that have iterations.
+    pub(crate) fn trained(mut self, iterations: &[u64]) -> Self {
+        let mut each = iterations.iter();
+        self.by_member.retain(|_| each.next() != Some(&0));
+        self
+    }
 }
 
 /// The rows of one set of labels, a fold in and a fold out.
@@ -41,6 +53,24 @@ pub(crate) fn sides(sets: &[&Labels], n_folds: usize, seed: u64) -> Vec<Vec<Side
         folds.iter().map(side).collect()
     };
     (0..n_folds).map(of_fold).collect()
+}
+
+/// The number of folds, no more than are asked for, of which one keeps about `n_kept` rows, if there are more of them.
+pub(crate) fn folds_that_keep(n_kept: usize, n_rows: usize, n_folds: usize) -> usize {
+    match n_rows.saturating_sub(n_kept) {
+        0 => n_folds,
+        others => (n_rows / others).max(2).min(n_folds),
+    }
+}
+
+/// Keeps the first folds, of which so many labels are left out that more would hardly change what they say of members.
+pub(crate) fn keep_enough(folds: &mut Vec<Vec<Side>>) {
+    let mut n_labels = 0;
+    folds.retain(|sides| {
+        let wanted = n_labels < ENOUGH_LABELS;
+        n_labels += sides.iter().map(|of| of.left_out.len()).sum::<usize>();
+        wanted
+    });
 }
 
 /// Number of labels of each class that has some, all sets together.
@@ -102,6 +132,27 @@ pub(crate) fn truth(sets: &[&Labels], classes: &[String], folds: &[Vec<Side>]) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_labels_need_fewer_folds() {
+        let kept = |n: usize| {
+            let labels = Labels::from_strings(&[Some("a"), Some("b")].repeat(n / 2));
+            let mut folds = sides(&[&labels], 5, 1);
+            keep_enough(&mut folds);
+            folds.len()
+        };
+        // A fifth of them in each fold.
+        let labels = [4_000, 12_500, 15_000, 30_000];
+        assert_eq!(labels.map(kept), [5, 3, 2, 1]);
+    }
+
+    #[test]
+    fn folds_of_many_rows_keep_those_by_which_runs_start() {
+        let folds = |n: usize| folds_that_keep(100, n, 5);
+        // None is left over; a sixth, a quarter, nearly a half and a half of them are.
+        assert_eq!([100, 120, 134, 190, 200].map(folds), [5, 5, 3, 2, 2]);
+        assert_eq!(folds_that_keep(100, 200, 0), 0);
+    }
 
     /// Five tasks with one rare label each: every fold has one of them.
     #[test]

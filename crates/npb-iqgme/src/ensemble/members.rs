@@ -6,7 +6,7 @@ use npb_infer::{Stop, VbLimits, VbOutcome, VbReport, Watch, parallel};
 use super::crossval::{self, HeldOut, Side};
 use super::member::Member;
 use super::questions::{Fit, Kept};
-use super::stacking::{Without, weighed};
+use super::stacking::{Without, stacked, weighed};
 use super::train::{Model, Planned, Watched, planned};
 use crate::data::Task;
 use crate::rows::Rows;
@@ -21,7 +21,7 @@ pub(crate) struct Plan<'a, I> {
     pub(crate) seed: u64,
     pub(crate) elbo_temperature: f64,
     pub(crate) limits: VbLimits,
-    /// Who else may train members without a fold.
+    /// Who else may train members without a fold, where tables are a sample of the rows of the data.
     pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
 
@@ -85,14 +85,34 @@ pub(crate) fn trained<V: Ensemble>(
     watch: &Watch<'_>,
 ) -> Result<Vec<MemberOf<V>>> {
     let plan = planned(settings.starts, settings.restarts, data.len());
-    let folds = crossval::sides(&labels(tables), settings.folds, settings.seed);
+    let mut folds = crossval::sides(&labels(tables), settings.folds, settings.seed);
+    if settings.elsewhere.is_some() {
+        crossval::keep_enough(&mut folds);
+    }
     let (print, n_observed, _) = V::about(&data[0])?;
     let limits = settings.limits;
     let watched = Watched::<V>::new(watch, config, print, plan, folds.len(), limits)?;
-    let members = watched.train(data, V::ended)?;
-    let held_out = match watched.is_stopped() {
-        true => None,
-        false => held_out(tables, config, data, (&folds, settings.elsewhere), &watched)?,
+    let held_out = || match watched.is_stopped() {
+        true => Ok(None),
+        false => held_out(tables, config, data, (&folds, settings.elsewhere), &watched),
+    };
+    let (members, held_out) = match settings.elsewhere {
+        None => (watched.train(data, &[], V::ended)?, held_out()?),
+        // A sample says what members weigh before they are trained on all rows.
+        Some(_) => {
+            let held_out = held_out()?;
+            let even = vec![1.0; watched.n_members()];
+            let found = held_out
+                .as_ref()
+                .map(|of| stacked(of, watched.n_own(), &even));
+            let weights = found.into_iter().flatten().map(|(weight, _)| weight);
+            let iterations = watched.iterations(&weights.collect::<Vec<_>>());
+            let members = watched.train(data, &iterations, V::ended)?;
+            // Of a fit that was stopped some may be missing.
+            let held_out = held_out.map(|of| of.trained(&iterations));
+            let held_out = held_out.filter(|of| of.by_member.len() == members.len());
+            (members, held_out)
+        }
     };
     let by_bounds = (settings.elbo_temperature, n_observed);
     Ok(weighed(

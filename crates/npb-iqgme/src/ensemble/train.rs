@@ -12,6 +12,9 @@ use super::questions::{Kept, Variant};
 use crate::config::FeatureScale;
 use crate::{IqgmeError, Result};
 
+/// A member that weighs less in held-out prediction of a sample has no part in class probabilities to speak of.
+const LEAST_WEIGHT: f64 = 0.01;
+
 /// A kind of fit whose runs are trained until a bound, or an objective, has converged.
 pub trait Model: Variant {
     /// Training rows on one scale.
@@ -131,11 +134,37 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         self.plan.len()
     }
 
-    /// Trains all members in parallel. `data`: by scale. `finish` gets a member's plan, and its run when that has ended. Of a fit that was stopped: those that
+    /// Members on the features' own scale: those before all others.
+    pub(super) fn n_own(&self) -> usize {
+        let own = |(planned, _): &&(Planned<M::Init>, u64)| planned.0 == FeatureScale::Standardised;
+        self.plan.iter().take_while(own).count()
+    }
+
+    /// By member, the iterations over all rows for which weights by held-out labels of a sample ask: members without weight have a part in densities alone, to which
+    /// few iterations after those on the sample add what there is, or none on normal scores.
+    pub(super) fn iterations(&self, weights: &[f64]) -> Vec<u64> {
+        let most = |(k, weight): (usize, &f64)| match *weight {
+            LEAST_WEIGHT.. => self.limits.max_iterations,
+            _ if k < self.n_own() => self.fold_limits().max_iterations,
+            _ => 0,
+        };
+        weights.iter().enumerate().map(most).collect()
+    }
+
+    /// Those of a member without a fold.
+    fn fold_limits(&self) -> VbLimits {
+        VbLimits {
+            max_iterations: self.limits.max_iterations.min(M::FOLD_ITERATIONS),
+            ..self.limits
+        }
+    }
+
+    /// Trains members in parallel, each with so many iterations at most; without any, none is trained; where nothing is said, to the limits. `data`: by scale. `finish` gets a member's plan, and its run when that has ended. Of a fit that was stopped: those that
     /// had begun, the first one always.
     pub(crate) fn train<R: Send>(
         &self,
         data: &[M::Data],
+        iterations: &[u64],
         finish: impl Fn(Planned<M::Init>, VbOutcome, M::Vb<'_>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let one = |k: usize| {
@@ -143,7 +172,16 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
                 return Ok(None);
             }
             let (name, place) = (format!("member {k}"), (&self.checkpoint, k));
-            let (vb, outcome) = self.run((&name, self.shares[0]), k, data, self.limits, place)?;
+            let mut limits = self.limits;
+            if let Some(&most) = iterations.get(k) {
+                limits.max_iterations = most;
+            }
+            if limits.max_iterations == 0 {
+                let mut part = self.watch.part(name, self.shares[0]);
+                let _ = part.report(0, 1.0, &[], &[]);
+                return Ok(None);
+            }
+            let (vb, outcome) = self.run((&name, self.shares[0]), k, data, limits, place)?;
             let begun = k == 0 || !outcome.trace.is_empty();
             let member = begun.then(|| finish(self.plan[k].0, outcome, vb));
             member.transpose()
@@ -174,15 +212,17 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
         if self.is_stopped() {
             return Ok(None);
         }
-        let limits = VbLimits {
-            max_iterations: self.limits.max_iterations.min(M::FOLD_ITERATIONS),
-            ..self.limits
-        };
         let (name, memory) = (
             format!("fold {fold}, member {k}"),
             Checkpoint::in_memory([None]),
         );
-        let (vb, outcome) = self.run((&name, self.shares[1]), k, data, limits, (&memory, 0))?;
+        let (vb, outcome) = self.run(
+            (&name, self.shares[1]),
+            k,
+            data,
+            self.fold_limits(),
+            (&memory, 0),
+        )?;
         let ended = outcome.stop != Stop::Cancelled;
         let said = ended.then(|| finish(self.plan[k].0, outcome, vb));
         said.transpose()
@@ -249,5 +289,21 @@ impl<'a, 'w, M: Model> Watched<'a, 'w, M> {
             })?;
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::Single;
+    use crate::{Init, IqgmeConfig};
+
+    #[test]
+    fn members_that_labels_give_no_weight_go_over_all_rows_a_few_times_or_never() {
+        let (config, watch) = (IqgmeConfig::default(), Watch::none());
+        let plan = planned(&[Init::KMeans(1), Init::KMeans(2)], 1, 2);
+        let watched = Watched::<Single>::new(&watch, &config, 0, plan, 0, config.limits).unwrap();
+        let iterations = watched.iterations(&[0.005, 0.97, 0.0, 0.025]);
+        assert_eq!(iterations, [15, 300, 0, 300]);
     }
 }

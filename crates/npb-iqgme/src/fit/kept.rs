@@ -32,6 +32,11 @@ impl TrainingRows {
         })
     }
 
+    /// Whether [`of_small`](Self::of_small) may keep the rows of a table: with one component, without holes.
+    pub(super) fn may_be(table: &Table) -> bool {
+        table.n_rows() as f64 * (table.n_cols() as f64 + 4.0).powi(2) <= MOST_WORK
+    }
+
     pub(super) fn n_rows(&self) -> usize {
         self.table.n_rows()
     }

@@ -7,8 +7,9 @@ use npb_infer::storage;
 
 use super::local::cut;
 use super::shard::{Description, Preparation, Prepared, Sample};
-use super::{Asked, SHARD_ROWS, Shards, ask, encode};
+use super::{Asked, SAMPLE_ROWS, SHARD_ROWS, Shards, ask, encode};
 use crate::data::{IqgmeData, Sharded, Task, classes_seen, fingerprint, too_far};
+use crate::ensemble::crossval::{folds_that_keep, sides};
 use crate::ensemble::scales;
 use crate::rows::Rows;
 use crate::units::Units;
@@ -22,6 +23,8 @@ pub(crate) struct Outline {
     pub(crate) data: Vec<IqgmeData>,
     pub(crate) table: Table,
     pub(crate) labels: Labels,
+    /// In which the sample is dealt; runs start from the rows that the first one keeps.
+    pub(crate) folds: usize,
 }
 
 impl Outline {
@@ -34,14 +37,22 @@ impl Outline {
             return Err(IqgmeError::NoColumns);
         }
         let stats = joint_stats(&described)?;
-        let (table, labels) = sample(&**shards, &described, config.seed)?;
+        let (table, labels) = sample(&**shards, &described, config)?;
         let classes = classes_seen(&labels).map_err(|error| of_all(error, &described))?;
         let own = Units::of(&first.columns, &stats, None);
-        let sampled = IqgmeData::with_units(&table, &labels, own, classes)?;
-        let tasks = [Task::only(&table, &labels)];
+        let folds = folds_that_keep(SAMPLE_ROWS, table.n_rows(), config.folds);
+        let dealt = match holds_out(&described, config) {
+            true => sides(&[&labels], folds, config.seed),
+            false => Vec::new(),
+        };
+        let all = || (0..table.n_rows()).collect();
+        let kept = dealt.first().map_or_else(all, |of| of[0].kept.clone());
+        let (kept, of_kept) = (table.select_rows(&kept), labels.select_rows(&kept));
+        let sampled = IqgmeData::with_units(&kept, &of_kept, own, classes)?;
+        let tasks = [Task::only(&kept, &of_kept)];
         let mut samples = vec![sampled];
         if scales::scores_wanted(&tasks, &samples[0].units.active, config) {
-            samples.push(samples[0].on_scores(&table, &labels)?);
+            samples.push(samples[0].on_scores(&kept, &of_kept)?);
         }
         let n_rows: Vec<usize> = described.iter().map(|of| of.n_rows).collect();
         let n_labelled = described.iter().flat_map(|of| &of.counts).sum();
@@ -53,6 +64,7 @@ impl Outline {
             data,
             table,
             labels,
+            folds,
         })
     }
 }
@@ -100,6 +112,9 @@ fn of_all(mut error: IqgmeError, described: &[Description]) -> IqgmeError {
 }
 
 fn joint_print(prints: Vec<u64>) -> Result<u64> {
+    if let [only] = prints[..] {
+        return Ok(only);
+    }
     Ok(storage::fingerprint(&prints)?)
 }
 
@@ -152,14 +167,30 @@ fn joint_stats(described: &[Description]) -> Result<Vec<ColumnStats>> {
     Ok(stats)
 }
 
-/// As many rows as the first shard has, dealt to shards and classes by their numbers of rows; at least half of them with labels, where there are as many.
-fn sample(shards: &dyn Shards, described: &[Description], seed: u64) -> Result<(Table, Labels)> {
+/// Whether the sample has further rows whose labels are held out.
+fn holds_out(described: &[Description], config: &IqgmeConfig) -> bool {
+    let n_labelled: usize = described.iter().flat_map(|of| &of.counts).sum();
+    config.folds > 1 && n_labelled >= SAMPLE_ROWS && described[0].n_rows > SAMPLE_ROWS
+}
+
+/// As many rows as the first shard has, or with labels [`SAMPLE_ROWS`] of many, dealt to shards and classes by their numbers of rows; at least half of them with labels, where there are as many.
+fn sample(
+    shards: &dyn Shards,
+    described: &[Description],
+    config: &IqgmeConfig,
+) -> Result<(Table, Labels)> {
     let first = &described[0];
     let of_class = |class: usize| described.iter().map(move |of| of.counts[class]);
     let labelled = |of: &Description| of.counts.iter().sum::<usize>();
     let n_rows: usize = described.iter().map(|of| of.n_rows).sum();
     let n_labelled: usize = described.iter().map(labelled).sum();
-    let size = first.n_rows.min(n_rows);
+    // Half of them to start from, where the others have labels enough to be held out.
+    let size = match n_labelled {
+        0 => first.n_rows.min(n_rows),
+        _ => first
+            .n_rows
+            .min(SAMPLE_ROWS << u32::from(holds_out(described, config))),
+    };
     let fair = (size as f64 * n_labelled as f64 / n_rows as f64).round() as usize;
     let with_labels = fair.max(size / 2).min(n_labelled);
     let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); described.len()];
@@ -178,7 +209,7 @@ fn sample(shards: &dyn Shards, described: &[Description], seed: u64) -> Result<(
         unlabelled.collect(),
     );
     let own: Vec<Vec<u8>> = wanted.iter().map(encode).collect::<Result<_>>()?;
-    let parts: Vec<Sample> = ask(shards, Asked::Sample, &seed, &own)?;
+    let parts: Vec<Sample> = ask(shards, Asked::Sample, &config.seed, &own)?;
     joined(first, &parts)
 }
 

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use npb_data::{Labels, Table};
 use npb_infer::checkpoint::Every;
-use npb_infer::{Saved, Watch, stream};
+use npb_infer::watch::Checkpoint;
+use npb_infer::{Saved, Watch, maximise, stream};
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -12,6 +13,7 @@ use super::local::{LocalShards, cut};
 use super::outline::{Outline, dealt};
 use super::*;
 use crate::shards::shard::{PreparedShard, RowShard};
+use crate::start::of_sample;
 use crate::{
     Init, IqgmeConfig, IqgmeData, IqgmeFit, IqgmeVb, VbUpdate, answer_of_sample, fit_shards,
     laplace,
@@ -261,6 +263,43 @@ fn answers_are_as_good_as_those_of_one_process() {
     let [a, b] = [&whole, &parts].map(density);
     assert!((a - b).abs() < 0.02, "{a} {b}");
     assert_eq!(parts.column_names(), whole.column_names());
+}
+
+/// Where the sample is all rows, a run over shards starts where the run of the sample has ended: at its bound. A start that was only begun is far below.
+#[test]
+fn a_run_over_all_rows_starts_where_that_of_the_sample_has_ended() {
+    let (table, labels) = rows(11, 300, 2);
+    let mut config = config();
+    config.limits.max_iterations = 200;
+    let outline = Outline::new(&near(&(table, labels), 400), &config).unwrap();
+    let sharded = outline.data[0].sharded.as_ref().unwrap();
+    let start = || IqgmeVb::new(&sharded.sample, config.clone(), Init::Mixture(3), 0).unwrap();
+    let (mut begun, watch) = (start(), Watch::none());
+    let (memory, mut part) = (Checkpoint::in_memory([None]), watch.part("run", 1.0));
+    let begin = |_| Ok::<_, IqgmeError>(start());
+    let (_, ended) = maximise(&config.limits, "elbo", &mut part, (&memory, 0), begin).unwrap();
+    let ended = ended.trace.last().unwrap().elbo;
+    assert!(begun.step().unwrap() < ended - 1.0);
+    let reached = of_sample(&sharded.sample, &config, (Init::Mixture(3), 0)).unwrap();
+    let mut again = IqgmeVb::resume(&sharded.sample, config.clone(), reached, &[]).unwrap();
+    assert!((again.step().unwrap() - ended).abs() < 1e-5 * ended.abs());
+    let mut over_all = IqgmeVb::new(&outline.data[0], config, Init::Mixture(3), 0).unwrap();
+    // Utilities start anew from the labels.
+    let found = (0..4)
+        .map(|_| over_all.step().unwrap())
+        .fold(0.0, |_, bound| bound);
+    assert!((found - ended).abs() < 0.5, "{found} {ended}");
+}
+
+/// A table of one shard has the fingerprint of its rows: answers about rows of training need it.
+#[test]
+fn rows_of_a_fit_over_one_shard_are_known() {
+    let (table, labels) = rows(12, 200, 2);
+    let fit = fitted(near(&(table.clone(), labels.clone()), 200));
+    let cells = fit.training_cells(&table, &labels).unwrap();
+    assert!(cells.iter().flatten().count() > 100);
+    let (others, _) = rows(13, 200, 2);
+    assert!(fit.training_cells(&others, &labels).is_err());
 }
 
 #[test]
