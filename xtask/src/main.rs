@@ -1,7 +1,8 @@
 //! Tasks of the npb workspace. This program takes no crate of the library, so that it is there at once; it has cargo build what a task needs.
 //!
-//! - `cargo xtask list`, `reproduce`, `validate` and `bench` have the [`packages`] of experiments run what they list; a new table or
+//! - `cargo xtask list`, `reproduce` and `validate` have the [`packages`] of experiments run what they list; a new table or
 //!   figure stands in `listed.toml` of its package below `xtask/experiments`.
+//! - `cargo xtask bench`: [`bench`] has whole runs timed and compares them with those that are stored.
 //! - `cargo xtask mutants`: [`mutants`] plants faults in a copy of the crates and names those that no test sees.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
@@ -12,6 +13,7 @@
     reason = "a command-line tool talks to its user"
 )]
 
+mod bench;
 mod data;
 mod mutants;
 mod packages;
@@ -20,13 +22,12 @@ mod tidy;
 mod tour;
 mod validate;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use npb_catalogue::data::DataFolder;
-use npb_catalogue::{BenchArgs, ReproduceArgs, Result, ValidateArgs, root};
+use npb_catalogue::{ReproduceArgs, Result, ValidateArgs, root};
 
 /// Tasks of the npb workspace.
 #[derive(Parser)]
@@ -50,8 +51,8 @@ enum Task {
     Validate(ValidateArgs),
     /// Plant faults in a copy of the crates, one at a time, and name those that no test sees.
     Mutants(mutants::MutantsArgs),
-    /// Time whole runs beside figures recorded for other libraries.
-    Bench(BenchArgs),
+    /// Time whole runs, beside what is stored of them.
+    Bench(bench::BenchArgs),
     /// List, verify and get data sets.
     Data {
         /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
@@ -78,21 +79,10 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Reproduce(arguments) => reproduce::run(arguments),
         Task::Validate(arguments) => validate::run(arguments),
         Task::Mutants(arguments) => mutants::run(&arguments, &root()),
-        Task::Bench(arguments) => bench(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
         Task::Data { data, action } => data::run(&action, &folder(data)),
         Task::Tidy => run_tidy(),
     }
-}
-
-/// Has npb-bsvd timed.
-fn bench(arguments: &BenchArgs) -> Result<ExitCode> {
-    let mut call: Vec<OsString> = vec!["bench".into()];
-    if let Some(data) = &arguments.data {
-        call.extend(["--data".into(), data.into()]);
-    }
-    call.extend(["--sweeps".into(), arguments.sweeps.to_string().into()]);
-    call.extend(["--threads".into(), arguments.threads.to_string().into()]);
-    packages::run("npb-experiments-bsvd", &call)
 }
 
 fn run_tidy() -> Result<ExitCode> {

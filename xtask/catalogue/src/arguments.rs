@@ -83,17 +83,3 @@ pub struct ValidateArgs {
     #[arg(long)]
     pub store: bool,
 }
-
-/// Arguments of `bench`.
-#[derive(Args, Clone, Debug)]
-pub struct BenchArgs {
-    /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
-    #[arg(long)]
-    pub data: Option<PathBuf>,
-    /// Sweeps that are timed.
-    #[arg(long, default_value_t = 20)]
-    pub sweeps: u64,
-    /// Threads; the recorded figures are for one.
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
-}

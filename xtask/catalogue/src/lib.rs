@@ -14,7 +14,7 @@ mod scratch;
 
 use std::path::{Path, PathBuf};
 
-pub use arguments::{BenchArgs, ReproduceArgs, Scale, ValidateArgs};
+pub use arguments::{ReproduceArgs, Scale, ValidateArgs};
 pub use listed::{Entry, Listed};
 pub use machine::revision;
 pub use names::{choose, fits};

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use npb_catalogue::data::{self, DataFolder};
 use npb_catalogue::{
-    BenchArgs, Entry, LeftOut, Listed, Page, ReproduceArgs, Result, Scale, ValidateArgs, choose,
-    root,
+    Entry, LeftOut, Listed, Page, ReproduceArgs, Result, Scale, ValidateArgs, choose, root,
 };
 
 use crate::experiment::{Run, Setting};
@@ -20,8 +19,6 @@ pub struct Model {
     pub experiments: &'static [(&'static str, Run)],
     /// The same of its checks of samplers.
     pub checks: &'static [(&'static str, Check)],
-    /// Times whole runs beside figures recorded for other libraries.
-    pub bench: Option<fn(&BenchArgs) -> Result<ExitCode>>,
 }
 
 /// The entries of a list that any of the names means, with what runs each.
@@ -66,8 +63,6 @@ enum Task {
         #[command(flatten)]
         part: Part,
     },
-    /// Time whole runs beside figures recorded for other libraries.
-    Bench(BenchArgs),
 }
 
 /// This run is a part of one of `cargo xtask`.
@@ -93,10 +88,6 @@ fn run(model: &Model, task: Task) -> Result<ExitCode> {
     match task {
         Task::Reproduce { arguments, part } => reproduce(model, arguments, &part),
         Task::Validate { arguments, part } => check(model, arguments, &part),
-        Task::Bench(arguments) => match model.bench {
-            Some(bench) => bench(&arguments),
-            None => Err("nothing is timed here".into()),
-        },
     }
 }
 

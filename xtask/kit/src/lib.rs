@@ -28,7 +28,7 @@ pub use command::{Model, main};
 pub use context::{Context, Trial};
 pub use curves::{against, lines};
 pub use experiment::Run;
-pub use npb_catalogue::{BenchArgs, Failure, Result, Scale, data, root};
+pub use npb_catalogue::{Failure, Result, Scale, data, root};
 pub use npb_report;
 pub use npb_report::{Figure, Layer, Panel, Point, TextTable, short};
 

@@ -2,14 +2,12 @@
 
 mod acquisition;
 mod baseball;
-mod bench;
 mod counts;
 mod films_tables;
 mod fits;
 mod generated;
 mod ordinal;
 mod recovery;
-mod speed;
 mod validate;
 
 use std::process::ExitCode;
@@ -36,7 +34,6 @@ const MODEL: Model = Model {
     listed: include_str!("../listed.toml"),
     experiments: EXPERIMENTS,
     checks: validate::CHECKS,
-    bench: Some(bench::run),
 };
 
 fn main() -> ExitCode {

@@ -19,7 +19,6 @@ const MODEL: Model = Model {
     listed: include_str!("../listed.toml"),
     experiments: EXPERIMENTS,
     checks: &[],
-    bench: None,
 };
 
 fn main() -> ExitCode {

@@ -31,7 +31,6 @@ const MODEL: Model = Model {
     listed: include_str!("../listed.toml"),
     experiments: EXPERIMENTS,
     checks: validate::CHECKS,
-    bench: None,
 };
 
 fn main() -> ExitCode {
