@@ -49,16 +49,6 @@ fn one_factor_precision(config: BsvdConfig) -> BsvdConfig {
     }
 }
 
-/// Switches held on: `rank` components and one precision of noise and of factors, as probabilistic matrix factorisation has them. Prior odds this large beat any likelihood.
-pub(super) fn fixed_rank(rank: usize, config: BsvdConfig) -> BsvdConfig {
-    BsvdConfig {
-        candidates: rank,
-        max_candidates: rank,
-        rank_a: 1e300,
-        ..one_factor_precision(one_noise(config))
-    }
-}
-
 /// The thesis's means, noise and factors: one global mean, one precision of each, features that factors know nothing of.
 pub(super) fn global_mean(config: BsvdConfig) -> BsvdConfig {
     BsvdConfig {
