@@ -120,9 +120,8 @@ fn parsed(output: &str) -> Result<Vec<Timed>> {
 
 /// What is stored last of the same row on as many threads.
 fn newest<'a>(history: &'a [Entry], row: &Timed) -> Option<&'a Timed> {
-    let all = history.iter().flat_map(|entry| &entry.rows);
-    all.filter(|of| of.row == row.row && of.threads == row.threads)
-        .next_back()
+    let mut all = history.iter().flat_map(|entry| &entry.rows);
+    all.rfind(|of| of.row == row.row && of.threads == row.threads)
 }
 
 fn line(row: &Timed, stored: Option<&Timed>) -> String {
