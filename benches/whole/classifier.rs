@@ -25,9 +25,9 @@ pub fn run() -> Outcome {
     let (model, seconds) = timed(|| fit(&train, &labels, &config).expect("good input"));
     let last = model.predict_proba(&test).expect("the columns of the fit");
     let is_a = labels.classes()[0] == "a";
-    let second: Vec<f64> = first
+    let second: Vec<f64> = last
         .iter()
-        .map(|p| if is_a { 1.0 - p } else { *p })
+        .map(|p| if is_a { *p } else { 1.0 - p })
         .collect();
     let truth = &is_second[N_TRAIN..];
     let density = model.ln_density(&test).expect("the columns of the fit");
