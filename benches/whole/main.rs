@@ -3,6 +3,13 @@
 //! For each row a line of JSON: seconds of the clock and of the processor, those divided by the time of a calibration kernel in the same run, and the
 //! quality of the answers. `cargo xtask bench --check` compares them with what is stored.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "a program that talks to its user"
+)]
+
 mod calibration;
 mod classifier;
 
@@ -19,8 +26,11 @@ pub struct Outcome {
     pub quality: Vec<(&'static str, f64)>,
 }
 
+/// What a row does.
+type Run = fn() -> Outcome;
+
 /// Names and functions of all rows.
-const ROWS: [(&str, fn() -> Outcome); 1] = [("classifier", classifier::run)];
+const ROWS: &[(&str, Run)] = &[("classifier", classifier::run)];
 
 fn main() -> ExitCode {
     let mut names = Vec::new();
@@ -36,13 +46,13 @@ fn main() -> ExitCode {
     if let Some(name) = names.iter().find(|n| ROWS.iter().all(|row| row.0 != **n)) {
         eprintln!(
             "error: no row {name:?}; there are {:?}",
-            ROWS.map(|row| row.0)
+            ROWS.iter().map(|row| row.0).collect::<Vec<_>>()
         );
         return ExitCode::FAILURE;
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
     pool.build_global().expect("the first pool of this process");
-    for (name, run) in ROWS {
+    for &(name, run) in ROWS {
         if names.is_empty() || names.iter().any(|n| n == name) {
             println!("{}", line(name, threads, run));
         }
@@ -51,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs a row between two runs of the calibration kernel.
-fn line(name: &str, threads: usize, run: fn() -> Outcome) -> String {
+fn line(name: &str, threads: usize, run: Run) -> String {
     let kernel = Kernel::new();
     let before = kernel.seconds();
     let outcome = run();
