@@ -6,28 +6,32 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::memory::{Memory, padded};
 
-/// Registers of rows that go through a form together: with two columns at a time, eight independent sums hide the latency of an addition.
+/// Registers of rows that go through a form together: with two columns at a time, eight independent sums hide the latency of an addition; four make sixteen.
 const WINDOW: usize = 4;
 
 /// Rows side by side are padded to a multiple of this number: a window of the widest registers.
 pub(super) const ROW_MULTIPLE: usize = 8 * WINDOW;
 
-/// `C` of `L = C C'` (P x P), lower triangle, columns in pairs: both start at the row of the first, where the second is zero.
+/// Columns of a factor that go through the rows together, where there are registers enough: loops are longer, and a row is loaded less often.
+const COLUMNS: usize = 4;
+
+/// `C` of `L = C C'` (P x P), lower triangle, columns by fours: all start at the row of the first, with zeros above their own.
 #[derive(Clone, Debug)]
 pub(super) struct PackedFactor {
-    pairs: Vec<f64>,
+    columns: Vec<f64>,
 }
 
 impl PackedFactor {
     pub(super) fn new(factor: &Cholesky) -> Self {
         let (lower, p) = (factor.l(), factor.l().nrows());
-        let mut pairs = Vec::with_capacity(p * (p + 2) / 2);
-        for first in (0..p).step_by(2) {
-            for j in [first, first + 1] {
-                pairs.extend((first..p).map(|i| if i >= j { lower[(i, j)] } else { 0.0 }));
+        let mut columns = Vec::with_capacity(p * (p + COLUMNS) / 2);
+        for first in (0..p).step_by(COLUMNS) {
+            for i in first..p {
+                let row = first..first + COLUMNS;
+                columns.extend(row.map(|j| if j <= i { lower[(i, j)] } else { 0.0 }));
             }
         }
-        Self { pairs }
+        Self { columns }
     }
 }
 
@@ -64,7 +68,7 @@ impl WithSimd for SideBySide<'_> {
                     d[k] = simd.sub_f64s(x[k], m);
                 }
             }
-            let sum = square(simd, &self.factor.pairs, deviation);
+            let sum = square(simd, &self.factor.columns, deviation);
             quadratic[first..][..WINDOW].copy_from_slice(&sum);
             for (k, slope) in slopes.chunks_exact_mut(stride.max(1)).enumerate() {
                 let sum = inner_product(simd, &self.slopes[k * p..][..p], deviation);
@@ -76,39 +80,46 @@ impl WithSimd for SideBySide<'_> {
 
 /// `|C'd|^2`.
 #[inline(always)]
-fn square<S: Simd>(simd: S, mut pairs: &[f64], d: &[[S::f64s; WINDOW]]) -> [S::f64s; WINDOW] {
+fn square<S: Simd>(simd: S, factor: &[f64], d: &[[S::f64s; WINDOW]]) -> [S::f64s; WINDOW] {
     let mut sum = [simd.splat_f64s(0.0); WINDOW];
-    for first in (0..d.len()).step_by(2) {
+    let (mut rows, _) = factor.as_chunks::<COLUMNS>();
+    for first in (0..d.len()).step_by(COLUMNS) {
         let d = &d[first..];
-        let (a, rest) = pairs.split_at(d.len());
-        let (b, rest) = rest.split_at(d.len());
-        pairs = rest;
-        for y in inner_products(simd, a, b, d) {
-            for k in 0..WINDOW {
-                sum[k] = simd.mul_add_e_f64s(y[k], y[k], sum[k]);
-            }
+        let (here, rest) = rows.split_at(d.len());
+        rows = rest;
+        if S::F64_LANES < 8 {
+            add_squares::<S, 2>(simd, here, 0, d, &mut sum);
+            add_squares::<S, 2>(simd, here, 2, d, &mut sum);
+        } else {
+            add_squares::<S, COLUMNS>(simd, here, 0, d, &mut sum);
         }
     }
     sum
 }
 
-/// `a'd` and `b'd`.
+/// Adds `(c'd)^2` for `N` columns `c` side by side.
 #[inline(always)]
-fn inner_products<S: Simd>(
+fn add_squares<S: Simd, const N: usize>(
     simd: S,
-    a: &[f64],
-    b: &[f64],
+    rows: &[[f64; COLUMNS]],
+    first: usize,
     d: &[[S::f64s; WINDOW]],
-) -> [[S::f64s; WINDOW]; 2] {
-    let mut sums = [[simd.splat_f64s(0.0); WINDOW]; 2];
-    for ((&a, &b), d) in a.iter().zip(b).zip(d) {
-        let (a, b) = (simd.splat_f64s(a), simd.splat_f64s(b));
-        for k in 0..WINDOW {
-            sums[0][k] = simd.mul_add_e_f64s(a, d[k], sums[0][k]);
-            sums[1][k] = simd.mul_add_e_f64s(b, d[k], sums[1][k]);
+    sum: &mut [S::f64s; WINDOW],
+) {
+    let mut products = [[simd.splat_f64s(0.0); WINDOW]; N];
+    for (row, d) in rows.iter().zip(d) {
+        for (j, product) in products.iter_mut().enumerate() {
+            let c = simd.splat_f64s(row[first + j]);
+            for k in 0..WINDOW {
+                product[k] = simd.mul_add_e_f64s(c, d[k], product[k]);
+            }
         }
     }
-    sums
+    for y in products {
+        for k in 0..WINDOW {
+            sum[k] = simd.mul_add_e_f64s(y[k], y[k], sum[k]);
+        }
+    }
 }
 
 /// `a'd`.
