@@ -218,7 +218,7 @@ fn against(rows: &[ResultRow], method: &str, sign: char, other: &str) -> Vec<Res
 
 /// Words between blanks; quotes hold together.
 fn parts(text: &str) -> Vec<String> {
-    let (mut parts, mut quoted, mut inside) = (Vec::new(), false, false);
+    let (mut parts, mut quoted, mut inside) = (Vec::<String>::new(), false, false);
     for c in text.chars() {
         match c {
             '"' => quoted = !quoted,
@@ -228,7 +228,9 @@ fn parts(text: &str) -> Vec<String> {
                     parts.push(String::new());
                 }
                 inside = true;
-                parts.extend(parts.pop().map(|part: String| part + &c.to_string()));
+                if let Some(part) = parts.last_mut() {
+                    part.push(c);
+                }
             }
         }
     }

@@ -1,0 +1,472 @@
+//! What was found beside a claim: whether it holds, and a sentence with the numbers.
+
+use std::fmt::Write as _;
+
+use npb_report::short;
+
+use super::cells::{Cell, decimals};
+use super::claims::{Better, Between, Claim, Claims, Grows, Job, Judge, Printed, Tolerance};
+use super::rows::ResultRow;
+use super::store::Store;
+use crate::names::matches;
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// In some places.
+    InPart,
+    /// Neither it nor its contrary is seen.
+    Level,
+    /// It does not.
+    Fails,
+    /// Nothing can be judged.
+    Shown,
+    /// There are no numbers.
+    NotRun,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::InPart => "holds in part",
+            Self::Level => "no difference seen",
+            Self::Fails => "does not hold",
+            Self::Shown => "not judged",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// Of places where it holds, where nothing is seen and where the contrary is seen.
+    fn of(holds: usize, level: usize, fails: usize) -> Self {
+        match (holds, level, fails) {
+            (0, 0, 0) => Self::NotRun,
+            (0, _, 0) => Self::Level,
+            (_, _, 0) => Self::Holds,
+            (holds, _, fails) if holds >= fails => Self::InPart,
+            _ => Self::Fails,
+        }
+    }
+}
+
+/// What was found beside a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// What was found, in sentences.
+    pub sentence: String,
+}
+
+/// What a run or the store has to say about a claim.
+pub fn finding(claims: &Claims, claim: &Claim, store: &Store) -> Finding {
+    let (verdict, made) = match &claim.judge {
+        Judge::Shown => (Verdict::Shown, String::new()),
+        Judge::Printed(judge) => printed(judge, &claims.tolerance, &select(claim, store)),
+        Judge::Better(judge) => better(judge, &claims.tolerance, &select(claim, store)),
+        Judge::Grows(judge) => grows(judge, &claims.tolerance, &select(claim, store)),
+        Judge::Between(judge) => between(judge, &select(claim, store)),
+    };
+    if !store.experiments.contains_key(&claim.id) {
+        let sentence = "Not run.".to_owned();
+        return Finding {
+            verdict: Verdict::NotRun,
+            sentence,
+        };
+    }
+    let mut parts = vec![said(claim, store), made];
+    if matches!(verdict, Verdict::InPart | Verdict::Level | Verdict::Fails) {
+        parts.push(claim.why.clone());
+    }
+    parts.retain(|part| !part.is_empty());
+    Finding {
+        verdict,
+        sentence: parts.join(" "),
+    }
+}
+
+/// Rows that the judge of a claim asks for.
+fn select(claim: &Claim, store: &Store) -> Vec<ResultRow> {
+    let asked = claim.judge.asked();
+    let cells = asked.into_iter().map(|place| Cell::pattern(&claim.id, place));
+    let mut found: Vec<ResultRow> = Vec::new();
+    for cell in cells {
+        let new = store.rows(&cell).filter(|row| !found.contains(row));
+        let new: Vec<ResultRow> = new.cloned().collect();
+        found.extend(new);
+    }
+    found
+}
+
+/// The sentence of the claim with its numbers; nothing where the run has not all of them.
+fn said(claim: &Claim, store: &Store) -> String {
+    fill(claim, store).unwrap_or_default()
+}
+
+/// The sentence of a claim with its numbers.
+///
+/// # Errors
+/// A number that is not there, in words.
+pub fn fill(claim: &Claim, store: &Store) -> Result<String, String> {
+    let mut parts = claim.found.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (cell, after) = part.split_once('}').unwrap_or((part, ""));
+        text += &claim.cell(cell)?.text(store)?;
+        text += after;
+    }
+    Ok(text)
+}
+
+/// A setting as it is read.
+pub fn in_words(setting: &str) -> String {
+    setting.replace(';', ", ").replace(['=', '_'], " ")
+}
+
+/// Data set and setting; what is simulated needs no name.
+fn place(row: &ResultRow) -> String {
+    let named = (row.dataset != "simulated").then(|| row.dataset.clone());
+    let setting = Some(in_words(&row.setting)).filter(|s| !s.is_empty());
+    let parts: Vec<String> = named.into_iter().chain(setting).collect();
+    match parts.is_empty() {
+        true => "all".to_owned(),
+        false => parts.join(", "),
+    }
+}
+
+/// A number as it is read: as many decimals as are told apart.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => short(value),
+        size if size >= 10.0 => decimals(value, 2),
+        _ => decimals(value, 3),
+    }
+}
+
+/// Difference that is one between two means.
+fn margin(tolerance: &Tolerance, a: &ResultRow, b: &ResultRow) -> f64 {
+    let error = 2.0 * a.error().hypot(b.error());
+    match error > 0.0 {
+        true => error,
+        false => tolerance.least(&a.metric, a.mean),
+    }
+}
+
+fn printed(judge: &Printed, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, String) {
+    let (mut met, mut worst): (usize, Option<(f64, String)>) = (0, None);
+    let with_paper: Vec<(&ResultRow, f64)> = rows
+        .iter()
+        .filter_map(|row| Some((row, row.paper?)))
+        .collect();
+    for (row, paper) in &with_paper {
+        // How far it is on the bad side.
+        let off = match judge.higher {
+            Some(true) => paper - row.mean,
+            Some(false) => row.mean - paper,
+            None => (row.mean - paper).abs(),
+        };
+        let spread = match row.sd {
+            Some(_) => 2.0 * row.error(),
+            None if judge.least > 0.0 => 0.0,
+            None => tolerance.least(&row.metric, *paper),
+        };
+        let beyond = off - spread.max(judge.least);
+        met += usize::from(beyond <= 0.0);
+        if beyond > 0.0 && worst.as_ref().is_none_or(|(other, _)| beyond > *other) {
+            let (ours, paper) = (number(row.mean), number(*paper));
+            let text = format!("; farthest off: {}, {ours} where {paper} is printed", place(row));
+            worst = Some((beyond, text));
+        }
+    }
+    let n = with_paper.len();
+    let how = match judge.higher {
+        Some(_) => "met or passed",
+        None => "met",
+    };
+    let worst = worst.map_or(String::new(), |(_, text)| text);
+    let sentence = match with_paper[..] {
+        [] => String::new(),
+        [(row, paper)] => {
+            let (ours, paper) = (number(row.mean), number(paper));
+            format!("{} {ours}; {paper} is printed.", row.metric)
+        }
+        _ => format!("{met} of {n} printed numbers are {how}{worst}."),
+    };
+    let verdict = match met == n {
+        true => Verdict::of(met, 0, 0),
+        false => Verdict::of(met, 0, n - met),
+    };
+    (verdict, sentence)
+}
+
+/// Data sets with settings, each once, in their order.
+fn places<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Vec<(&'a str, &'a str)> {
+    let mut found = Vec::new();
+    for row in rows {
+        let place = (&*row.dataset, &*row.setting);
+        if !found.contains(&place) {
+            found.push(place);
+        }
+    }
+    found
+}
+
+/// The best by the mean.
+fn best<'a>(rows: impl Iterator<Item = &'a ResultRow>, higher: bool) -> Option<&'a ResultRow> {
+    let order = |a: &&ResultRow, b: &&ResultRow| match higher {
+        true => a.mean.total_cmp(&b.mean),
+        false => b.mean.total_cmp(&a.mean),
+    };
+    rows.max_by(order)
+}
+
+/// Ours beside the best of the others, place by place.
+struct Duel<'a> {
+    ours: &'a ResultRow,
+    other: &'a ResultRow,
+    /// How far ours is ahead, in margins.
+    ahead: f64,
+}
+
+fn duels<'a>(
+    rows: &'a [ResultRow],
+    tolerance: &Tolerance,
+    ours: &str,
+    others: &[String],
+    higher: bool,
+) -> Vec<Duel<'a>> {
+    let is_other = |row: &&ResultRow| {
+        let fits = |pattern: &String| matches(pattern, &row.method);
+        row.method != ours && others.iter().any(fits)
+    };
+    let duel = |(dataset, setting): (&str, &str)| {
+        let here = || {
+            let is_here = |row: &&ResultRow| row.dataset == dataset && row.setting == setting;
+            rows.iter().filter(is_here)
+        };
+        let ours = here().find(|row| row.method == ours)?;
+        let other = best(here().filter(is_other), higher)?;
+        let difference = match higher {
+            true => ours.mean - other.mean,
+            false => other.mean - ours.mean,
+        };
+        let ahead = difference / margin(tolerance, ours, other).max(f64::MIN_POSITIVE);
+        Some(Duel { ours, other, ahead })
+    };
+    places(rows.iter()).into_iter().filter_map(duel).collect()
+}
+
+/// Where ours is behind, the worst first.
+fn losses(duels: &[Duel<'_>], most: usize) -> String {
+    let mut lost: Vec<&Duel<'_>> = duels.iter().filter(|d| d.ahead < -1.0).collect();
+    lost.sort_by(|a, b| a.ahead.total_cmp(&b.ahead));
+    let one = |d: &&Duel<'_>| {
+        let (ours, theirs) = (number(d.ours.mean), number(d.other.mean));
+        format!("{}: {ours}, {} {theirs}", place(d.ours), d.other.method)
+    };
+    let shown: Vec<String> = lost.iter().take(most).map(one).collect();
+    let more = match lost.len().saturating_sub(most) {
+        0 => String::new(),
+        n => format!("; and {n} more"),
+    };
+    format!("{}{more}", shown.join("; "))
+}
+
+fn counts(duels: &[Duel<'_>]) -> [usize; 3] {
+    let count = |is: fn(f64) -> bool| duels.iter().filter(|d| is(d.ahead)).count();
+    let (ahead, behind) = (count(|a| a > 1.0), count(|a| a < -1.0));
+    [ahead, duels.len() - ahead - behind, behind]
+}
+
+fn better(judge: &Better, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, String) {
+    let duels = duels(rows, tolerance, &judge.ours, &judge.others, judge.higher);
+    let [ahead, level, behind] = counts(&duels);
+    let verdict = match judge.level {
+        true => Verdict::of(ahead + level, 0, behind),
+        false => Verdict::of(ahead, level, behind),
+    };
+    let sentence = match &duels[..] {
+        [] => String::new(),
+        [Duel { ours, other, .. }] => {
+            let (a, b) = (number(ours.mean), number(other.mean));
+            let metric = in_words(&ours.metric);
+            format!("{metric} {a}; the best of the others, {}, {b}.", other.method)
+        }
+        duels => {
+            let mut text = format!(
+                "In {} of {} settings {} is ahead of the best of the others by more than two standard errors, in {level} level, in {behind} behind",
+                ahead,
+                duels.len(),
+                judge.ours
+            );
+            if behind > 0 {
+                let _ = write!(text, " ({})", losses(duels, 2));
+            }
+            text + "."
+        }
+    };
+    (verdict, sentence)
+}
+
+/// The number that a setting gives to a key, and the rest of the setting.
+fn along(setting: &str, key: &str) -> Option<(f64, String)> {
+    let is_key = |part: &&str| part.split_once('=').is_some_and(|(name, _)| name == key);
+    let value = setting.split(';').find(is_key)?.split_once('=')?.1;
+    let rest: Vec<&str> = setting.split(';').filter(|part| !is_key(part)).collect();
+    Some((value.parse().ok()?, rest.join(";")))
+}
+
+fn grows(judge: &Grows, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, String) {
+    let mut series: Vec<([String; 3], Vec<(f64, &ResultRow)>)> = Vec::new();
+    for row in rows {
+        if let Some((x, rest)) = along(&row.setting, &judge.along) {
+            let key = [row.dataset.clone(), rest, row.method.clone()];
+            match series.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, points)) => points.push((x, row)),
+                None => series.push((key, vec![(x, row)])),
+            }
+        }
+    }
+    let (mut as_said, mut level, mut contrary, mut ends) = (0, 0, 0, Vec::new());
+    for (_, points) in &mut series {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let [(from, first), .., (to, last)] = &points[..] else {
+            continue;
+        };
+        let sign = if judge.falls { -1.0 } else { 1.0 };
+        let (change, least) = (
+            sign * (last.mean - first.mean),
+            margin(tolerance, first, last),
+        );
+        match change {
+            c if c > least => as_said += 1,
+            c if c < -least => contrary += 1,
+            _ => level += 1,
+        }
+        let (a, b) = (number(first.mean), number(last.mean));
+        ends.push(format!("from {a} at {} {from} to {b} at {to}", judge.along));
+    }
+    let how = if judge.falls { "falls" } else { "grows" };
+    let metric = in_words(&judge.metric);
+    let sentence = match &ends[..] {
+        [] => String::new(),
+        [one] => format!("{metric} goes {one}."),
+        [first, ..] => format!(
+            "{metric} {how} in {as_said} of {} series; the first goes {first}.",
+            ends.len()
+        ),
+    };
+    (Verdict::of(as_said, level, contrary), sentence)
+}
+
+fn between(judge: &Between, rows: &[ResultRow]) -> (Verdict, String) {
+    let inside = |row: &&ResultRow| {
+        let spread = 2.0 * row.error();
+        (judge.low - spread..=judge.high + spread).contains(&row.mean)
+    };
+    let (n, met) = (rows.len(), rows.iter().filter(inside).count());
+    let least = rows.iter().map(|r| r.mean).fold(f64::INFINITY, f64::min);
+    let most = rows.iter().map(|r| r.mean).fold(f64::NEG_INFINITY, f64::max);
+    let metric = in_words(&judge.metric);
+    let (low, high) = (number(judge.low), number(judge.high));
+    let sentence = match n {
+        0 => String::new(),
+        1 => format!("{metric} {}; expected {low} to {high}.", number(least)),
+        _ => format!(
+            "{metric} {} to {}; {met} of {n} are within {low} to {high}.",
+            number(least),
+            number(most)
+        ),
+    };
+    (Verdict::of(met, 0, n - met), sentence)
+}
+
+/// A table beside what people use: header, lines, and the sentence about where ours is behind.
+pub struct JobTable {
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// Cells in Markdown: means with standard errors, the best and those level with it bold.
+    pub lines: Vec<Vec<String>>,
+    /// Where ours is behind and ahead.
+    pub sentence: String,
+    /// In so many lines ours is behind.
+    pub behind: usize,
+}
+
+/// The table of a job; no lines where nothing of it was run.
+pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
+    let mut rows: Vec<(String, ResultRow)> = Vec::new();
+    for source in &job.rows {
+        let cell = Cell::pattern(&source.id, [&source.dataset, &source.setting, "*", "*"]);
+        rows.extend(store.rows(&cell).map(|row| (source.id.clone(), row.clone())));
+    }
+    let of = |metric: &str| -> Vec<ResultRow> {
+        let wanted = rows.iter().map(|(_, row)| row).filter(|r| r.metric == metric);
+        wanted.cloned().collect()
+    };
+    let (scores, seconds) = (of(&job.metric), of("seconds"));
+    let is_ours = |row: &&ResultRow| job.ours.contains(&row.method);
+    let methods: Vec<&String> = job.ours.iter().chain(&job.peers).collect();
+    let mut header = vec![String::new()];
+    header.extend(methods.iter().map(|&m| m.clone()));
+    header.push("seconds: ours, the best other".to_owned());
+    let mut lines = Vec::new();
+    for (dataset, setting) in places(scores.iter().filter(is_ours)) {
+        let here = |rows: &'_ [ResultRow], method: &str| {
+            let found = rows.iter().find(|row| row.place()[..3] == [dataset, setting, method]);
+            found.cloned()
+        };
+        let found: Vec<Option<ResultRow>> = methods.iter().map(|m| here(&scores, m)).collect();
+        let top = best(found.iter().flatten(), job.higher);
+        let cell = |row: &Option<ResultRow>| row.as_ref().map_or(String::new(), |row| {
+            cell(job, &claims.tolerance, row, top)
+        });
+        let mut line = vec![found.iter().flatten().next().map_or(String::new(), place)];
+        line.extend(found.iter().map(cell));
+        let peer = best(found.iter().flatten().filter(|row| !is_ours(row)), job.higher);
+        let time = |method: &str| here(&seconds, method).map_or("–".to_owned(), |r| short(r.mean));
+        let theirs = peer.map_or("–".to_owned(), |row| time(&row.method));
+        line.push(format!("{}, {theirs}", time(&job.ours[0])));
+        lines.push(line);
+    }
+    let duels = duels(&scores, &claims.tolerance, &job.ours[0], &job.peers, job.higher);
+    let [ahead, level, behind] = counts(&duels);
+    let n = duels.len();
+    let lost = match behind {
+        0 => format!("{} is behind the best of the others nowhere", job.ours[0]),
+        _ => format!(
+            "{} is behind the best of the others in {behind} of {n} settings ({})",
+            job.ours[0],
+            losses(&duels, 3)
+        ),
+    };
+    let sentence = match n {
+        0 => "Not run.".to_owned(),
+        _ => format!("{lost}, level with it in {level}, ahead in {ahead}."),
+    };
+    JobTable {
+        header,
+        lines,
+        sentence,
+        behind,
+    }
+}
+
+fn cell(job: &Job, tolerance: &Tolerance, row: &ResultRow, top: Option<&ResultRow>) -> String {
+    let error = match row.sd {
+        Some(_) => format!(" ({})", decimals(row.error(), job.digits)),
+        None => String::new(),
+    };
+    let mean = decimals(row.mean, job.digits);
+    let is_level = |top: &ResultRow| {
+        let least = if row == top { 0.0 } else { margin(tolerance, row, top) };
+        (row.mean - top.mean).abs() <= least
+    };
+    match top.is_some_and(is_level) {
+        true => format!("**{mean}**{error}"),
+        false => format!("{mean}{error}"),
+    }
+}
