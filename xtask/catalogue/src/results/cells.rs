@@ -184,7 +184,10 @@ impl Cell {
         let value = match self.stat {
             Stat::Mean => one?.mean,
             Stat::Sd => one?.sd.ok_or_else(|| lacks("sd"))?,
-            Stat::Error => one?.sd.map(|_| one.map(ResultRow::error)).ok_or_else(|| lacks("error"))??,
+            Stat::Error => match one? {
+                row if row.sd.is_some() => row.error(),
+                _ => return Err(lacks("error")),
+            },
             Stat::Trials => one?.trials as f64,
             Stat::Paper => one?.paper.ok_or_else(|| lacks("printed number"))?,
             Stat::Least => means().fold(f64::INFINITY, f64::min),

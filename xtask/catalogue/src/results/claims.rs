@@ -283,14 +283,14 @@ impl Paper {
 
 impl Claim {
     /// The numbers in its sentence.
-    pub(crate) fn cells(&self) -> Result<Vec<Cell>, String> {
+    pub(crate) fn cells(&self) -> Result<Vec<Cell>> {
         let inside = self.found.split('{').skip(1);
         let texts = inside.filter_map(|part| Some(part.split_once('}')?.0));
         texts.map(|text| self.cell(text)).collect()
     }
 
-    pub(crate) fn cell(&self, text: &str) -> Result<Cell, String> {
-        Cell::parse(&format!("{} {text}", self.id))
+    pub(crate) fn cell(&self, text: &str) -> Result<Cell> {
+        Ok(Cell::parse(&format!("{} {text}", self.id))?)
     }
 }
 

@@ -8,6 +8,7 @@ use super::cells::{Cell, decimals};
 use super::claims::{Better, Between, Claim, Claims, Grows, Job, Judge, Printed, Tolerance};
 use super::rows::ResultRow;
 use super::store::Store;
+use crate::Result;
 use crate::names::matches;
 
 /// Whether a claim holds.
@@ -110,7 +111,7 @@ fn said(claim: &Claim, store: &Store) -> String {
 ///
 /// # Errors
 /// A number that is not there, in words.
-pub fn fill(claim: &Claim, store: &Store) -> Result<String, String> {
+pub fn fill(claim: &Claim, store: &Store) -> Result<String> {
     let mut parts = claim.found.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
