@@ -2,6 +2,7 @@
 //!
 //! - `cargo xtask list`, `reproduce`, `validate` and `bench` have the [`packages`] of experiments run what they list; a new table or
 //!   figure stands in `listed.toml` of its package below `xtask/experiments`.
+//! - `cargo xtask results`: [`results`] stores what a run found and makes `docs/results.md` and marked numbers of pages of it.
 //! - `cargo xtask mutants`: [`mutants`] plants faults in a copy of the crates and names those that no test sees.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
@@ -16,6 +17,7 @@ mod data;
 mod mutants;
 mod packages;
 mod reproduce;
+mod results;
 mod tidy;
 mod tour;
 mod validate;
@@ -50,6 +52,8 @@ enum Task {
     Validate(ValidateArgs),
     /// Plant faults in a copy of the crates, one at a time, and name those that no test sees.
     Mutants(mutants::MutantsArgs),
+    /// Make docs/results.md and marked numbers of other pages from what is stored; store a run, or compare one.
+    Results(results::ResultsArgs),
     /// Time whole runs beside figures recorded for other libraries.
     Bench(BenchArgs),
     /// List, verify and get data sets.
@@ -78,6 +82,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Reproduce(arguments) => reproduce::run(arguments),
         Task::Validate(arguments) => validate::run(arguments),
         Task::Mutants(arguments) => mutants::run(&arguments, &root()),
+        Task::Results(arguments) => results::run(&arguments, &root()),
         Task::Bench(arguments) => bench(&arguments),
         Task::Data { data, action } => data::run(&action, &folder(data)),
         Task::Tidy => run_tidy(),

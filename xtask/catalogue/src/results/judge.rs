@@ -203,11 +203,11 @@ fn printed(judge: &Printed, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdi
     (verdict, sentence)
 }
 
-/// Data sets with settings, each once, in their order.
-fn places<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Vec<(&'a str, &'a str)> {
+/// Data sets with settings and metrics, each once, in their order.
+fn places<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Vec<[&'a str; 3]> {
     let mut found = Vec::new();
     for row in rows {
-        let place = (&*row.dataset, &*row.setting);
+        let place = [&*row.dataset, &row.setting, &row.metric];
         if !found.contains(&place) {
             found.push(place);
         }
@@ -243,9 +243,9 @@ fn duels<'a>(
         let fits = |pattern: &String| matches(pattern, &row.method);
         row.method != ours && others.iter().any(fits)
     };
-    let duel = |(dataset, setting): (&str, &str)| {
+    let duel = |place: [&str; 3]| {
         let here = || {
-            let is_here = |row: &&ResultRow| row.dataset == dataset && row.setting == setting;
+            let is_here = |row: &&ResultRow| [&*row.dataset, &row.setting, &row.metric] == place;
             rows.iter().filter(is_here)
         };
         let ours = here().find(|row| row.method == ours)?;
@@ -415,7 +415,7 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
     header.extend(methods.iter().map(|&m| m.clone()));
     header.push("seconds: ours, the best other".to_owned());
     let mut lines = Vec::new();
-    for (dataset, setting) in places(scores.iter().filter(is_ours)) {
+    for [dataset, setting, _] in places(scores.iter().filter(is_ours)) {
         let here = |rows: &'_ [ResultRow], method: &str| {
             let found = rows.iter().find(|row| row.place()[..3] == [dataset, setting, method]);
             found.cloned()
@@ -432,6 +432,14 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
         let theirs = peer.map_or("–".to_owned(), |row| time(&row.method));
         line.push(format!("{}, {theirs}", time(&job.ours[0])));
         lines.push(line);
+    }
+    // A method that no line has is left out.
+    let used: Vec<bool> = (0..header.len())
+        .map(|at| at == 0 || lines.iter().any(|line: &Vec<String>| !line[at].is_empty()))
+        .collect();
+    for line in lines.iter_mut().chain([&mut header]) {
+        let mut kept = used.iter();
+        line.retain(|_| *kept.next().unwrap_or(&true));
     }
     let duels = duels(&scores, &claims.tolerance, &job.ours[0], &job.peers, job.higher);
     let [ahead, level, behind] = counts(&duels);

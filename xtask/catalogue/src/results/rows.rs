@@ -104,7 +104,12 @@ impl Stored {
     /// # Errors
     /// A line that is neither; it is named.
     pub fn parse(text: &str) -> Result<Self> {
-        let (mut stored, mut named) = (Self::default(), false);
+        Ok(Self::with_ids(text)?.0)
+    }
+
+    /// The same, with the experiment of each row.
+    pub(crate) fn with_ids(text: &str) -> Result<(Self, Vec<String>)> {
+        let (mut stored, mut ids, mut named) = (Self::default(), Vec::new(), false);
         for (index, line) in text.lines().enumerate() {
             let damaged = |what: &str| format!("line {}: {what}", index + 1);
             if let Some(fact) = line.strip_prefix("# ") {
@@ -114,10 +119,12 @@ impl Stored {
                 named = true;
             } else {
                 let row = named.then(|| row(line)).flatten();
-                stored.rows.push(row.ok_or_else(|| damaged("no row"))?);
+                let (id, row) = row.ok_or_else(|| damaged("no row"))?;
+                stored.rows.push(row);
+                ids.push(id);
             }
         }
-        Ok(stored)
+        Ok((stored, ids))
     }
 
     /// As it is read, with rows of the experiment `id`.
@@ -162,14 +169,15 @@ pub fn rows_text(id: &str, rows: &[ResultRow]) -> String {
     text
 }
 
-fn row(line: &str) -> Option<ResultRow> {
+/// The experiment of a row, and the row.
+fn row(line: &str) -> Option<(String, ResultRow)> {
     let fields: [String; 9] = fields(line).try_into().ok()?;
-    let [_, dataset, setting, method, metric, mean, sd, trials, paper] = fields;
+    let [id, dataset, setting, method, metric, mean, sd, trials, paper] = fields;
     let number = |text: &str| match text {
         "" => Some(None),
         text => text.parse().ok().map(Some),
     };
-    Some(ResultRow {
+    let row = ResultRow {
         dataset,
         setting,
         method,
@@ -178,7 +186,8 @@ fn row(line: &str) -> Option<ResultRow> {
         sd: number(&sd)?,
         trials: trials.parse().ok()?,
         paper: number(&paper)?,
-    })
+    };
+    Some((id, row))
 }
 
 /// The fields of one line of comma-separated values.

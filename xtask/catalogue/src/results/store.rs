@@ -13,11 +13,16 @@ pub const FOLDER: &str = "docs/results";
 /// Experiments of more rows are stored with those alone that something names.
 const SMALL: usize = 400;
 
+/// Numbers that others have measured or printed, with their source in the head.
+const RECORDED: &str = "docs/results/recorded.csv";
+
 /// Results by id of the experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Store {
     /// Results by id of the experiment.
     pub experiments: BTreeMap<String, Stored>,
+    /// Numbers of others that stand beside them, with the experiment.
+    recorded: Vec<(String, ResultRow)>,
 }
 
 /// The file of an experiment in the store.
@@ -34,7 +39,10 @@ impl Store {
         let mut store = Self::default();
         for (path, text) in files {
             let is_of_store = path.starts_with(FOLDER) && path.ends_with(".csv");
-            if is_of_store {
+            if path == RECORDED {
+                let read = Stored::with_ids(text).map_err(|e| format!("{path}: {e}"))?;
+                store.recorded = read.1.into_iter().zip(read.0.rows).collect();
+            } else if is_of_store {
                 let stored = Stored::parse(text).map_err(|e| format!("{path}: {e}"))?;
                 let id = stored.fact("experiment").to_owned();
                 if file_of(&id) != path {
@@ -91,7 +99,9 @@ impl Store {
     pub(crate) fn rows<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a ResultRow> {
         let stored = self.experiments.get(&cell.id);
         let rows = stored.map_or(&[][..], |stored| &stored.rows);
-        rows.iter().filter(|row| cell.means(row))
+        let recorded = self.recorded.iter().filter(|(id, _)| *id == cell.id);
+        let all = rows.iter().chain(recorded.map(|(_, row)| row));
+        all.filter(|row| cell.means(row))
     }
 
     /// What is to be stored of an experiment: numbers of six digits, and of many rows those that any of the cells means.
