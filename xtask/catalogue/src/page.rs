@@ -67,7 +67,11 @@ impl Page {
     /// The page of `reproduce`.
     pub fn reproduced(scale: &str, seed: u64, left_out: Vec<LeftOut>) -> Self {
         let facts = [("scale", scale.to_owned()), ("seed", seed.to_string())];
-        let page = Self::new("npb: what the papers claim, and what came out", &facts, left_out);
+        let page = Self::new(
+            "npb: what the papers claim, and what came out",
+            &facts,
+            left_out,
+        );
         Self {
             by_paper: true,
             ..page
@@ -216,7 +220,9 @@ impl View<'_> {
             let (key, title) = (escape(&paper.key), escape(&paper.title));
             let n = self.sections(paper).count();
             let file = file_of(paper);
-            page += &format!("<li><a href=\"#{key}\">{title}</a>; <a href=\"{file}\">{n} experiments in full</a></li>");
+            page += &format!(
+                "<li><a href=\"#{key}\">{title}</a>; <a href=\"{file}\">{n} experiments in full</a></li>"
+            );
         }
         if !self.page.left_out.is_empty() {
             page += "<li><a href=\"#left-out\">Left out</a></li>";
@@ -301,7 +307,10 @@ fn claimed(claim: &Claim, found: &Finding) -> String {
         _ => "open",
     };
     let says = escape(&claim.says);
-    let verdict = format!("<span class=\"verdict {class}\">{}</span>", found.verdict.words());
+    let verdict = format!(
+        "<span class=\"verdict {class}\">{}</span>",
+        found.verdict.words()
+    );
     let sentence = escape(&found.sentence);
     format!("<p>{place}: {says}</p><p>Here: {verdict}. {sentence}</p>")
 }
@@ -366,9 +375,14 @@ mod tests {
     /// What a page would load that is not in its folder.
     fn from_outside(page: &str) -> Vec<&str> {
         let sources = page.split("src=\"").skip(1);
-        let sources = sources.filter(|s| s.starts_with('/') || s.split('"').next().unwrap_or(s).contains(':'));
+        let sources = sources
+            .filter(|s| s.starts_with('/') || s.split('"').next().unwrap_or(s).contains(':'));
         let loads = ["<script", "<link", "@import", "url("];
-        loads.into_iter().filter(|l| page.contains(l)).chain(sources).collect()
+        loads
+            .into_iter()
+            .filter(|l| page.contains(l))
+            .chain(sources)
+            .collect()
     }
 
     #[test]
@@ -393,7 +407,10 @@ mod tests {
         assert!(claim < place("Left out</h2>") && place("<nav>") < claim);
         assert!(index.contains("cargo xtask data get movielens-1m"));
         assert!(index.contains("src=\"priors/coin/curve.svg\""));
-        assert!(index.contains("<p>rows &amp; columns.</p>"), "what nobody claims is told");
+        assert!(
+            index.contains("<p>rows &amp; columns.</p>"),
+            "what nobody claims is told"
+        );
         assert_eq!(from_outside(&index), [""; 0]);
         let paper = fs::read_to_string(out.join("paper-Z.html")).unwrap();
         assert!(paper.contains("<p>body</p>") && paper.contains("What to see"));

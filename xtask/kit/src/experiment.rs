@@ -80,8 +80,15 @@ impl Setting<'_> {
         ];
         head.extend(facts(&root()));
         head.push(("seconds", format!("{seconds:.1}")));
-        head.push(("trials", format!("{all}, {cached} of them from an earlier run")));
-        head.extend(files.iter().map(|(name, sum, _)| ("data", format!("{name} {sum}"))));
+        head.push((
+            "trials",
+            format!("{all}, {cached} of them from an earlier run"),
+        ));
+        head.extend(
+            files
+                .iter()
+                .map(|(name, sum, _)| ("data", format!("{name} {sum}"))),
+        );
         let named = |(name, fact): (&str, String)| (name.to_owned(), fact);
         head.into_iter().map(named).collect()
     }

@@ -72,12 +72,17 @@ fn results(report: &Report) -> String {
     if report.figures.len() < 2 {
         page = figures;
     }
-    let (open, rest) = report.tables.split_at(usize::from(report.figures.is_empty()).min(report.tables.len()));
+    let (open, rest) = report
+        .tables
+        .split_at(usize::from(report.figures.is_empty()).min(report.tables.len()));
     page.extend(open.iter().map(TextTable::html));
     for note in &report.notes {
         page += &format!("<p>{}</p>\n", escape(note));
     }
-    page.extend(rest.iter().map(|t| folded(&t.title, &table(&t.header, &t.rows))));
+    page.extend(
+        rest.iter()
+            .map(|t| folded(&t.title, &table(&t.header, &t.rows))),
+    );
     let header = [
         "dataset",
         "setting",

@@ -12,11 +12,15 @@ pub(super) fn moved(claims: &Claims, stored: &Store, run: &Store, ids: &[String]
         };
         if old.fact("scale") != new.fact("scale") {
             let (old, new) = (old.fact("scale"), new.fact("scale"));
-            lines.push(format!("{id}: stored at {old} scale, run at {new}; not compared"));
+            lines.push(format!(
+                "{id}: stored at {old} scale, run at {new}; not compared"
+            ));
             continue;
         }
         if old.data() != new.data() {
-            lines.push(format!("{id}: its data files are not those of the stored run"));
+            lines.push(format!(
+                "{id}: its data files are not those of the stored run"
+            ));
         }
         let is_machine = |row: &&ResultRow| claims.tolerance.machine.contains(&row.metric);
         for row in old.rows.iter().filter(|row| !is_machine(row)) {
@@ -48,7 +52,9 @@ fn tolerance(tolerance: &Tolerance, old: &ResultRow, new: &ResultRow) -> f64 {
     let sd = old.sd.unwrap_or(0.0).max(new.sd.unwrap_or(0.0));
     let error = sd * (1.0 / old.trials as f64 + 1.0 / new.trials as f64).sqrt();
     // Stored numbers have six digits.
-    least.max(tolerance.errors * error).max(1e-5 * old.mean.abs())
+    least
+        .max(tolerance.errors * error)
+        .max(1e-5 * old.mean.abs())
 }
 
 #[cfg(test)]
@@ -60,7 +66,9 @@ mod tests {
     fn store(scale: &str, rows: Vec<ResultRow>) -> Store {
         let mut store = Store::default();
         let head = vec![("scale".to_owned(), scale.to_owned())];
-        store.experiments.insert("x/y".to_owned(), Stored { head, rows });
+        store
+            .experiments
+            .insert("x/y".to_owned(), Stored { head, rows });
         store
     }
 
@@ -93,20 +101,31 @@ mod tests {
                 row("seconds", 9.0, None),
             ];
             let ids = ["x/y".to_owned()];
-            moved(&claims, &store("quick", old.to_vec()), &store("quick", rows), &ids)
+            moved(
+                &claims,
+                &store("quick", old.to_vec()),
+                &store("quick", rows),
+                &ids,
+            )
         };
         // Standard error of the difference .02 sqrt(1/8 + 1/8) = .01, four of them .04.
         assert_eq!(of(0.939, 30.09, 201.9), [""; 0]);
         assert_eq!(of(0.861, 29.91, 198.1), [""; 0]);
         let lines = of(0.941, 30.11, 202.1);
         assert_eq!(lines.len(), 3, "{lines:?}");
-        assert!(lines[0].starts_with("x/y: d, , m, auc: 0.9 stored, 0.941 now"), "{lines:?}");
+        assert!(
+            lines[0].starts_with("x/y: d, , m, auc: 0.9 stored, 0.941 now"),
+            "{lines:?}"
+        );
     }
 
     #[test]
     fn what_cannot_be_compared_is_said() {
         let claims = Claims::default();
-        let (old, ids) = (store("paper", vec![row("auc", 0.9, None)]), ["x/y".to_owned()]);
+        let (old, ids) = (
+            store("paper", vec![row("auc", 0.9, None)]),
+            ["x/y".to_owned()],
+        );
         let say = |run: Store| moved(&claims, &old, &run, &ids);
         assert!(say(store("quick", vec![]))[0].contains("stored at paper scale, run at quick"));
         assert!(say(store("paper", vec![]))[0].contains("auc: not in the run"));

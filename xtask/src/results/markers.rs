@@ -74,7 +74,13 @@ fn wanted(claims: &Claims, store: &Store, name: &str) -> Result<String, String> 
 /// The page with what the store says in its markers, and the markers to which it says nothing.
 pub(crate) fn rewritten(claims: &Claims, store: &Store, page: &str) -> (String, Vec<Fault>) {
     let (mut text, mut faults, mut done) = (String::new(), Vec::new(), 0);
-    for Marker { name, line, start, end } in markers(page) {
+    for Marker {
+        name,
+        line,
+        start,
+        end,
+    } in markers(page)
+    {
         let wanted = match end {
             Some(_) => wanted(claims, store, name),
             None => Err(format!("{OPEN}{name}{SHUT} has no {END}")),
@@ -94,7 +100,12 @@ pub(crate) fn rewritten(claims: &Claims, store: &Store, page: &str) -> (String, 
 
 /// The markers of a page that do not hold what the store says.
 pub(crate) fn faults(claims: &Claims, store: &Store, page: &str) -> Vec<Fault> {
-    let fault = |Marker { name, line, start, end }: Marker<'_>| {
+    let fault = |Marker {
+                     name,
+                     line,
+                     start,
+                     end,
+                 }: Marker<'_>| {
         let stands = &page[start..end.unwrap_or(start)];
         let message = match (wanted(claims, store, name), end) {
             (_, None) => format!("{OPEN}{name}{SHUT} has no {END}"),
@@ -104,7 +115,9 @@ pub(crate) fn faults(claims: &Claims, store: &Store, page: &str) -> Vec<Fault> {
                 format!("the table {name} is not that of the store; `cargo xtask results` makes it")
             }
             (Ok(wanted), _) => {
-                format!("{stands} stands here, {wanted} is stored ({name}); `cargo xtask results` mends it")
+                format!(
+                    "{stands} stands here, {wanted} is stored ({name}); `cargo xtask results` mends it"
+                )
             }
         };
         Some(Fault { line, message })
@@ -128,7 +141,10 @@ mod tests {
     fn store() -> Store {
         let mut store = Store::default();
         let rows = vec![ResultRow::single(["d", "k=1", "m", "auc"], 0.9624)];
-        let stored = Stored { head: Vec::new(), rows };
+        let stored = Stored {
+            head: Vec::new(),
+            rows,
+        };
         store.experiments.insert("x/y".to_owned(), stored);
         store
     }
@@ -148,7 +164,10 @@ mod tests {
         let found = faults(&claims, &store, &broken);
         assert_eq!((found.len(), found[0].line), (1, 3));
         let message = &found[0].message;
-        assert!(message.contains(".963 stands here, .962 is stored"), "{message}");
+        assert!(
+            message.contains(".963 stands here, .962 is stored"),
+            "{message}"
+        );
         assert_eq!(rewritten(&claims, &store, &broken), (good.clone(), vec![]));
         assert_eq!(rewritten(&claims, &store, &good).0, good);
     }
@@ -164,10 +183,17 @@ mod tests {
         ] {
             let broken = page(".962", name);
             let found = faults(&claims, &store, &broken);
-            assert!(found.len() == 1 && found[0].message.contains(words), "{found:?}");
+            assert!(
+                found.len() == 1 && found[0].message.contains(words),
+                "{found:?}"
+            );
             assert_eq!(rewritten(&claims, &store, &broken).0, broken);
         }
         let open = page("", NAME).replace(END, "");
-        assert!(faults(&claims, &store, &open)[0].message.contains("has no <!--/-->"));
+        assert!(
+            faults(&claims, &store, &open)[0]
+                .message
+                .contains("has no <!--/-->")
+        );
     }
 }

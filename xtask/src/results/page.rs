@@ -24,7 +24,11 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     page += &lost(claims, store);
     page += "## What the papers claim\n\n";
     for paper in &claims.papers {
-        page += &format!("### {}\n\n{}\n", paper.title, claims_table(claims, paper, store));
+        page += &format!(
+            "### {}\n\n{}\n",
+            paper.title,
+            claims_table(claims, paper, store)
+        );
     }
     page += "## Beside what people use\n\nThe best of each line and what is level with it are bold.\n\n";
     for job in &claims.jobs {
@@ -41,11 +45,18 @@ fn lost(claims: &Claims, store: &Store) -> String {
     };
     let of_claim = |claim: &Claim| {
         let found = finding(claims, claim, store);
-        let place = if claim.place.is_empty() { "ours" } else { &claim.place };
+        let place = if claim.place.is_empty() {
+            "ours"
+        } else {
+            &claim.place
+        };
         let is_lost = matches!(found.verdict, Verdict::Fails | Verdict::InPart);
         is_lost.then(|| {
             let (says, words) = (&claim.says, found.verdict.words());
-            format!("- `{}` ({place}; {says}) {words}: {}\n", claim.id, found.sentence)
+            format!(
+                "- `{}` ({place}; {says}) {words}: {}\n",
+                claim.id, found.sentence
+            )
         })
     };
     let jobs: String = claims.jobs.iter().filter_map(of_job).collect();
@@ -82,12 +93,19 @@ pub(crate) fn claims_table(claims: &Claims, paper: &Paper, store: &Store) -> Str
             true => "our question".to_owned(),
             false => claim.place.clone(),
         };
-        let source = store.experiments.get(&claim.id).map_or(String::new(), |stored| {
-            let trials = stored.rows.iter().map(|row| row.trials).max().unwrap_or(0);
-            let name = file_of(&claim.id);
-            let name = name.trim_start_matches("docs/");
-            format!("[`{}`]({name}), {}, {trials} trials at most", claim.id, stored.fact("scale"))
-        });
+        let source = store
+            .experiments
+            .get(&claim.id)
+            .map_or(String::new(), |stored| {
+                let trials = stored.rows.iter().map(|row| row.trials).max().unwrap_or(0);
+                let name = file_of(&claim.id);
+                let name = name.trim_start_matches("docs/");
+                format!(
+                    "[`{}`]({name}), {}, {trials} trials at most",
+                    claim.id,
+                    stored.fact("scale")
+                )
+            });
         let from = match source.is_empty() {
             true => format!("`{}`", claim.id),
             false => source,
@@ -114,7 +132,11 @@ pub(crate) fn job_section(claims: &Claims, job: &Job, store: &Store) -> String {
         true => String::new(),
         false => format!("\n{}", table(&header, &found.lines)),
     };
-    format!("{} {}; {better} is better.\n{table}", found.sentence, capital(&job.unit))
+    format!(
+        "{} {}; {better} is better.\n{table}",
+        found.sentence,
+        capital(&job.unit)
+    )
 }
 
 fn capital(text: &str) -> String {
@@ -131,7 +153,11 @@ fn runs(store: &Store, all: &[&Entry]) -> String {
         let (revision, changes) = (fact("revision"), fact("revision").contains(' '));
         let short: String = revision.chars().take(10).collect();
         Some(vec![
-            format!("[`{}`]({})", entry.id, file_of(&entry.id).trim_start_matches("docs/")),
+            format!(
+                "[`{}`]({})",
+                entry.id,
+                file_of(&entry.id).trim_start_matches("docs/")
+            ),
             fact("scale"),
             fact("trials"),
             fact("seconds"),
@@ -157,8 +183,12 @@ fn runs(store: &Store, all: &[&Entry]) -> String {
         text += "Checksums of the data files stand in the head of each file.\n\n";
         text += &(table(&header, &lines) + "\n");
     }
-    let missing = all.iter().filter(|e| !store.experiments.contains_key(&e.id));
-    let missing: Vec<String> = missing.map(|e| format!("- `{}`: {}\n", e.id, e.what)).collect();
+    let missing = all
+        .iter()
+        .filter(|e| !store.experiments.contains_key(&e.id));
+    let missing: Vec<String> = missing
+        .map(|e| format!("- `{}`: {}\n", e.id, e.what))
+        .collect();
     if !missing.is_empty() {
         text += &format!("**Not run** ({}):\n\n{}", missing.len(), missing.concat());
     }

@@ -43,7 +43,11 @@ fn read(tree: &Tree, text: &str) -> Result<(Claims, Store, Vec<Entry>)> {
         let listed = listed.map_err(|e| format!("{path}: {e}"))?;
         entries.extend(listed.unwrap_or_default().experiments);
     }
-    Ok((Claims::parse(text)?, Store::from_files(tree.texts())?, entries))
+    Ok((
+        Claims::parse(text)?,
+        Store::from_files(tree.texts())?,
+        entries,
+    ))
 }
 
 /// Every experiment has a claim or a question, every claim an experiment, and the numbers in its sentence are stored if it is.
@@ -64,7 +68,10 @@ fn of_claims(text: &str, claims: &Claims, store: &Store, entries: &[Entry]) -> V
     }
     for entry in entries {
         if claims.of(&entry.id).next().is_none() {
-            broken.push(violation(&entry.id, format!("nothing is asked of {}", entry.id)));
+            broken.push(violation(
+                &entry.id,
+                format!("nothing is asked of {}", entry.id),
+            ));
         }
     }
     for claim in &claims.claims {

@@ -109,7 +109,11 @@ impl Cell {
             format!("{text:?} is not: experiment dataset setting method metric stat format")
         })?;
         let [id, dataset, setting, method, metric, stat, format] = parts;
-        let setting = if setting == "-" { String::new() } else { setting };
+        let setting = if setting == "-" {
+            String::new()
+        } else {
+            setting
+        };
         let known = STATS.iter().find(|(name, _)| *name == stat);
         let known = known.ok_or_else(|| {
             let names = STATS.map(|(name, _)| name).join(", ");
@@ -204,8 +208,8 @@ fn against(rows: &[ResultRow], method: &str, sign: char, other: &str) -> Vec<Res
     let of = |row: &&ResultRow| matches(method, &row.method);
     let pair = |row: &ResultRow| {
         let is_other = |o: &&ResultRow| {
-            let same = (&o.dataset, &o.setting, &o.metric)
-                == (&row.dataset, &row.setting, &row.metric);
+            let same =
+                (&o.dataset, &o.setting, &o.metric) == (&row.dataset, &row.setting, &row.metric);
             same && matches(other, &o.method)
         };
         let theirs = rows.iter().find(is_other)?.mean;
@@ -258,10 +262,13 @@ mod tests {
             row("k=1", "b (told)", 0.481),
             ResultRow::single(["d", "", "c", "auc"], 12.0),
         ];
-        let stored = Stored { head: Vec::new(), rows };
-        Store {
-            experiments: [("x/y".to_owned(), stored)].into(),
-        }
+        let stored = Stored {
+            head: Vec::new(),
+            rows,
+        };
+        let mut store = Store::default();
+        store.experiments.insert("x/y".to_owned(), stored);
+        store
     }
 
     #[test]
@@ -301,7 +308,10 @@ mod tests {
         }
         for (cell, words) in [
             ("x/y d k=1 npb:a auc", "is not: experiment"),
-            ("x/y d k=1 npb:a auc middle .3", "\"middle\" is none of mean"),
+            (
+                "x/y d k=1 npb:a auc middle .3",
+                "\"middle\" is none of mean",
+            ),
             ("x/y d k=1 npb:a auc mean 3", "\"3\" is no format"),
         ] {
             let error = Cell::parse(cell).unwrap_err();

@@ -255,7 +255,9 @@ impl Claims {
     pub fn cells(&self) -> Vec<Cell> {
         let of_claim = |claim: &Claim| {
             let asked = claim.judge.asked();
-            let asked = asked.into_iter().map(|place| Cell::pattern(&claim.id, place));
+            let asked = asked
+                .into_iter()
+                .map(|place| Cell::pattern(&claim.id, place));
             let said = claim.cells().unwrap_or_default();
             asked.chain(said).collect::<Vec<_>>()
         };

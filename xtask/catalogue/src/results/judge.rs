@@ -92,7 +92,9 @@ pub fn finding(claims: &Claims, claim: &Claim, store: &Store) -> Finding {
 /// Rows that the judge of a claim asks for.
 fn select(claim: &Claim, store: &Store) -> Vec<ResultRow> {
     let asked = claim.judge.asked();
-    let cells = asked.into_iter().map(|place| Cell::pattern(&claim.id, place));
+    let cells = asked
+        .into_iter()
+        .map(|place| Cell::pattern(&claim.id, place));
     let mut found: Vec<ResultRow> = Vec::new();
     for cell in cells {
         let new = store.rows(&cell).filter(|row| !found.contains(row));
@@ -178,7 +180,10 @@ fn printed(judge: &Printed, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdi
         met += usize::from(beyond <= 0.0);
         if beyond > 0.0 && worst.as_ref().is_none_or(|(other, _)| beyond > *other) {
             let (ours, paper) = (number(row.mean), number(*paper));
-            let text = format!("; farthest off: {}, {ours} where {paper} is printed", place(row));
+            let text = format!(
+                "; farthest off: {}, {ours} where {paper} is printed",
+                place(row)
+            );
             worst = Some((beyond, text));
         }
     }
@@ -294,7 +299,10 @@ fn better(judge: &Better, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict
         [Duel { ours, other, .. }] => {
             let (a, b) = (number(ours.mean), number(other.mean));
             let metric = in_words(&ours.metric);
-            format!("{metric} {a}; the best of the others, {}, {b}.", other.method)
+            format!(
+                "{metric} {a}; the best of the others, {}, {b}.",
+                other.method
+            )
         }
         duels => {
             let mut text = format!(
@@ -370,7 +378,10 @@ fn between(judge: &Between, rows: &[ResultRow]) -> (Verdict, String) {
     };
     let (n, met) = (rows.len(), rows.iter().filter(inside).count());
     let least = rows.iter().map(|r| r.mean).fold(f64::INFINITY, f64::min);
-    let most = rows.iter().map(|r| r.mean).fold(f64::NEG_INFINITY, f64::max);
+    let most = rows
+        .iter()
+        .map(|r| r.mean)
+        .fold(f64::NEG_INFINITY, f64::max);
     let metric = in_words(&judge.metric);
     let (low, high) = (number(judge.low), number(judge.high));
     let sentence = match n {
@@ -402,10 +413,17 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
     let mut rows: Vec<(String, ResultRow)> = Vec::new();
     for source in &job.rows {
         let cell = Cell::pattern(&source.id, [&source.dataset, &source.setting, "*", "*"]);
-        rows.extend(store.rows(&cell).map(|row| (source.id.clone(), row.clone())));
+        rows.extend(
+            store
+                .rows(&cell)
+                .map(|row| (source.id.clone(), row.clone())),
+        );
     }
     let of = |metric: &str| -> Vec<ResultRow> {
-        let wanted = rows.iter().map(|(_, row)| row).filter(|r| r.metric == metric);
+        let wanted = rows
+            .iter()
+            .map(|(_, row)| row)
+            .filter(|r| r.metric == metric);
         wanted.cloned().collect()
     };
     let (scores, seconds) = (of(&job.metric), of("seconds"));
@@ -417,18 +435,25 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
     let mut lines = Vec::new();
     for [dataset, setting, _] in places(scores.iter().filter(is_ours)) {
         let here = |rows: &'_ [ResultRow], method: &str| {
-            let found = rows.iter().find(|row| row.place()[..3] == [dataset, setting, method]);
+            let found = rows
+                .iter()
+                .find(|row| row.place()[..3] == [dataset, setting, method]);
             found.cloned()
         };
         let found: Vec<Option<ResultRow>> = methods.iter().map(|m| here(&scores, m)).collect();
         let top = best(found.iter().flatten(), job.higher);
-        let cell = |row: &Option<ResultRow>| row.as_ref().map_or(String::new(), |row| {
-            cell(job, &claims.tolerance, row, top)
-        });
+        let cell = |row: &Option<ResultRow>| {
+            row.as_ref()
+                .map_or(String::new(), |row| cell(job, &claims.tolerance, row, top))
+        };
         let mut line = vec![found.iter().flatten().next().map_or(String::new(), place)];
         line.extend(found.iter().map(cell));
-        let peer = best(found.iter().flatten().filter(|row| !is_ours(row)), job.higher);
-        let time = |method: &str| here(&seconds, method).map_or("–".to_owned(), |r| short(r.mean));
+        let peer = best(
+            found.iter().flatten().filter(|row| !is_ours(row)),
+            job.higher,
+        );
+        let time =
+            |method: &str| here(&seconds, method).map_or("–".to_owned(), |r| short(r.mean));
         let theirs = peer.map_or("–".to_owned(), |row| time(&row.method));
         line.push(format!("{}, {theirs}", time(&job.ours[0])));
         lines.push(line);
@@ -441,7 +466,13 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
         let mut kept = used.iter();
         line.retain(|_| *kept.next().unwrap_or(&true));
     }
-    let duels = duels(&scores, &claims.tolerance, &job.ours[0], &job.peers, job.higher);
+    let duels = duels(
+        &scores,
+        &claims.tolerance,
+        &job.ours[0],
+        &job.peers,
+        job.higher,
+    );
     let [ahead, level, behind] = counts(&duels);
     let n = duels.len();
     let lost = match behind {
@@ -471,7 +502,11 @@ fn cell(job: &Job, tolerance: &Tolerance, row: &ResultRow, top: Option<&ResultRo
     };
     let mean = decimals(row.mean, job.digits);
     let is_level = |top: &ResultRow| {
-        let least = if row == top { 0.0 } else { margin(tolerance, row, top) };
+        let least = if row == top {
+            0.0
+        } else {
+            margin(tolerance, row, top)
+        };
         (row.mean - top.mean).abs() <= least
     };
     match top.is_some_and(is_level) {

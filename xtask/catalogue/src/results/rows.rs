@@ -172,7 +172,17 @@ pub fn rows_text(id: &str, rows: &[ResultRow]) -> String {
 /// The experiment of a row, and the row.
 fn row(line: &str) -> Option<(String, ResultRow)> {
     let fields: [String; 9] = fields(line).try_into().ok()?;
-    let [id, dataset, setting, method, metric, mean, sd, trials, paper] = fields;
+    let [
+        id,
+        dataset,
+        setting,
+        method,
+        metric,
+        mean,
+        sd,
+        trials,
+        paper,
+    ] = fields;
     let number = |text: &str| match text {
         "" => Some(None),
         text => text.parse().ok().map(Some),

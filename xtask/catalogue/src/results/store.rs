@@ -148,7 +148,11 @@ mod tests {
             .collect();
         let write = |rows: &[ResultRow]| {
             fs::write(folder.join("run.txt"), "# experiment: a/b\n# seed: 1\n").unwrap();
-            fs::write(folder.join("results.csv"), super::super::rows_text("a/b", rows)).unwrap();
+            fs::write(
+                folder.join("results.csv"),
+                super::super::rows_text("a/b", rows),
+            )
+            .unwrap();
             Store::of_run(scratch.root()).unwrap()
         };
         let cells = [Cell::parse("a/b d k=7 m auc mean .3").unwrap()];
