@@ -67,7 +67,7 @@ fn wanted(claims: &Claims, store: &Store, name: &str) -> Result<String, String> 
             let found = claims.papers.iter().find(|p| p.key == key);
             known(name, found.map(|paper| claims_table(claims, paper, store)))
         }
-        _ => Cell::parse(name)?.text(store),
+        _ => store.number(&Cell::parse(name)?),
     }
 }
 

@@ -1,7 +1,6 @@
 //! A number of the store, as a page names it: `bsvd/table-5.2 movielens-1m code=0000 npb:bsvd rmse mean .4`.
 
 use super::rows::ResultRow;
-use super::store::Store;
 use crate::names::matches;
 
 /// Which number is meant, and how it is written.
@@ -163,15 +162,11 @@ impl Cell {
         fits(&self.place[2]) || other.is_some_and(|(_, method)| fits(method))
     }
 
-    /// The number as it is written.
+    /// The number as it is written, of the rows that are meant.
     ///
     /// # Errors
     /// Nothing or too much is meant; in words.
-    pub fn text(&self, store: &Store) -> Result<String, String> {
-        if !store.experiments.contains_key(&self.id) {
-            return Err(format!("no run of {} is stored", self.id));
-        }
-        let mut rows: Vec<ResultRow> = store.rows(self).cloned().collect();
+    pub(crate) fn text(&self, mut rows: Vec<ResultRow>) -> Result<String, String> {
         if let Some((sign, method)) = &self.against {
             rows = against(&rows, &self.place[2], *sign, method);
         }
@@ -247,7 +242,7 @@ fn parts(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Stored;
+    use crate::results::{Store, Stored};
 
     fn store() -> Store {
         let row = |setting: &str, method: &str, mean: f64| ResultRow {
@@ -290,8 +285,9 @@ mod tests {
             ("* k=* npb:* auc average .4", ".4808"),
             ("* * * auc rows .0", "4"),
         ] {
-            let found = Cell::parse(&format!("x/y {cell}")).unwrap().text(&store());
-            assert_eq!(found.as_deref(), Ok(text), "{cell}");
+            let cell = Cell::parse(&format!("x/y {cell}")).unwrap();
+            let found = store().number(&cell);
+            assert_eq!(found.as_deref(), Ok(text), "{cell:?}");
         }
     }
 
@@ -303,7 +299,7 @@ mod tests {
             ("x/y d k=* npb:a auc mean .3", "2 rows are"),
             ("x/y d - c auc sd .3", "has no sd"),
         ] {
-            let error = Cell::parse(cell).unwrap().text(&store()).unwrap_err();
+            let error = store().number(&Cell::parse(cell).unwrap()).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
         for (cell, words) in [

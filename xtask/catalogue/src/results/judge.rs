@@ -118,7 +118,7 @@ pub fn fill(claim: &Claim, store: &Store) -> Result<String> {
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (cell, after) = part.split_once('}').unwrap_or((part, ""));
-        text += &claim.cell(cell)?.text(store)?;
+        text += &store.number(&claim.cell(cell)?)?;
         text += after;
     }
     Ok(text)
@@ -512,5 +512,202 @@ fn cell(job: &Job, tolerance: &Tolerance, row: &ResultRow, top: Option<&ResultRo
     match top.is_some_and(is_level) {
         true => format!("**{mean}**{error}"),
         false => format!("{mean}{error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Stored;
+
+    /// The setting says all of the place; spreads are of four trials, so that the standard error is half of them.
+    fn row(setting: &str, method: &str, mean: f64, sd: Option<f64>) -> ResultRow {
+        ResultRow {
+            sd,
+            trials: if sd.is_some() { 4 } else { 1 },
+            ..ResultRow::single(["simulated", setting, method, "auc"], mean)
+        }
+    }
+
+    fn found(claim: &str, rows: Vec<ResultRow>) -> Finding {
+        let text = format!(
+            "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {{ auc = 0.01 }}\nmachine = []\n[[paper]]\nkey = \"A\"\ntitle = \"A\"\nmodels = [\"a\"]\n\
+             [[claim]]\nid = \"a/b\"\nsays = \"x\"\nwhy = \"Because.\"\n{claim}"
+        );
+        let claims = Claims::parse(&text).unwrap();
+        let mut store = Store::default();
+        let head = Vec::new();
+        store
+            .experiments
+            .insert("a/b".into(), Stored { head, rows });
+        finding(&claims, &claims.claims[0], &store)
+    }
+
+    const BETTER: &str =
+        "judge = { better = { ours = \"npb:a\", others = [\"b*\"], metric = \"auc\" } }";
+
+    #[test]
+    fn ours_is_judged_beside_the_best_of_the_others() {
+        // Standard errors .01 each: two of the difference are .0283.
+        let at = |ours: f64, best: f64, setting: &str| {
+            vec![
+                row(setting, "npb:a", ours, Some(0.02)),
+                row(setting, "b1", best, Some(0.02)),
+                row(setting, "b2", best - 0.1, Some(0.02)),
+                row(setting, "c", 1.0, Some(0.02)),
+            ]
+        };
+        for (ours, verdict) in [
+            (0.929, Verdict::Holds),
+            (0.928, Verdict::Level),
+            (0.872, Verdict::Level),
+            (0.871, Verdict::Fails),
+        ] {
+            assert_eq!(
+                found(BETTER, at(ours, 0.9, "k=1")).verdict,
+                verdict,
+                "{ours}"
+            );
+        }
+        let rows = [
+            at(0.95, 0.9, "k=1"),
+            at(0.9, 0.9, "k=2"),
+            at(0.8, 0.9, "k=3"),
+        ];
+        let both = found(BETTER, rows.concat());
+        assert_eq!(both.verdict, Verdict::InPart);
+        assert_eq!(
+            both.sentence,
+            "In 1 of 3 settings npb:a is ahead of the best of the others by more than two standard errors, in 1 level, in 1 behind (k 3: .800, b1 .900). Because."
+        );
+        // Of single runs the least difference of the metric counts.
+        let single = |ours| vec![row("", "npb:a", ours, None), row("", "b1", 0.9, None)];
+        assert_eq!(found(BETTER, single(0.911)).verdict, Verdict::Holds);
+        let level = found(BETTER, single(0.909));
+        assert_eq!(level.verdict, Verdict::Level);
+        assert_eq!(
+            level.sentence,
+            "auc .909; the best of the others, b1, .900. Because."
+        );
+        let lower = BETTER.replace("\"auc\" }", "\"auc\", higher = false }");
+        assert_eq!(found(&lower, single(0.911)).verdict, Verdict::Fails);
+        let as_good = BETTER.replace("\"auc\" }", "\"auc\", level = true }");
+        assert_eq!(found(&as_good, single(0.9)).verdict, Verdict::Holds);
+        assert_eq!(found(BETTER, vec![]).verdict, Verdict::NotRun);
+    }
+
+    #[test]
+    fn printed_numbers_are_met_within_two_standard_errors_or_what_is_allowed() {
+        let printed = |mean, sd, paper| ResultRow {
+            paper: Some(paper),
+            ..row("k=1", "npb:a", mean, sd)
+        };
+        let claim = |more: &str| format!("judge = {{ printed = {{ metric = \"auc\"{more} }} }}");
+        let verdict = |more: &str, row| found(&claim(more), vec![row]).verdict;
+        assert_eq!(verdict("", printed(0.919, Some(0.02), 0.9)), Verdict::Holds);
+        assert_eq!(verdict("", printed(0.921, Some(0.02), 0.9)), Verdict::Fails);
+        let higher = ", higher = true";
+        assert_eq!(
+            verdict(higher, printed(0.95, Some(0.02), 0.9)),
+            Verdict::Holds
+        );
+        assert_eq!(
+            verdict(higher, printed(0.879, Some(0.02), 0.9)),
+            Verdict::Fails
+        );
+        let least = ", least = 0.15, higher = true";
+        assert_eq!(verdict(least, printed(29.86, None, 30.0)), Verdict::Holds);
+        assert_eq!(verdict(least, printed(29.84, None, 30.0)), Verdict::Fails);
+        let two = vec![printed(0.9, None, 0.9), printed(0.8, None, 0.9)];
+        let two = found(&claim(""), two);
+        assert_eq!(two.verdict, Verdict::InPart);
+        assert_eq!(
+            two.sentence,
+            "1 of 2 printed numbers are met; farthest off: k 1, .800 where .900 is printed. Because."
+        );
+    }
+
+    #[test]
+    fn trends_and_ranges_are_judged() {
+        let grows = "judge = { grows = { method = \"m\", metric = \"auc\", along = \"n\" } }";
+        let rows = |last: f64| {
+            vec![
+                row("n=16;k=1", "m", last, Some(0.02)),
+                row("n=2;k=1", "m", 0.5, Some(0.02)),
+                row("n=4;k=1", "m", 0.99, Some(0.02)),
+            ]
+        };
+        let up = found(grows, rows(0.75));
+        assert_eq!(up.verdict, Verdict::Holds);
+        assert_eq!(up.sentence, "auc goes from .500 at n 2 to .750 at 16.");
+        assert_eq!(found(grows, rows(0.52)).verdict, Verdict::Level);
+        assert_eq!(found(grows, rows(0.4)).verdict, Verdict::Fails);
+        let falls = grows.replace("\"n\" }", "\"n\", falls = true }");
+        assert_eq!(found(&falls, rows(0.4)).verdict, Verdict::Holds);
+        let between =
+            "judge = { between = { method = \"m\", metric = \"auc\", low = 0.45, high = 0.7 } }";
+        let range = found(between, rows(0.71));
+        assert_eq!(range.verdict, Verdict::InPart);
+        assert_eq!(
+            range.sentence,
+            "auc .500 to .990; 2 of 3 are within .450 to .700. Because."
+        );
+    }
+
+    #[test]
+    fn a_sentence_has_its_numbers_or_is_left_out() {
+        let rows = vec![row("k=1", "m", 0.75, None)];
+        let claim =
+            "found = \"It is {simulated k=1 m auc mean .2}, not {simulated k=1 m auc mean 0.1}.\"";
+        let shown = found(claim, rows.clone());
+        assert_eq!(
+            (shown.verdict, &*shown.sentence),
+            (Verdict::Shown, "It is .75, not 0.8.")
+        );
+        assert_eq!(found(&claim.replace("k=1", "k=2"), rows).sentence, "");
+    }
+
+    #[test]
+    fn a_job_says_where_ours_is_behind_and_marks_the_best() {
+        let rows = vec![
+            row("k=1", "npb:a", 0.95, Some(0.02)),
+            row("k=1", "b", 0.94, Some(0.02)),
+            row("k=1", "c", 0.8, Some(0.02)),
+            row("k=2", "npb:a", 0.8, Some(0.02)),
+            row("k=2", "c", 0.9, Some(0.02)),
+            row("k=3", "c", 0.9, Some(0.02)),
+            ResultRow::single(["simulated", "k=1", "npb:a", "seconds"], 2.0),
+        ];
+        let job = "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {}\nmachine = []\n[[job]]\nname = \"j\"\ntitle = \"J\"\nmetric = \"auc\"\nunit = \"AUC\"\nhigher = true\n\
+                   ours = [\"npb:a\"]\npeers = [\"b\", \"c\", \"d\"]\nrows = [{ id = \"a/b\" }]\n";
+        let claims = Claims::parse(job).unwrap();
+        let mut store = Store::default();
+        let head = Vec::new();
+        store
+            .experiments
+            .insert("a/b".into(), Stored { head, rows });
+        let table = job_table(&claims, &claims.jobs[0], &store);
+        assert_eq!(
+            table.header,
+            ["", "npb:a", "b", "c", "seconds: ours, the best other"]
+        );
+        assert_eq!(
+            table.lines,
+            [
+                [
+                    "k 1",
+                    "**.950** (.010)",
+                    "**.940** (.010)",
+                    ".800 (.010)",
+                    "2.000, –"
+                ],
+                ["k 2", ".800 (.010)", "", "**.900** (.010)", "–, –"],
+            ]
+        );
+        assert_eq!(table.behind, 1);
+        assert_eq!(
+            table.sentence,
+            "npb:a is behind the best of the others in 1 of 2 settings (k 2: .800, c .900), level with it in 1, ahead in 0."
+        );
     }
 }

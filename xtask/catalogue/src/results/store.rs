@@ -104,6 +104,17 @@ impl Store {
         all.filter(|row| cell.means(row))
     }
 
+    /// The number that a cell names, as it is written.
+    ///
+    /// # Errors
+    /// Nothing or too much is named; in words.
+    pub fn number(&self, cell: &Cell) -> std::result::Result<String, String> {
+        if !self.experiments.contains_key(&cell.id) {
+            return Err(format!("no run of {} is stored", cell.id));
+        }
+        cell.text(self.rows(cell).cloned().collect())
+    }
+
     /// What is to be stored of an experiment: numbers of six digits, and of many rows those that any of the cells means.
     pub fn to_store(&self, id: &str, cells: &[Cell]) -> Option<Stored> {
         let run = self.experiments.get(id)?;
