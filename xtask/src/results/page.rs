@@ -2,7 +2,7 @@
 
 use npb_catalogue::Entry;
 use npb_catalogue::results::{
-    Claim, Claims, FOLDER, Job, Paper, Store, Verdict, file_of, finding, job_table,
+    Claim, Claims, FOLDER, Job, Paper, Store, Verdict, capital, file_of, finding, job_table,
 };
 
 /// Where the page stands, below the project's root.
@@ -100,11 +100,12 @@ pub(crate) fn claims_table(claims: &Claims, paper: &Paper, store: &Store) -> Str
                 let trials = stored.rows.iter().map(|row| row.trials).max().unwrap_or(0);
                 let name = file_of(&claim.id);
                 let name = name.trim_start_matches("docs/");
-                format!(
-                    "[`{}`]({name}), {}, {trials} trials at most",
-                    claim.id,
-                    stored.fact("scale")
-                )
+                let trials = match trials {
+                    1 => "1 trial".to_owned(),
+                    n => format!("up to {n} trials"),
+                };
+                let scale = stored.fact("scale");
+                format!("[`{}`]({name}), {scale}, {trials}", claim.id)
             });
         let from = match source.is_empty() {
             true => format!("`{}`", claim.id),
@@ -137,12 +138,6 @@ pub(crate) fn job_section(claims: &Claims, job: &Job, store: &Store) -> String {
         found.sentence,
         capital(&job.unit)
     )
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
 }
 
 /// What is stored of each experiment, and what is not.

@@ -118,11 +118,7 @@ impl Cell {
             let names = STATS.map(|(name, _)| name).join(", ");
             format!("{stat:?} is none of {names}")
         })?;
-        let (method, against) = match (method.split_once("//"), method.split_once('~')) {
-            (Some((a, b)), _) => (a.to_owned(), Some(('/', b.to_owned()))),
-            (_, Some((a, b))) => (a.to_owned(), Some(('~', b.to_owned()))),
-            _ => (method, None),
-        };
+        let (method, against) = methods(&method);
         let format = Format::parse(&format)
             .ok_or_else(|| format!("{format:?} is no format, such as .3, 0.3, +.3 or .1%"))?;
         Ok(Self {
@@ -135,11 +131,12 @@ impl Cell {
     }
 
     /// All rows of an experiment that fit data set, setting, method and metric.
-    pub(crate) fn pattern(id: &str, place: [&str; 4]) -> Self {
+    pub(crate) fn pattern(id: &str, [dataset, setting, method, metric]: [&str; 4]) -> Self {
+        let (method, against) = methods(method);
         Self {
             id: id.to_owned(),
-            place: place.map(str::to_owned),
-            against: None,
+            place: [dataset, setting, &method, metric].map(str::to_owned),
+            against,
             stat: Stat::Rows,
             format: Format {
                 plus: false,
@@ -162,14 +159,20 @@ impl Cell {
         fits(&self.place[2]) || other.is_some_and(|(_, method)| fits(method))
     }
 
+    /// Rows of the method alone; with another method, its rows over or less those.
+    pub(crate) fn resolved(&self, rows: Vec<ResultRow>) -> Vec<ResultRow> {
+        match &self.against {
+            Some((sign, method)) => against(&rows, &self.place[2], *sign, method),
+            None => rows,
+        }
+    }
+
     /// The number as it is written, of the rows that are meant.
     ///
     /// # Errors
     /// Nothing or too much is meant; in words.
-    pub(crate) fn text(&self, mut rows: Vec<ResultRow>) -> Result<String, String> {
-        if let Some((sign, method)) = &self.against {
-            rows = against(&rows, &self.place[2], *sign, method);
-        }
+    pub(crate) fn text(&self, rows: Vec<ResultRow>) -> Result<String, String> {
+        let rows = self.resolved(rows);
         let place = self.place.join(" ");
         if rows.is_empty() {
             return Err(format!("{}: nothing stored is {place}", self.id));
@@ -195,6 +198,18 @@ impl Cell {
             Stat::Rows => rows.len() as f64,
         };
         Ok(self.format.write(value))
+    }
+}
+
+/// A method, and another one that it is divided by or that is taken away.
+fn methods(text: &str) -> (String, Option<(char, String)>) {
+    let (split, sign) = match text.split_once("//") {
+        None => (text.split_once('~'), '~'),
+        split => (split, '/'),
+    };
+    match split {
+        Some((a, b)) => (a.to_owned(), Some((sign, b.to_owned()))),
+        None => (text.to_owned(), None),
     }
 }
 

@@ -18,6 +18,9 @@ pub const CLAIMS: &str = "docs/results/claims.toml";
 pub struct Claims {
     /// When a number has moved.
     pub tolerance: Tolerance,
+    /// Metrics in words, where their name is none.
+    #[serde(default)]
+    pub(crate) words: BTreeMap<String, String>,
     /// The papers, in the order of the page.
     #[serde(rename = "paper", default)]
     pub papers: Vec<Paper>,
@@ -208,6 +211,13 @@ pub struct Rows {
     pub(crate) setting: String,
 }
 
+/// Text with a capital.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
 fn any() -> String {
     "*".to_owned()
 }
@@ -244,6 +254,12 @@ impl Claims {
     pub fn read(root: &Path) -> Result<Self> {
         let text = fs::read_to_string(root.join(CLAIMS)).map_err(|e| format!("{CLAIMS}: {e}"))?;
         Ok(Self::parse(&text).map_err(|e| format!("{CLAIMS}: {e}"))?)
+    }
+
+    /// A metric in words, as a sentence begins.
+    pub(crate) fn metric(&self, name: &str) -> String {
+        let known = self.words.get(name).cloned();
+        known.unwrap_or_else(|| capital(&name.replace('_', " ")))
     }
 
     /// The claims that an experiment answers.

@@ -64,21 +64,28 @@ pub struct Finding {
 
 /// What a run or the store has to say about a claim.
 pub fn finding(claims: &Claims, claim: &Claim, store: &Store) -> Finding {
+    let rows = select(claim, store);
     let (verdict, made) = match &claim.judge {
         Judge::Shown => (Verdict::Shown, String::new()),
-        Judge::Printed(judge) => printed(judge, &claims.tolerance, &select(claim, store)),
-        Judge::Better(judge) => better(judge, &claims.tolerance, &select(claim, store)),
-        Judge::Grows(judge) => grows(judge, &claims.tolerance, &select(claim, store)),
-        Judge::Between(judge) => between(judge, &select(claim, store)),
+        Judge::Printed(judge) => printed(claims, judge, &rows),
+        Judge::Better(judge) => better(claims, judge, &rows),
+        Judge::Grows(judge) => grows(claims, judge, &rows),
+        Judge::Between(judge) => between(claims, judge, &rows),
     };
-    if !store.experiments.contains_key(&claim.id) {
-        let sentence = "Not run.".to_owned();
-        return Finding {
-            verdict: Verdict::NotRun,
-            sentence,
+    let verdict = match store.experiments.contains_key(&claim.id) {
+        true => verdict,
+        false => Verdict::NotRun,
+    };
+    if verdict == Verdict::NotRun {
+        let sentence = match store.experiments.contains_key(&claim.id) {
+            true => "The run has not all of its numbers.".to_owned(),
+            false => "Not run.".to_owned(),
         };
+        return Finding { verdict, sentence };
     }
-    let mut parts = vec![said(claim, store), made];
+    // A sentence with numbers of its own; nothing where the run has not all of them.
+    let said = fill(claim, store).unwrap_or_default();
+    let mut parts = vec![said, made];
     if matches!(verdict, Verdict::InPart | Verdict::Level | Verdict::Fails) {
         parts.push(claim.why.clone());
     }
@@ -97,16 +104,11 @@ fn select(claim: &Claim, store: &Store) -> Vec<ResultRow> {
         .map(|place| Cell::pattern(&claim.id, place));
     let mut found: Vec<ResultRow> = Vec::new();
     for cell in cells {
-        let new = store.rows(&cell).filter(|row| !found.contains(row));
-        let new: Vec<ResultRow> = new.cloned().collect();
-        found.extend(new);
+        let rows = cell.resolved(store.rows(&cell).cloned().collect());
+        let new = rows.into_iter().filter(|row| !found.contains(row));
+        found.extend(new.collect::<Vec<_>>());
     }
     found
-}
-
-/// The sentence of the claim with its numbers; nothing where the run has not all of them.
-fn said(claim: &Claim, store: &Store) -> String {
-    fill(claim, store).unwrap_or_default()
 }
 
 /// The sentence of a claim with its numbers.
@@ -143,9 +145,18 @@ fn place(row: &ResultRow) -> String {
 /// A number as it is read: as many decimals as are told apart.
 fn number(value: f64) -> String {
     match value.abs() {
+        _ if value.fract() == 0.0 => value.to_string(),
         size if size >= 100.0 => short(value),
         size if size >= 10.0 => decimals(value, 2),
         _ => decimals(value, 3),
+    }
+}
+
+/// A mean with its standard error.
+fn measured(row: &ResultRow) -> String {
+    match row.sd {
+        Some(_) => format!("{} ({})", number(row.mean), number(row.error())),
+        None => number(row.mean),
     }
 }
 
@@ -158,7 +169,8 @@ fn margin(tolerance: &Tolerance, a: &ResultRow, b: &ResultRow) -> f64 {
     }
 }
 
-fn printed(judge: &Printed, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, String) {
+fn printed(claims: &Claims, judge: &Printed, rows: &[ResultRow]) -> (Verdict, String) {
+    let tolerance = &claims.tolerance;
     let (mut met, mut worst): (usize, Option<(f64, String)>) = (0, None);
     let with_paper: Vec<(&ResultRow, f64)> = rows
         .iter()
@@ -179,7 +191,7 @@ fn printed(judge: &Printed, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdi
         let beyond = off - spread.max(judge.least);
         met += usize::from(beyond <= 0.0);
         if beyond > 0.0 && worst.as_ref().is_none_or(|(other, _)| beyond > *other) {
-            let (ours, paper) = (number(row.mean), number(*paper));
+            let (ours, paper) = (measured(row), number(*paper));
             let text = format!(
                 "; farthest off: {}, {ours} where {paper} is printed",
                 place(row)
@@ -196,8 +208,8 @@ fn printed(judge: &Printed, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdi
     let sentence = match with_paper[..] {
         [] => String::new(),
         [(row, paper)] => {
-            let (ours, paper) = (number(row.mean), number(paper));
-            format!("{} {ours}; {paper} is printed.", row.metric)
+            let (metric, ours) = (claims.metric(&row.metric), measured(row));
+            format!("{metric} {ours}; {} is printed.", number(paper))
         }
         _ => format!("{met} of {n} printed numbers are {how}{worst}."),
     };
@@ -270,7 +282,7 @@ fn losses(duels: &[Duel<'_>], most: usize) -> String {
     let mut lost: Vec<&Duel<'_>> = duels.iter().filter(|d| d.ahead < -1.0).collect();
     lost.sort_by(|a, b| a.ahead.total_cmp(&b.ahead));
     let one = |d: &&Duel<'_>| {
-        let (ours, theirs) = (number(d.ours.mean), number(d.other.mean));
+        let (ours, theirs) = (measured(d.ours), measured(d.other));
         format!("{}: {ours}, {} {theirs}", place(d.ours), d.other.method)
     };
     let shown: Vec<String> = lost.iter().take(most).map(one).collect();
@@ -287,8 +299,14 @@ fn counts(duels: &[Duel<'_>]) -> [usize; 3] {
     [ahead, duels.len() - ahead - behind, behind]
 }
 
-fn better(judge: &Better, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, String) {
-    let duels = duels(rows, tolerance, &judge.ours, &judge.others, judge.higher);
+fn better(claims: &Claims, judge: &Better, rows: &[ResultRow]) -> (Verdict, String) {
+    let duels = duels(
+        rows,
+        &claims.tolerance,
+        &judge.ours,
+        &judge.others,
+        judge.higher,
+    );
     let [ahead, level, behind] = counts(&duels);
     let verdict = match judge.level {
         true => Verdict::of(ahead + level, 0, behind),
@@ -297,8 +315,8 @@ fn better(judge: &Better, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict
     let sentence = match &duels[..] {
         [] => String::new(),
         [Duel { ours, other, .. }] => {
-            let (a, b) = (number(ours.mean), number(other.mean));
-            let metric = in_words(&ours.metric);
+            let (a, b) = (measured(ours), measured(other));
+            let metric = claims.metric(&ours.metric);
             format!(
                 "{metric} {a}; the best of the others, {}, {b}.",
                 other.method
@@ -328,7 +346,7 @@ fn along(setting: &str, key: &str) -> Option<(f64, String)> {
     Some((value.parse().ok()?, rest.join(";")))
 }
 
-fn grows(judge: &Grows, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, String) {
+fn grows(claims: &Claims, judge: &Grows, rows: &[ResultRow]) -> (Verdict, String) {
     let mut series: Vec<([String; 3], Vec<(f64, &ResultRow)>)> = Vec::new();
     for row in rows {
         if let Some((x, rest)) = along(&row.setting, &judge.along) {
@@ -348,18 +366,18 @@ fn grows(judge: &Grows, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, 
         let sign = if judge.falls { -1.0 } else { 1.0 };
         let (change, least) = (
             sign * (last.mean - first.mean),
-            margin(tolerance, first, last),
+            margin(&claims.tolerance, first, last),
         );
         match change {
             c if c > least => as_said += 1,
             c if c < -least => contrary += 1,
             _ => level += 1,
         }
-        let (a, b) = (number(first.mean), number(last.mean));
+        let (a, b) = (measured(first), measured(last));
         ends.push(format!("from {a} at {} {from} to {b} at {to}", judge.along));
     }
     let how = if judge.falls { "falls" } else { "grows" };
-    let metric = in_words(&judge.metric);
+    let metric = claims.metric(&judge.metric);
     let sentence = match &ends[..] {
         [] => String::new(),
         [one] => format!("{metric} goes {one}."),
@@ -371,7 +389,7 @@ fn grows(judge: &Grows, tolerance: &Tolerance, rows: &[ResultRow]) -> (Verdict, 
     (Verdict::of(as_said, level, contrary), sentence)
 }
 
-fn between(judge: &Between, rows: &[ResultRow]) -> (Verdict, String) {
+fn between(claims: &Claims, judge: &Between, rows: &[ResultRow]) -> (Verdict, String) {
     let inside = |row: &&ResultRow| {
         let spread = 2.0 * row.error();
         (judge.low - spread..=judge.high + spread).contains(&row.mean)
@@ -382,11 +400,15 @@ fn between(judge: &Between, rows: &[ResultRow]) -> (Verdict, String) {
         .iter()
         .map(|r| r.mean)
         .fold(f64::NEG_INFINITY, f64::max);
-    let metric = in_words(&judge.metric);
-    let (low, high) = (number(judge.low), number(judge.high));
+    let metric = claims.metric(&judge.metric);
+    let [low, high] = [judge.low, judge.high].map(|bound| {
+        let text = bound.to_string();
+        text.strip_prefix("0.")
+            .map_or(text.clone(), |after| format!(".{after}"))
+    });
     let sentence = match n {
         0 => String::new(),
-        1 => format!("{metric} {}; expected {low} to {high}.", number(least)),
+        1 => format!("{metric} {}; expected {low} to {high}.", measured(&rows[0])),
         _ => format!(
             "{metric} {} to {}; {met} of {n} are within {low} to {high}.",
             number(least),
@@ -578,7 +600,7 @@ mod tests {
         assert_eq!(both.verdict, Verdict::InPart);
         assert_eq!(
             both.sentence,
-            "In 1 of 3 settings npb:a is ahead of the best of the others by more than two standard errors, in 1 level, in 1 behind (k 3: .800, b1 .900). Because."
+            "In 1 of 3 settings npb:a is ahead of the best of the others by more than two standard errors, in 1 level, in 1 behind (k 3: .800 (.010), b1 .900 (.010)). Because."
         );
         // Of single runs the least difference of the metric counts.
         let single = |ours| vec![row("", "npb:a", ours, None), row("", "b1", 0.9, None)];
@@ -587,7 +609,7 @@ mod tests {
         assert_eq!(level.verdict, Verdict::Level);
         assert_eq!(
             level.sentence,
-            "auc .909; the best of the others, b1, .900. Because."
+            "Auc .909; the best of the others, b1, .900. Because."
         );
         let lower = BETTER.replace("\"auc\" }", "\"auc\", higher = false }");
         assert_eq!(found(&lower, single(0.911)).verdict, Verdict::Fails);
@@ -639,7 +661,10 @@ mod tests {
         };
         let up = found(grows, rows(0.75));
         assert_eq!(up.verdict, Verdict::Holds);
-        assert_eq!(up.sentence, "auc goes from .500 at n 2 to .750 at 16.");
+        assert_eq!(
+            up.sentence,
+            "Auc goes from .500 (.010) at n 2 to .750 (.010) at 16."
+        );
         assert_eq!(found(grows, rows(0.52)).verdict, Verdict::Level);
         assert_eq!(found(grows, rows(0.4)).verdict, Verdict::Fails);
         let falls = grows.replace("\"n\" }", "\"n\", falls = true }");
@@ -650,7 +675,7 @@ mod tests {
         assert_eq!(range.verdict, Verdict::InPart);
         assert_eq!(
             range.sentence,
-            "auc .500 to .990; 2 of 3 are within .450 to .700. Because."
+            "Auc .500 to .990; 2 of 3 are within .45 to .7. Because."
         );
     }
 
@@ -707,7 +732,7 @@ mod tests {
         assert_eq!(table.behind, 1);
         assert_eq!(
             table.sentence,
-            "npb:a is behind the best of the others in 1 of 2 settings (k 2: .800, c .900), level with it in 1, ahead in 0."
+            "npb:a is behind the best of the others in 1 of 2 settings (k 2: .800 (.010), c .900 (.010)), level with it in 1, ahead in 0."
         );
     }
 }
