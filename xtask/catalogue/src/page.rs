@@ -7,7 +7,7 @@ use std::path::Path;
 use npb_report::html::{self, escape};
 use serde::{Deserialize, Serialize};
 
-use crate::results::{Claim, Claims, Finding, Paper, Store, Verdict, finding};
+use crate::results::{Claim, Claims, Finding, Paper, Store, Verdict, finding, tally};
 use crate::{Result, data, machine, root};
 
 /// A report: what was run where, and what was found.
@@ -182,6 +182,8 @@ impl Page {
 /// How claims stand beside their picture, and where a list of contents folds.
 const STYLE: &str = "<style>\
 .claim{display:flex;flex-wrap:wrap;gap:.3rem 1.2rem;padding:.8rem 0;border-bottom:1px solid var(--line);align-items:flex-start}\
+.claim .says{margin-top:.6rem}.claim .says:first-child{margin-top:0}\
+@media(min-width:700px){.claim>div:first-child{margin-left:calc(220px + 1.2rem)}}\
 .claim>div{flex:1 1 17rem;min-width:0;overflow-wrap:anywhere}.claim p{margin:.15rem 0;max-width:48rem}\
 .claim img{width:220px;max-width:100%;max-height:170px;object-fit:contain;object-position:left top;background:#fff;border-radius:4px}\
 .verdict{font-weight:bold}.verdict.holds{color:light-dark(#176b2c,#7ec98d)}.verdict.fails{color:var(--bad)}\
@@ -215,7 +217,20 @@ impl View<'_> {
     /// What the papers claim, and what came out.
     fn index(&self) -> String {
         let mut page = STYLE.to_owned();
-        page += "<p>For each claim of the papers what was found here. A picture leads to its experiment, with all numbers.</p>\n<nav><ul>";
+        let fact = |name: &str| {
+            let found = self.page.facts.iter().find(|(other, _)| other == name);
+            found.map_or("", |(_, fact)| fact)
+        };
+        page += &format!(
+            "<p>{} Scale: {}, seed {}. A picture leads to its experiment with all numbers.</p>\n",
+            tally(&self.claims, &self.store),
+            escape(fact("scale")),
+            escape(fact("seed"))
+        );
+        if fact("scale") == "smoke" {
+            page += "<p class=\"warning\">Smoke scale shows that everything runs. Its numbers say nothing: too few rows, sweeps and trials.</p>\n";
+        }
+        page += "<nav><ul>";
         for paper in self.papers() {
             let (key, title) = (escape(&paper.key), escape(&paper.title));
             let n = self.sections(paper).count();
@@ -312,7 +327,7 @@ fn claimed(claim: &Claim, found: &Finding) -> String {
         found.verdict.words()
     );
     let sentence = escape(&found.sentence);
-    format!("<p>{place}: {says}</p><p>Here: {verdict}. {sentence}</p>")
+    format!("<p class=\"says\">{place}: {says}</p><p>Here: {verdict}. {sentence}</p>")
 }
 
 /// Writes a file whole or not at all: to a neighbour first, then renamed.

@@ -8,6 +8,6 @@ mod store;
 
 pub use cells::{Cell, decimals};
 pub use claims::{CLAIMS, Claim, Claims, Job, Judge, Paper, Tolerance, capital};
-pub use judge::{Finding, JobTable, Verdict, fill, finding, in_words, job_table};
+pub use judge::{Finding, JobTable, Verdict, fill, finding, in_words, job_table, tally};
 pub use rows::{ResultRow, Stored, head_text, rows_text};
 pub use store::{FOLDER, Store, file_of};

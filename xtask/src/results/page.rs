@@ -2,7 +2,7 @@
 
 use npb_catalogue::Entry;
 use npb_catalogue::results::{
-    Claim, Claims, FOLDER, Job, Paper, Store, Verdict, capital, file_of, finding, job_table,
+    Claim, Claims, FOLDER, Job, Paper, Store, Verdict, capital, file_of, finding, job_table, tally,
 };
 
 /// Where the page stands, below the project's root.
@@ -21,6 +21,7 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     if store.experiments.is_empty() {
         page += "**No run is stored yet**, so that this page has no numbers: `cargo xtask reproduce --scale quick`, then `cargo xtask results --store target/reproduce`.\n\n";
     }
+    page += &format!("{}\n\n", tally(claims, store));
     page += &lost(claims, store);
     page += "## What the papers claim\n\n";
     for paper in &claims.papers {

@@ -62,6 +62,31 @@ pub struct Finding {
     pub sentence: String,
 }
 
+/// How many claims hold and how many do not, in a sentence.
+pub fn tally(claims: &Claims, store: &Store) -> String {
+    let verdicts = claims
+        .claims
+        .iter()
+        .map(|c| finding(claims, c, store).verdict);
+    let verdicts: Vec<Verdict> = verdicts.collect();
+    let count = |wanted: Verdict| verdicts.iter().filter(|v| **v == wanted).count();
+    let judged = [
+        Verdict::Holds,
+        Verdict::InPart,
+        Verdict::Level,
+        Verdict::Fails,
+    ]
+    .map(count);
+    let [holds, part, level, fails] = judged;
+    format!(
+        "Of {} claims and questions that were run and can be judged {holds} hold, {part} hold in part, of {level} no difference is seen, {fails} do not hold; {} \
+         are shown without a judgement, {} were not run.",
+        judged.iter().sum::<usize>(),
+        count(Verdict::Shown),
+        count(Verdict::NotRun)
+    )
+}
+
 /// What a run or the store has to say about a claim.
 pub fn finding(claims: &Claims, claim: &Claim, store: &Store) -> Finding {
     let rows = select(claim, store);
@@ -72,7 +97,9 @@ pub fn finding(claims: &Claims, claim: &Claim, store: &Store) -> Finding {
         Judge::Grows(judge) => grows(claims, judge, &rows),
         Judge::Between(judge) => between(claims, judge, &rows),
     };
+    let said = fill(claim, store);
     let verdict = match store.experiments.contains_key(&claim.id) {
+        true if verdict == Verdict::Shown && said.is_err() => Verdict::NotRun,
         true => verdict,
         false => Verdict::NotRun,
     };
@@ -84,8 +111,7 @@ pub fn finding(claims: &Claims, claim: &Claim, store: &Store) -> Finding {
         return Finding { verdict, sentence };
     }
     // A sentence with numbers of its own; nothing where the run has not all of them.
-    let said = fill(claim, store).unwrap_or_default();
-    let mut parts = vec![said, made];
+    let mut parts = vec![said.unwrap_or_default(), made];
     if matches!(verdict, Verdict::InPart | Verdict::Level | Verdict::Fails) {
         parts.push(claim.why.clone());
     }
@@ -616,6 +642,8 @@ mod tests {
         let as_good = BETTER.replace("\"auc\" }", "\"auc\", level = true }");
         assert_eq!(found(&as_good, single(0.9)).verdict, Verdict::Holds);
         assert_eq!(found(BETTER, vec![]).verdict, Verdict::NotRun);
+        let unknown = "found = \"It is {simulated k=1 m auc mean .2}.\"";
+        assert_eq!(found(unknown, vec![]).verdict, Verdict::NotRun);
     }
 
     #[test]
@@ -689,7 +717,18 @@ mod tests {
             (shown.verdict, &*shown.sentence),
             (Verdict::Shown, "It is .75, not 0.8.")
         );
-        assert_eq!(found(&claim.replace("k=1", "k=2"), rows).sentence, "");
+        let lacks = found(&claim.replace("k=1", "k=2"), rows.clone());
+        assert_eq!(lacks.sentence, "The run has not all of its numbers.");
+        let judged = format!("{BETTER}\n{}", claim.replace("k=1", "k=2"));
+        let rows = [
+            rows,
+            vec![row("", "npb:a", 0.9, None), row("", "b", 0.8, None)],
+        ]
+        .concat();
+        assert_eq!(
+            found(&judged, rows).sentence,
+            "Auc .900; the best of the others, b, .800."
+        );
     }
 
     #[test]
