@@ -7,7 +7,7 @@ use std::path::Path;
 use npb_report::html::{self, escape};
 use serde::{Deserialize, Serialize};
 
-use crate::results::{Claim, Claims, Finding, Paper, Store, Verdict, finding, tally};
+use crate::results::{Claim, Claims, Finding, Paper, Store, Verdict, capital, finding, tally};
 use crate::{Result, data, machine, root};
 
 /// A report: what was run where, and what was found.
@@ -187,7 +187,7 @@ const STYLE: &str = "<style>\
 .claim>div{flex:1 1 17rem;min-width:0;overflow-wrap:anywhere}.claim p{margin:.15rem 0;max-width:48rem}\
 .claim img{width:220px;max-width:100%;max-height:170px;object-fit:contain;object-position:left top;background:#fff;border-radius:4px}\
 .verdict{font-weight:bold}.verdict.holds{color:light-dark(#176b2c,#7ec98d)}.verdict.fails{color:var(--bad)}\
-nav ul{padding-left:1.2rem;margin:.2rem 0}nav.of-page ul{columns:18rem}a{color:light-dark(#0550ae,#8ab4f8)}\
+nav ul{padding-left:1.2rem;margin:.2rem 0}a{color:light-dark(#0550ae,#8ab4f8)}\
 details{margin:.6rem 0}details summary{font-weight:600}\
 @media(prefers-color-scheme:dark){img.drawn{filter:invert(.9) hue-rotate(180deg)}}</style>\n";
 
@@ -283,7 +283,7 @@ impl View<'_> {
             said += &claimed(claim, &finding(&self.claims, claim, &self.store));
         }
         if !is_claimed {
-            said += &format!("<p>{}.</p>", escape(&section.what));
+            said += &format!("<p>{}.</p>", escape(&capital(&section.what)));
         }
         said
     }
@@ -291,18 +291,19 @@ impl View<'_> {
     /// The experiments of a paper in full.
     fn of_paper(&self, paper: &Paper) -> String {
         let mut page = STYLE.to_owned();
-        page += "<nav class=\"of-page\"><p><a href=\"index.html\">All papers</a></p><ul>";
+        page += "<nav><p><a href=\"index.html\">All papers</a></p><ul>";
         for section in self.sections(paper) {
             let id = escape(&section.id);
-            page += &format!("<li><a href=\"#{id}\">{id}</a></li>");
+            let what = escape(&section.what);
+            page += &format!("<li><a href=\"#{id}\">{id}</a>: {what}</li>");
         }
         page += "</ul></nav>\n";
         for section in self.sections(paper) {
-            let (id, what) = (escape(&section.id), escape(&section.what));
+            let (id, what) = (escape(&section.id), escape(&capital(&section.what)));
             let said = self.said(section);
-            page += &format!("<h2 id=\"{id}\">{id}</h2>\n<p class=\"quiet\">{what}.</p>{said}");
+            page += &format!("<h2 id=\"{id}\">{id}</h2>\n{said}<p class=\"quiet\">{what}.</p>");
             for claim in self.claims.of(&section.id).filter(|c| !c.see.is_empty()) {
-                page += &format!("<p>What to see: {}</p>", escape(&claim.see));
+                page += &format!("<p>What to see: {}.</p>", escape(&claim.see));
             }
             page += &section.body;
         }
@@ -423,7 +424,7 @@ mod tests {
         assert!(index.contains("cargo xtask data get movielens-1m"));
         assert!(index.contains("src=\"priors/coin/curve.svg\""));
         assert!(
-            index.contains("<p>rows &amp; columns.</p>"),
+            index.contains("<p>Rows &amp; columns.</p>"),
             "what nobody claims is told"
         );
         assert_eq!(from_outside(&index), [""; 0]);

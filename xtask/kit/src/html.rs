@@ -60,6 +60,15 @@ fn body(run: &Ran) -> String {
     page
 }
 
+/// Text with what stands between backticks as code.
+fn with_code(text: &str) -> String {
+    let part = |(index, part): (usize, &str)| match index % 2 {
+        0 => escape(part),
+        _ => format!("<code>{}</code>", escape(part)),
+    };
+    text.split('`').enumerate().map(part).collect()
+}
+
 fn folded(title: &str, inside: &str) -> String {
     let title = escape(title);
     format!("<details><summary>{title}</summary>{inside}</details>\n")
@@ -67,17 +76,13 @@ fn folded(title: &str, inside: &str) -> String {
 
 /// Pictures, notes, and tables under folds; where there is no picture, the first table is open.
 fn results(report: &Report) -> String {
-    let figures = report.figures.iter().map(Figure::html).collect::<String>();
-    let mut page = format!("<div class=\"figures\">{figures}</div>");
-    if report.figures.len() < 2 {
-        page = figures;
-    }
+    let mut page: String = report.figures.iter().map(Figure::html).collect();
     let (open, rest) = report
         .tables
         .split_at(usize::from(report.figures.is_empty()).min(report.tables.len()));
     page.extend(open.iter().map(TextTable::html));
     for note in &report.notes {
-        page += &format!("<p>{}</p>\n", escape(note));
+        page += &format!("<p>{}</p>\n", with_code(note));
     }
     page.extend(
         rest.iter()
@@ -151,6 +156,7 @@ mod tests {
         };
         let section = run(Ok(Report {
             results: vec![row],
+            notes: vec!["a `b` < c".into()],
             figures: vec![figure],
             ..Default::default()
         }));
@@ -163,6 +169,7 @@ mod tests {
             "abc123",
             "npb:&lt;x&gt;",
             "2 trials, 1 of them",
+            "a <code>b</code> &lt; c",
         ];
         for part in parts {
             assert!(section.body.contains(part), "{part:?} is not there");
