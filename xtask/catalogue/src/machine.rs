@@ -13,7 +13,8 @@ pub fn today() -> String {
 
 /// The date so many days after the first of January 1970.
 fn date(days: u64) -> String {
-    let leap = |year: u64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    let by = |year: u64, n| u64::is_multiple_of(year, n);
+    let leap = |year| (by(year, 4) && !by(year, 100)) || by(year, 400);
     let (mut year, mut left) = (1970, days);
     while left >= 365 + u64::from(leap(year)) {
         left -= 365 + u64::from(leap(year));

@@ -1,5 +1,6 @@
 //! What was found beside a claim: whether it holds, and a sentence with the numbers.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use npb_report::short;
@@ -373,18 +374,15 @@ fn along(setting: &str, key: &str) -> Option<(f64, String)> {
 }
 
 fn grows(claims: &Claims, judge: &Grows, rows: &[ResultRow]) -> (Verdict, String) {
-    let mut series: Vec<([String; 3], Vec<(f64, &ResultRow)>)> = Vec::new();
+    let mut series: BTreeMap<[String; 3], Vec<(f64, &ResultRow)>> = BTreeMap::new();
     for row in rows {
         if let Some((x, rest)) = along(&row.setting, &judge.along) {
             let key = [row.dataset.clone(), rest, row.method.clone()];
-            match series.iter_mut().find(|(other, _)| *other == key) {
-                Some((_, points)) => points.push((x, row)),
-                None => series.push((key, vec![(x, row)])),
-            }
+            series.entry(key).or_default().push((x, row));
         }
     }
     let (mut as_said, mut level, mut contrary, mut ends) = (0, 0, 0, Vec::new());
-    for (_, points) in &mut series {
+    for points in series.values_mut() {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let [(from, first), .., (to, last)] = &points[..] else {
             continue;
