@@ -95,11 +95,32 @@ impl Page {
         Ok(serde_json::from_str(&text).map_err(|e| named(&e))?)
     }
 
-    /// Adds a section and writes the page, so that it is complete after every experiment and a stopped run leaves one.
+    /// With the sections of an earlier run of the same scale and seed in `out`, if there is one.
+    #[must_use]
+    pub fn going_on(mut self, out: &Path) -> Self {
+        let same = |other: &Self| {
+            ["scale", "seed"]
+                .iter()
+                .all(|n| self.fact(n) == other.fact(n))
+        };
+        if let Some(before) = Self::load(out).ok().filter(same) {
+            self.sections = before.sections;
+        }
+        self
+    }
+
+    fn fact(&self, name: &str) -> &str {
+        let found = self.facts.iter().find(|(other, _)| other == name);
+        found.map_or("", |(_, fact)| fact)
+    }
+
+    /// Adds a section, in place of an earlier one of the same id, and writes the page, so that it is complete after every experiment and a stopped run
+    /// leaves one.
     ///
     /// # Errors
     /// `out` cannot be written.
     pub fn add(&mut self, section: Section, out: &Path) -> Result<()> {
+        self.sections.retain(|other| other.id != section.id);
         self.sections.push(section);
         self.write(out)
     }
@@ -209,25 +230,25 @@ impl View<'_> {
         papers.filter(|paper| self.sections(paper).next().is_some())
     }
 
+    /// What was run of a paper, in the order of its claims.
     fn sections<'a>(&'a self, paper: &'a Paper) -> impl Iterator<Item = &'a Section> {
         let sections = self.page.sections.iter();
-        sections.filter(|section| paper.has(&section.id))
+        let mut sections: Vec<&Section> = sections.filter(|s| paper.has(&s.id)).collect();
+        let place = |s: &&Section| self.claims.claims.iter().position(|c| c.id == s.id);
+        sections.sort_by_key(|s| place(s).unwrap_or(usize::MAX));
+        sections.into_iter()
     }
 
     /// What the papers claim, and what came out.
     fn index(&self) -> String {
         let mut page = STYLE.to_owned();
-        let fact = |name: &str| {
-            let found = self.page.facts.iter().find(|(other, _)| other == name);
-            found.map_or("", |(_, fact)| fact)
-        };
         page += &format!(
             "<p>{} Scale: {}, seed {}. A picture leads to its experiment with all numbers.</p>\n",
             tally(&self.claims, &self.store),
-            escape(fact("scale")),
-            escape(fact("seed"))
+            escape(self.page.fact("scale")),
+            escape(self.page.fact("seed"))
         );
-        if fact("scale") == "smoke" {
+        if self.page.fact("scale") == "smoke" {
             page += "<p class=\"warning\">Smoke scale shows that everything runs. Its numbers say nothing: too few rows, sweeps and trials.</p>\n";
         }
         page += "<nav><ul>";
@@ -442,6 +463,14 @@ mod tests {
         let mut second = Page::load(out).unwrap();
         assert_eq!(second, alone);
         second.add(section("bsvd/b"), out).unwrap();
+        second.add(section("bsvd/b"), out).unwrap();
+        assert_eq!(example().going_on(out).sections, second.sections);
+        assert_eq!(second.sections.len(), 2);
+        let other = Page::new("", &[("seed", "8".to_owned())], Vec::new());
+        assert!(
+            other.going_on(out).sections.is_empty(),
+            "another seed is another run"
+        );
         let page = fs::read_to_string(out.join("index.html")).unwrap();
         let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
         assert!(place("id=\"iqgme/a\"") < place("id=\"bsvd/b\""));

@@ -91,7 +91,7 @@ pub struct Claim {
     pub why: String,
 }
 
-/// How agreement is judged. Places are patterns.
+/// How agreement is judged.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Judge {
@@ -108,17 +108,14 @@ pub enum Judge {
     Between(Between),
 }
 
-/// The part of a claim about printed numbers.
+/// A place: patterns of data set, setting, method and metric.
+type Place = [String; 4];
+
+/// About printed numbers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
-    #[serde(default = "any")]
-    pub(crate) dataset: String,
-    #[serde(default = "any")]
-    pub(crate) setting: String,
-    #[serde(default = "any")]
-    pub(crate) method: String,
-    pub(crate) metric: String,
+    pub(crate) at: Place,
     /// So much worse than print is still met.
     #[serde(default)]
     pub(crate) least: f64,
@@ -126,17 +123,13 @@ pub struct Printed {
     pub(crate) higher: Option<bool>,
 }
 
-/// The part of a claim about methods.
+/// About methods.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Better {
-    #[serde(default = "any")]
-    pub(crate) dataset: String,
-    #[serde(default = "any")]
-    pub(crate) setting: String,
-    pub(crate) ours: String,
+    /// Of ours.
+    pub(crate) at: Place,
     pub(crate) others: Vec<String>,
-    pub(crate) metric: String,
     #[serde(default = "yes")]
     pub(crate) higher: bool,
     /// As good is good enough.
@@ -144,32 +137,22 @@ pub struct Better {
     pub(crate) level: bool,
 }
 
-/// The part of a claim about a trend.
+/// About a trend.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grows {
-    #[serde(default = "any")]
-    pub(crate) dataset: String,
-    #[serde(default = "any")]
-    pub(crate) setting: String,
-    pub(crate) method: String,
-    pub(crate) metric: String,
+    pub(crate) at: Place,
     /// Key of the setting.
     pub(crate) along: String,
     #[serde(default)]
     pub(crate) falls: bool,
 }
 
-/// The part of a claim about a range.
+/// About a range.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Between {
-    #[serde(default = "any")]
-    pub(crate) dataset: String,
-    #[serde(default = "any")]
-    pub(crate) setting: String,
-    pub(crate) method: String,
-    pub(crate) metric: String,
+    pub(crate) at: Place,
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
@@ -313,18 +296,19 @@ impl Claim {
 }
 
 impl Judge {
-    /// Places of the rows that are asked for: data set, setting, method, metric.
+    /// Places of the rows that are asked for.
     pub(crate) fn asked(&self) -> Vec<[&str; 4]> {
-        match self {
-            Self::Shown => Vec::new(),
-            Self::Printed(p) => vec![[&p.dataset, &p.setting, &p.method, &p.metric]],
-            Self::Grows(g) => vec![[&g.dataset, &g.setting, &g.method, &g.metric]],
-            Self::Between(b) => vec![[&b.dataset, &b.setting, &b.method, &b.metric]],
-            Self::Better(b) => {
-                let methods = std::iter::once(&b.ours).chain(&b.others);
-                let place = |method| [&*b.dataset, &b.setting, method, &b.metric];
-                methods.map(|method| place(method)).collect()
-            }
-        }
+        let (at, others) = match self {
+            Self::Shown => return Vec::new(),
+            Self::Printed(p) => (&p.at, &[][..]),
+            Self::Grows(g) => (&g.at, &[][..]),
+            Self::Between(b) => (&b.at, &[][..]),
+            Self::Better(b) => (&b.at, &b.others[..]),
+        };
+        let [dataset, setting, method, metric] = at;
+        let methods = std::iter::once(method).chain(others);
+        methods
+            .map(|method| [&**dataset, setting, method, metric])
+            .collect()
     }
 }

@@ -330,7 +330,7 @@ fn better(claims: &Claims, judge: &Better, rows: &[ResultRow]) -> (Verdict, Stri
     let duels = duels(
         rows,
         &claims.tolerance,
-        &judge.ours,
+        &judge.at[2],
         &judge.others,
         judge.higher,
     );
@@ -354,7 +354,7 @@ fn better(claims: &Claims, judge: &Better, rows: &[ResultRow]) -> (Verdict, Stri
                 "In {} of {} settings {} is ahead of the best of the others by more than two standard errors, in {level} level, in {behind} behind",
                 ahead,
                 duels.len(),
-                judge.ours
+                judge.at[2]
             );
             if behind > 0 {
                 let _ = write!(text, " ({})", losses(duels, 2));
@@ -401,7 +401,7 @@ fn grows(claims: &Claims, judge: &Grows, rows: &[ResultRow]) -> (Verdict, String
         ends.push(format!("from {a} at {} {from} to {b} at {to}", judge.along));
     }
     let how = if judge.falls { "falls" } else { "grows" };
-    let metric = claims.metric(&judge.metric);
+    let metric = claims.metric(&judge.at[3]);
     let sentence = match &ends[..] {
         [] => String::new(),
         [one] => format!("{metric} goes {one}."),
@@ -424,7 +424,7 @@ fn between(claims: &Claims, judge: &Between, rows: &[ResultRow]) -> (Verdict, St
         .iter()
         .map(|r| r.mean)
         .fold(f64::NEG_INFINITY, f64::max);
-    let metric = claims.metric(&judge.metric);
+    let metric = claims.metric(&judge.at[3]);
     let [low, high] = [judge.low, judge.high].map(|bound| {
         let text = bound.to_string();
         text.strip_prefix("0.")
@@ -590,7 +590,7 @@ mod tests {
     }
 
     const BETTER: &str =
-        "judge = { better = { ours = \"npb:a\", others = [\"b*\"], metric = \"auc\" } }";
+        "judge = { better = { at = [\"*\", \"*\", \"npb:a\", \"auc\"], others = [\"b*\"] } }";
 
     #[test]
     fn ours_is_judged_beside_the_best_of_the_others() {
@@ -635,9 +635,9 @@ mod tests {
             level.sentence,
             "Auc .909; the best of the others, b1, .900. Because."
         );
-        let lower = BETTER.replace("\"auc\" }", "\"auc\", higher = false }");
+        let lower = BETTER.replace("] }", "], higher = false }");
         assert_eq!(found(&lower, single(0.911)).verdict, Verdict::Fails);
-        let as_good = BETTER.replace("\"auc\" }", "\"auc\", level = true }");
+        let as_good = BETTER.replace("] }", "], level = true }");
         assert_eq!(found(&as_good, single(0.9)).verdict, Verdict::Holds);
         assert_eq!(found(BETTER, vec![]).verdict, Verdict::NotRun);
         let unknown = "found = \"It is {simulated k=1 m auc mean .2}.\"";
@@ -650,7 +650,9 @@ mod tests {
             paper: Some(paper),
             ..row("k=1", "npb:a", mean, sd)
         };
-        let claim = |more: &str| format!("judge = {{ printed = {{ metric = \"auc\"{more} }} }}");
+        let claim = |more: &str| {
+            format!("judge = {{ printed = {{ at = [\"*\", \"*\", \"*\", \"auc\"]{more} }} }}")
+        };
         let verdict = |more: &str, row| found(&claim(more), vec![row]).verdict;
         assert_eq!(verdict("", printed(0.919, Some(0.02), 0.9)), Verdict::Holds);
         assert_eq!(verdict("", printed(0.921, Some(0.02), 0.9)), Verdict::Fails);
@@ -677,7 +679,7 @@ mod tests {
 
     #[test]
     fn trends_and_ranges_are_judged() {
-        let grows = "judge = { grows = { method = \"m\", metric = \"auc\", along = \"n\" } }";
+        let grows = "judge = { grows = { at = [\"*\", \"*\", \"m\", \"auc\"], along = \"n\" } }";
         let rows = |last: f64| {
             vec![
                 row("n=16;k=1", "m", last, Some(0.02)),
@@ -696,7 +698,7 @@ mod tests {
         let falls = grows.replace("\"n\" }", "\"n\", falls = true }");
         assert_eq!(found(&falls, rows(0.4)).verdict, Verdict::Holds);
         let between =
-            "judge = { between = { method = \"m\", metric = \"auc\", low = 0.45, high = 0.7 } }";
+            "judge = { between = { at = [\"*\", \"*\", \"m\", \"auc\"], low = 0.45, high = 0.7 } }";
         let range = found(between, rows(0.71));
         assert_eq!(range.verdict, Verdict::InPart);
         assert_eq!(
