@@ -2,12 +2,15 @@
 
 mod cells;
 mod claims;
+mod duels;
+mod jobs;
 mod judge;
 mod rows;
 mod store;
 
 pub use cells::{Cell, decimals};
 pub use claims::{CLAIMS, Claim, Claims, Job, Judge, Paper, Tolerance, capital};
-pub use judge::{Finding, JobTable, Verdict, fill, finding, in_words, job_table, tally};
+pub use jobs::{JobTable, job_table};
+pub use judge::{Finding, Verdict, fill, finding, tally};
 pub use rows::{ResultRow, Stored, head_text, rows_text};
 pub use store::{FOLDER, Store, file_of};

@@ -134,11 +134,12 @@ pub(crate) fn job_section(claims: &Claims, job: &Job, store: &Store) -> String {
         true => String::new(),
         false => format!("\n{}", table(&header, &found.lines)),
     };
-    format!(
-        "{} {}; {better} is better.\n{table}",
-        found.sentence,
-        capital(&job.unit)
-    )
+    let about = match job.about.is_empty() {
+        true => String::new(),
+        false => format!(" {}.", capital(&job.about)),
+    };
+    let (lost, unit) = (found.sentence, capital(&job.unit));
+    format!("{lost} {unit}; {better} is better.{about}\n{table}")
 }
 
 /// What is stored of each experiment, and what is not.

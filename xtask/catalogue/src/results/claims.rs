@@ -130,6 +130,9 @@ pub struct Better {
     /// Of ours.
     pub(crate) at: Place,
     pub(crate) others: Vec<String>,
+    /// Keys of settings that others need not have, or whose best value counts.
+    #[serde(default)]
+    pub(crate) apart: Vec<String>,
     #[serde(default = "yes")]
     pub(crate) higher: bool,
     /// As good is good enough.
@@ -178,6 +181,12 @@ pub struct Job {
     pub ours: Vec<String>,
     /// What people use.
     pub peers: Vec<String>,
+    /// Names in words.
+    #[serde(default)]
+    pub about: String,
+    /// Keys of settings that others need not have.
+    #[serde(default)]
+    pub(crate) apart: Vec<String>,
     /// Where its lines come from.
     pub rows: Vec<Rows>,
 }

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use npb_report::short;
-
-use super::cells::{Cell, decimals};
-use super::claims::{Better, Between, Claim, Claims, Grows, Job, Judge, Printed, Tolerance};
+use super::cells::Cell;
+use super::claims::{Better, Between, Claim, Claims, Grows, Judge, Printed};
+use super::duels::{Duel, Sides, counts, losses, margin, measured, number, place};
 use super::rows::ResultRow;
 use super::store::Store;
 use crate::Result;
-use crate::names::matches;
 
 /// Whether a claim holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,49 +151,6 @@ pub fn fill(claim: &Claim, store: &Store) -> Result<String> {
     Ok(text)
 }
 
-/// A setting as it is read.
-pub fn in_words(setting: &str) -> String {
-    setting.replace(';', ", ").replace(['=', '_'], " ")
-}
-
-/// Data set and setting; what is simulated needs no name.
-fn place(row: &ResultRow) -> String {
-    let named = (row.dataset != "simulated").then(|| row.dataset.clone());
-    let setting = Some(in_words(&row.setting)).filter(|s| !s.is_empty());
-    let parts: Vec<String> = named.into_iter().chain(setting).collect();
-    match parts.is_empty() {
-        true => "all".to_owned(),
-        false => parts.join(", "),
-    }
-}
-
-/// A number as it is read: as many decimals as are told apart.
-fn number(value: f64) -> String {
-    match value.abs() {
-        _ if value.fract() == 0.0 => value.to_string(),
-        size if size >= 100.0 => short(value),
-        size if size >= 10.0 => decimals(value, 2),
-        _ => decimals(value, 3),
-    }
-}
-
-/// A mean with its standard error.
-fn measured(row: &ResultRow) -> String {
-    match row.sd {
-        Some(_) => format!("{} ({})", number(row.mean), number(row.error())),
-        None => number(row.mean),
-    }
-}
-
-/// Difference that is one between two means.
-fn margin(tolerance: &Tolerance, a: &ResultRow, b: &ResultRow) -> f64 {
-    let error = 2.0 * a.error().hypot(b.error());
-    match error > 0.0 {
-        true => error,
-        false => tolerance.least(&a.metric, a.mean),
-    }
-}
-
 fn printed(claims: &Claims, judge: &Printed, rows: &[ResultRow]) -> (Verdict, String) {
     let tolerance = &claims.tolerance;
     let (mut met, mut worst): (usize, Option<(f64, String)>) = (0, None);
@@ -247,93 +202,14 @@ fn printed(claims: &Claims, judge: &Printed, rows: &[ResultRow]) -> (Verdict, St
     (verdict, sentence)
 }
 
-/// Data sets with settings and metrics, each once, in their order.
-fn places<'a>(rows: impl Iterator<Item = &'a ResultRow>) -> Vec<[&'a str; 3]> {
-    let mut found = Vec::new();
-    for row in rows {
-        let place = [&*row.dataset, &row.setting, &row.metric];
-        if !found.contains(&place) {
-            found.push(place);
-        }
-    }
-    found
-}
-
-/// The best by the mean.
-fn best<'a>(rows: impl Iterator<Item = &'a ResultRow>, higher: bool) -> Option<&'a ResultRow> {
-    let order = |a: &&ResultRow, b: &&ResultRow| match higher {
-        true => a.mean.total_cmp(&b.mean),
-        false => b.mean.total_cmp(&a.mean),
-    };
-    rows.max_by(order)
-}
-
-/// Ours beside the best of the others, place by place.
-struct Duel<'a> {
-    ours: &'a ResultRow,
-    other: &'a ResultRow,
-    /// How far ours is ahead, in margins.
-    ahead: f64,
-}
-
-fn duels<'a>(
-    rows: &'a [ResultRow],
-    tolerance: &Tolerance,
-    ours: &str,
-    others: &[String],
-    higher: bool,
-) -> Vec<Duel<'a>> {
-    let is_other = |row: &&ResultRow| {
-        let fits = |pattern: &String| matches(pattern, &row.method);
-        row.method != ours && others.iter().any(fits)
-    };
-    let duel = |place: [&str; 3]| {
-        let here = || {
-            let is_here = |row: &&ResultRow| [&*row.dataset, &row.setting, &row.metric] == place;
-            rows.iter().filter(is_here)
-        };
-        let ours = here().find(|row| row.method == ours)?;
-        let other = best(here().filter(is_other), higher)?;
-        let difference = match higher {
-            true => ours.mean - other.mean,
-            false => other.mean - ours.mean,
-        };
-        let ahead = difference / margin(tolerance, ours, other).max(f64::MIN_POSITIVE);
-        Some(Duel { ours, other, ahead })
-    };
-    places(rows.iter()).into_iter().filter_map(duel).collect()
-}
-
-/// Where ours is behind, the worst first.
-fn losses(duels: &[Duel<'_>], most: usize) -> String {
-    let mut lost: Vec<&Duel<'_>> = duels.iter().filter(|d| d.ahead < -1.0).collect();
-    lost.sort_by(|a, b| a.ahead.total_cmp(&b.ahead));
-    let one = |d: &&Duel<'_>| {
-        let (ours, theirs) = (measured(d.ours), measured(d.other));
-        format!("{}: {ours}, {} {theirs}", place(d.ours), d.other.method)
-    };
-    let shown: Vec<String> = lost.iter().take(most).map(one).collect();
-    let more = match lost.len().saturating_sub(most) {
-        0 => String::new(),
-        n => format!("; and {n} more"),
-    };
-    format!("{}{more}", shown.join("; "))
-}
-
-fn counts(duels: &[Duel<'_>]) -> [usize; 3] {
-    let count = |is: fn(f64) -> bool| duels.iter().filter(|d| is(d.ahead)).count();
-    let (ahead, behind) = (count(|a| a > 1.0), count(|a| a < -1.0));
-    [ahead, duels.len() - ahead - behind, behind]
-}
-
 fn better(claims: &Claims, judge: &Better, rows: &[ResultRow]) -> (Verdict, String) {
-    let duels = duels(
-        rows,
-        &claims.tolerance,
-        &judge.at[2],
-        &judge.others,
-        judge.higher,
-    );
+    let sides = Sides {
+        ours: &judge.at[2],
+        others: &judge.others,
+        higher: judge.higher,
+        apart: &judge.apart,
+    };
+    let duels = sides.duels(rows, &claims.tolerance);
     let [ahead, level, behind] = counts(&duels);
     let verdict = match judge.level {
         true => Verdict::of(ahead + level, 0, behind),
@@ -440,125 +316,6 @@ fn between(claims: &Claims, judge: &Between, rows: &[ResultRow]) -> (Verdict, St
         ),
     };
     (Verdict::of(met, 0, n - met), sentence)
-}
-
-/// A table beside what people use: header, lines, and the sentence about where ours is behind.
-pub struct JobTable {
-    /// Names of the columns.
-    pub header: Vec<String>,
-    /// Cells in Markdown: means with standard errors, the best and those level with it bold.
-    pub lines: Vec<Vec<String>>,
-    /// Where ours is behind and ahead.
-    pub sentence: String,
-    /// In so many lines ours is behind.
-    pub behind: usize,
-}
-
-/// The table of a job; no lines where nothing of it was run.
-pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
-    let mut rows: Vec<(String, ResultRow)> = Vec::new();
-    for source in &job.rows {
-        let cell = Cell::pattern(&source.id, [&source.dataset, &source.setting, "*", "*"]);
-        rows.extend(
-            store
-                .rows(&cell)
-                .map(|row| (source.id.clone(), row.clone())),
-        );
-    }
-    let of = |metric: &str| -> Vec<ResultRow> {
-        let wanted = rows
-            .iter()
-            .map(|(_, row)| row)
-            .filter(|r| r.metric == metric);
-        wanted.cloned().collect()
-    };
-    let (scores, seconds) = (of(&job.metric), of("seconds"));
-    let is_ours = |row: &&ResultRow| job.ours.contains(&row.method);
-    let methods: Vec<&String> = job.ours.iter().chain(&job.peers).collect();
-    let mut header = vec![String::new()];
-    header.extend(methods.iter().map(|&m| m.clone()));
-    header.push("seconds: ours, the best other".to_owned());
-    let mut lines = Vec::new();
-    for [dataset, setting, _] in places(scores.iter().filter(is_ours)) {
-        let here = |rows: &'_ [ResultRow], method: &str| {
-            let found = rows
-                .iter()
-                .find(|row| row.place()[..3] == [dataset, setting, method]);
-            found.cloned()
-        };
-        let found: Vec<Option<ResultRow>> = methods.iter().map(|m| here(&scores, m)).collect();
-        let top = best(found.iter().flatten(), job.higher);
-        let cell = |row: &Option<ResultRow>| {
-            row.as_ref()
-                .map_or(String::new(), |row| cell(job, &claims.tolerance, row, top))
-        };
-        let mut line = vec![found.iter().flatten().next().map_or(String::new(), place)];
-        line.extend(found.iter().map(cell));
-        let peer = best(
-            found.iter().flatten().filter(|row| !is_ours(row)),
-            job.higher,
-        );
-        let time =
-            |method: &str| here(&seconds, method).map_or("–".to_owned(), |r| short(r.mean));
-        let theirs = peer.map_or("–".to_owned(), |row| time(&row.method));
-        line.push(format!("{}, {theirs}", time(&job.ours[0])));
-        lines.push(line);
-    }
-    // A method that no line has is left out.
-    let used: Vec<bool> = (0..header.len())
-        .map(|at| at == 0 || lines.iter().any(|line: &Vec<String>| !line[at].is_empty()))
-        .collect();
-    for line in lines.iter_mut().chain([&mut header]) {
-        let mut kept = used.iter();
-        line.retain(|_| *kept.next().unwrap_or(&true));
-    }
-    let duels = duels(
-        &scores,
-        &claims.tolerance,
-        &job.ours[0],
-        &job.peers,
-        job.higher,
-    );
-    let [ahead, level, behind] = counts(&duels);
-    let n = duels.len();
-    let lost = match behind {
-        0 => format!("{} is behind the best of the others nowhere", job.ours[0]),
-        _ => format!(
-            "{} is behind the best of the others in {behind} of {n} settings ({})",
-            job.ours[0],
-            losses(&duels, 3)
-        ),
-    };
-    let sentence = match n {
-        0 => "Not run.".to_owned(),
-        _ => format!("{lost}, level with it in {level}, ahead in {ahead}."),
-    };
-    JobTable {
-        header,
-        lines,
-        sentence,
-        behind,
-    }
-}
-
-fn cell(job: &Job, tolerance: &Tolerance, row: &ResultRow, top: Option<&ResultRow>) -> String {
-    let error = match row.sd {
-        Some(_) => format!(" ({})", decimals(row.error(), job.digits)),
-        None => String::new(),
-    };
-    let mean = decimals(row.mean, job.digits);
-    let is_level = |top: &ResultRow| {
-        let least = if row == top {
-            0.0
-        } else {
-            margin(tolerance, row, top)
-        };
-        (row.mean - top.mean).abs() <= least
-    };
-    match top.is_some_and(is_level) {
-        true => format!("**{mean}**{error}"),
-        false => format!("{mean}{error}"),
-    }
 }
 
 #[cfg(test)]
@@ -728,50 +485,6 @@ mod tests {
         assert_eq!(
             found(&judged, rows).sentence,
             "Auc .900; the best of the others, b, .800."
-        );
-    }
-
-    #[test]
-    fn a_job_says_where_ours_is_behind_and_marks_the_best() {
-        let rows = vec![
-            row("k=1", "npb:a", 0.95, Some(0.02)),
-            row("k=1", "b", 0.94, Some(0.02)),
-            row("k=1", "c", 0.8, Some(0.02)),
-            row("k=2", "npb:a", 0.8, Some(0.02)),
-            row("k=2", "c", 0.9, Some(0.02)),
-            row("k=3", "c", 0.9, Some(0.02)),
-            ResultRow::single(["simulated", "k=1", "npb:a", "seconds"], 2.0),
-        ];
-        let job = "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {}\nmachine = []\n[[job]]\nname = \"j\"\ntitle = \"J\"\nmetric = \"auc\"\nunit = \"AUC\"\nhigher = true\n\
-                   ours = [\"npb:a\"]\npeers = [\"b\", \"c\", \"d\"]\nrows = [{ id = \"a/b\" }]\n";
-        let claims = Claims::parse(job).unwrap();
-        let mut store = Store::default();
-        let head = Vec::new();
-        store
-            .experiments
-            .insert("a/b".into(), Stored { head, rows });
-        let table = job_table(&claims, &claims.jobs[0], &store);
-        assert_eq!(
-            table.header,
-            ["", "npb:a", "b", "c", "seconds: ours, the best other"]
-        );
-        assert_eq!(
-            table.lines,
-            [
-                [
-                    "k 1",
-                    "**.950** (.010)",
-                    "**.940** (.010)",
-                    ".800 (.010)",
-                    "2.000, –"
-                ],
-                ["k 2", ".800 (.010)", "", "**.900** (.010)", "–, –"],
-            ]
-        );
-        assert_eq!(table.behind, 1);
-        assert_eq!(
-            table.sentence,
-            "npb:a is behind the best of the others in 1 of 2 settings (k 2: .800 (.010), c .900 (.010)), level with it in 1, ahead in 0."
         );
     }
 }
