@@ -8,7 +8,7 @@ use super::rows::ResultRow;
 use crate::names::matches;
 
 /// A setting as it is read.
-pub fn in_words(setting: &str) -> String {
+fn in_words(setting: &str) -> String {
     setting.replace(';', ", ").replace(['=', '_'], " ")
 }
 

@@ -34,13 +34,7 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
             .collect()
     };
     let (scores, seconds) = (of(&job.metric), of("seconds"));
-    let sides = |others| Sides {
-        ours: &job.ours[0],
-        others,
-        higher: job.higher,
-        apart: &job.apart,
-    };
-    let duels = sides(&job.peers).duels(&scores, &claims.tolerance);
+    let duels = sides(job, &job.peers).duels(&scores, &claims.tolerance);
     let mut header = vec![String::new()];
     header.extend(job.ours.iter().chain(&job.peers).cloned());
     header.push("seconds: ours, the best other".to_owned());
@@ -53,7 +47,7 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
         let of_method = |method: &String| {
             let method = std::slice::from_ref(method);
             best(
-                sides(method).beside(&scores, duel.ours).into_iter(),
+                sides(job, method).beside(&scores, duel.ours).into_iter(),
                 job.higher,
             )
         };
@@ -100,6 +94,15 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
     }
 }
 
+fn sides<'a>(job: &'a Job, others: &'a [String]) -> Sides<'a> {
+    Sides {
+        ours: &job.ours[0],
+        others,
+        higher: job.higher,
+        apart: &job.apart,
+    }
+}
+
 fn cell(job: &Job, tolerance: &Tolerance, row: &ResultRow, top: Option<&ResultRow>) -> String {
     let error = match row.sd {
         Some(_) => format!(" ({})", decimals(row.error(), job.digits)),
@@ -131,6 +134,34 @@ mod tests {
             trials: if sd.is_some() { 4 } else { 1 },
             ..ResultRow::single(["simulated", setting, method, "auc"], mean)
         }
+    }
+
+    #[test]
+    fn others_need_not_have_a_key_that_is_set_apart() {
+        let rows = vec![
+            row("task=x;k=5", "npb:a", 0.7, None),
+            row("task=x;k=9", "npb:a", 0.8, None),
+            row("task=x;k=5", "b", 0.6, None),
+            row("task=x", "c", 0.75, None),
+            row("task=y", "c", 0.99, None),
+        ];
+        let others = ["b".to_owned(), "c".to_owned()];
+        let found = |apart: &[String]| {
+            let sides = Sides {
+                ours: "npb:a",
+                others: &others,
+                higher: true,
+                apart,
+            };
+            let names = |ours| {
+                let beside = sides.beside(&rows, ours);
+                beside.iter().map(|r| r.mean).collect::<Vec<_>>()
+            };
+            [names(&rows[0]), names(&rows[1])]
+        };
+        assert_eq!(found(&[]), [vec![0.6], vec![]]);
+        // A method that has the setting itself is taken there, else wherever the rest agrees.
+        assert_eq!(found(&["k".to_owned()]), [vec![0.6, 0.75], vec![0.6, 0.75]]);
     }
 
     #[test]
