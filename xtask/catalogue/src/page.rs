@@ -135,10 +135,14 @@ impl Page {
         if !self.by_paper {
             return write_file(&out.join("index.html"), &self.alone());
         }
+        let mut store = Store::of_run(out)?;
+        // An earlier run may have left folders there.
+        let is_shown = |id: &String| self.sections.iter().any(|s| s.id == *id && !s.failed);
+        store.experiments.retain(|id, _| is_shown(id));
         let view = View {
             page: self,
             claims: Claims::read(&root())?,
-            store: Store::of_run(out)?,
+            store,
         };
         for paper in view.papers() {
             write_file(&out.join(file_of(paper)), &view.of_paper(paper))?;
@@ -436,6 +440,12 @@ mod tests {
         fs::write(folder.join("results.csv"), rows_text("priors/coin", &rows)).unwrap();
         let left_out = example().left_out;
         let mut page = Page::reproduced("smoke", 1, left_out);
+        page.write(out).unwrap();
+        let index = fs::read_to_string(out.join("index.html")).unwrap();
+        assert!(
+            index.contains("Of 0 claims"),
+            "what an earlier run left is not of this one"
+        );
         page.add(section("priors/coin"), out).unwrap();
         page.add(section("iqgme/none"), out).unwrap();
         let index = fs::read_to_string(out.join("index.html")).unwrap();
