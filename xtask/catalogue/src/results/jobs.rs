@@ -4,7 +4,7 @@ use npb_report::short;
 
 use super::cells::{Cell, decimals};
 use super::claims::{Claims, Job, Tolerance};
-use super::duels::{Sides, best, counts, losses, margin, place};
+use super::duels::{Duel, Sides, best, counts, losses, margin, place};
 use super::rows::ResultRow;
 use super::store::Store;
 
@@ -72,25 +72,29 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
         let mut kept = used.iter();
         line.retain(|_| *kept.next().unwrap_or(&true));
     }
-    let [ahead, level, behind] = counts(&duels);
-    let n = duels.len();
-    let lost = match behind {
-        0 => format!("{} is behind the best of the others nowhere", job.ours[0]),
-        _ => format!(
-            "{} is behind the best of the others in {behind} of {n} settings ({})",
-            job.ours[0],
-            losses(&duels, 3)
-        ),
-    };
-    let sentence = match n {
-        0 => "Not run.".to_owned(),
-        _ => format!("{lost}, level with it in {level}, ahead in {ahead}."),
-    };
+    let [_, _, behind] = counts(&duels);
+    let sentence = sentence(job, &duels);
     JobTable {
         header,
         lines,
         sentence,
         behind,
+    }
+}
+
+/// Where ours is behind, level and ahead.
+fn sentence(job: &Job, duels: &[Duel<'_>]) -> String {
+    let [ahead, level, behind] = counts(duels);
+    let (ours, n) = (&job.ours[0], duels.len());
+    let lost = match behind {
+        0 => "nowhere".to_owned(),
+        _ => format!("in {behind} of {n} settings ({})", losses(duels, 3)),
+    };
+    match n {
+        0 => "Not run.".to_owned(),
+        _ => format!(
+            "{ours} is behind the best of the others {lost}, level with it in {level}, ahead in {ahead}."
+        ),
     }
 }
 
