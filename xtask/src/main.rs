@@ -3,6 +3,7 @@
 //! - `cargo xtask list`, `reproduce` and `validate` have the [`packages`] of experiments run what they list; a new table or
 //!   figure stands in `listed.toml` of its package below `xtask/experiments`.
 //! - `cargo xtask bench`: [`bench`] has whole runs timed and compares them with those that are stored.
+//! - `cargo xtask results`: [`results`] stores what a run found and makes `docs/results.md` and marked numbers of pages of it.
 //! - `cargo xtask mutants`: [`mutants`] plants faults in a copy of the crates and names those that no test sees.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
 //! - `cargo xtask tidy`: [`tidy`] checks the house rules.
@@ -18,6 +19,7 @@ mod data;
 mod mutants;
 mod packages;
 mod reproduce;
+mod results;
 mod tidy;
 mod tour;
 mod validate;
@@ -53,6 +55,8 @@ enum Task {
     Mutants(mutants::MutantsArgs),
     /// Time whole runs, beside what is stored of them.
     Bench(bench::BenchArgs),
+    /// Make docs/results.md and marked numbers of other pages from what is stored; store a run, or compare one.
+    Results(results::ResultsArgs),
     /// List, verify and get data sets.
     Data {
         /// Folder with one folder per data set [default: NPB_DATA_DIR, else target/data].
@@ -80,6 +84,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Validate(arguments) => validate::run(arguments),
         Task::Mutants(arguments) => mutants::run(&arguments, &root()),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Results(arguments) => results::run(&arguments, &root()),
         Task::Data { data, action } => data::run(&action, &folder(data)),
         Task::Tidy => run_tidy(),
     }

@@ -70,6 +70,12 @@ pub(crate) fn all() -> Result<Vec<Package>> {
     FOLDERS.iter().map(|folder| Package::read(folder)).collect()
 }
 
+/// Paths of the lists below the root, in the order of the report.
+pub(crate) fn lists() -> impl Iterator<Item = String> {
+    let list = |folder| format!("xtask/experiments/{folder}/listed.toml");
+    FOLDERS.into_iter().map(list)
+}
+
 /// All experiments, in the order of the report.
 pub(crate) fn experiments(packages: &[Package]) -> Vec<&Entry> {
     packages

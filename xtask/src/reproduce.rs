@@ -120,7 +120,10 @@ impl Run {
                 false => left_out.push(LeftOut { id, missing }),
             }
         }
-        let page = Page::reproduced(scale.name(), self.seed, left_out);
+        let mut page = Page::reproduced(scale.name(), self.seed, left_out);
+        if self.resume {
+            page = page.going_on(&self.out);
+        }
         page.write(&self.out)?;
         let mut failed = false;
         for package in packages {

@@ -6,6 +6,7 @@ mod equations;
 mod lock;
 mod manifest;
 mod project;
+mod results;
 mod rooms;
 mod rules;
 pub(crate) mod tokens;
@@ -16,11 +17,16 @@ use std::path::Path;
 use npb_catalogue::Result;
 use project::Project;
 pub(crate) use project::Violation;
-use tree::Tree;
+pub(crate) use tree::Tree;
 
 /// Checks the project at `root` and returns every violation, sorted by place.
 pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     Ok(violations(&Project::new(Tree::read(root)?)?))
+}
+
+/// The files of the project at `root`.
+pub(crate) fn tree(root: &Path) -> Result<Tree> {
+    Tree::read(root)
 }
 
 fn violations(project: &Project) -> Vec<Violation> {
@@ -200,6 +206,46 @@ mod tests {
         );
         let broken = with("| npb-a | `XFit::predict`, `XFit::impute` | closed form | `by_hand` |");
         assert_one(&broken, page, "no question or setting XFit::impute");
+    }
+
+    /// Violations of the clean project with a store of one number, a page that has this number of it, and this end of the page of results.
+    fn with_results(number: &str, cell: &str, more: &str) -> Vec<String> {
+        let claims = "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {}\nmachine = []\n[[paper]]\nkey = \"A\"\ntitle = \"A\"\nmodels = [\"priors\"]\n\
+                      [[claim]]\nid = \"priors/x\"\nsays = \"it is high\"\nfound = \"AUC {d k=1 m auc mean .3}.\"\n";
+        let rows = "# experiment: priors/x\nexperiment,dataset,setting,method,metric,mean,sd,trials,paper\npriors/x,d,k=1,m,auc,0.9624,,1,\n";
+        let list = "[[experiment]]\nid = \"priors/x\"\nwhat = \"x\"\n";
+        let marked = format!("Text\n<!--= priors/x d {cell} m auc mean .3 -->{number}<!--/-->\n");
+        let mut files = clean();
+        for (path, text) in [
+            ("docs/results/claims.toml", claims),
+            ("docs/results/priors-x.csv", rows),
+            ("xtask/experiments/priors/listed.toml", list),
+            ("docs/a.md", &marked),
+        ] {
+            files.push((path.to_owned(), text.to_owned()));
+        }
+        let tree = Tree::from_texts(&files);
+        let store = npb_catalogue::results::Store::from_files(tree.texts()).unwrap();
+        let claims = npb_catalogue::results::Claims::parse(claims).unwrap();
+        let listed = npb_catalogue::Listed::parse(list).unwrap();
+        let entries: Vec<_> = listed.experiments.iter().collect();
+        let page = crate::results::page(&claims, &store, &entries);
+        files.push((crate::results::PAGE.to_owned(), page + more));
+        let project = Project::new(Tree::from_texts(&files)).unwrap();
+        violations(&project).iter().map(|v| v.to_string()).collect()
+    }
+
+    #[test]
+    fn numbers_of_pages_are_those_of_the_store() {
+        assert_eq!(with_results(".962", "k=1", ""), [""; 0]);
+        let broken = with_results(".964", "k=1", "");
+        assert_one(&broken, "docs/a.md:2", ".964 stands here, .962 is stored");
+        let broken = with_results(".962", "k=2", "");
+        assert_one(&broken, "docs/a.md:2", "nothing stored is d k=2");
+        let broken = with_results(".962", "k=1", "By hand.\n");
+        let place = broken[0].split_once(": ").unwrap().0.to_owned();
+        assert!(place.starts_with("docs/results.md:"), "{broken:?}");
+        assert_one(&broken, &place, "`cargo xtask results` does");
     }
 
     #[test]

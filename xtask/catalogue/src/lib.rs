@@ -10,13 +10,14 @@ mod listed;
 mod machine;
 mod names;
 mod page;
+pub mod results;
 mod scratch;
 
 use std::path::{Path, PathBuf};
 
 pub use arguments::{ReproduceArgs, Scale, ValidateArgs};
 pub use listed::{Entry, Listed};
-pub use machine::revision;
+pub use machine::{facts, revision, today};
 pub use names::{choose, fits};
 pub use page::{LeftOut, Page, Section, write_file};
 pub use scratch::Scratch;

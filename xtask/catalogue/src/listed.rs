@@ -24,9 +24,6 @@ pub struct Entry {
     pub id: String,
     /// What is run.
     pub what: String,
-    /// What the paper prints or shows.
-    #[serde(default)]
-    pub paper: String,
     /// Data sets that it needs; none for generated data.
     #[serde(default)]
     pub data: Vec<String>,

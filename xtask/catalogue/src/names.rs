@@ -23,7 +23,7 @@ pub fn fits(name: &str, id: &str) -> bool {
 }
 
 /// `*` stands for any characters, `?` for one.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let mut rest = pattern.chars();
     match rest.next() {
         None => text.is_empty(),

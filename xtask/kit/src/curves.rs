@@ -3,7 +3,7 @@
 use npb_catalogue::Result;
 use npb_report::{Figure, Layer, Panel, by_name};
 
-use crate::report::ResultRow;
+use crate::ResultRow;
 
 /// Curves side by side; those of this library's own methods are wider than others, and in front of them.
 pub fn lines(name: &str, title: &str, caption: &str, panels: &[Panel]) -> Result<Figure> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use npb_catalogue::data::{DataFolder, DataSet, sha256_of};
-use npb_catalogue::{Entry, Result, Scale, Section};
+use npb_catalogue::results::head_text;
+use npb_catalogue::{Entry, Result, Scale, Section, facts, root, today, write_file};
 
 use crate::cache::TrialCache;
 use crate::context::Context;
@@ -38,9 +39,12 @@ impl Setting<'_> {
         let clock = Instant::now();
         let report = run(&context).map_err(|e| e.to_string());
         let seconds = clock.elapsed().as_secs_f64();
+        let files = self.checksums(&context.files())?;
         match &report {
             Ok(report) => {
                 report.write(&experiment.id, &place)?;
+                let head = self.head(&experiment.id, &files, context.counts(), seconds);
+                write_file(&place.join("run.txt"), &head_text(&head))?;
                 println!("{}: done in {seconds:.1} s", experiment.id);
             }
             Err(reason) => eprintln!("{}: failed: {reason}", experiment.id),
@@ -52,12 +56,41 @@ impl Setting<'_> {
         Ok(section(&Ran {
             id: experiment.id.clone(),
             what,
-            paper: experiment.paper.clone(),
+            found: String::new(),
             report,
-            files: self.checksums(&context.files())?,
+            files,
             trials: context.counts(),
             seconds,
         }))
+    }
+
+    /// Where the numbers of an experiment come from.
+    fn head(
+        &self,
+        id: &str,
+        files: &[(String, String, &str)],
+        (cached, all): (usize, usize),
+        seconds: f64,
+    ) -> Vec<(String, String)> {
+        let mut head = vec![
+            ("experiment", id.to_owned()),
+            ("date", today()),
+            ("scale", self.scale.name().to_owned()),
+            ("seed", self.seed.to_string()),
+        ];
+        head.extend(facts(&root()));
+        head.push(("seconds", format!("{seconds:.1}")));
+        head.push((
+            "trials",
+            format!("{all}, {cached} of them from an earlier run"),
+        ));
+        head.extend(
+            files
+                .iter()
+                .map(|(name, sum, _)| ("data", format!("{name} {sum}"))),
+        );
+        let named = |(name, fact): (&str, String)| (name.to_owned(), fact);
+        head.into_iter().map(named).collect()
     }
 
     /// Name, checksum and standing of each data file that was read.

@@ -1,17 +1,18 @@
 //! What an experiment found, as a section of the page.
 
 use npb_catalogue::Section;
+use npb_catalogue::results::ResultRow;
 use npb_report::html::{escape, table};
 use npb_report::{Figure, TextTable, short};
 
-use crate::report::{Report, ResultRow};
+use crate::report::Report;
 
 /// One experiment or check as it was run.
 pub(crate) struct Ran {
     pub(crate) id: String,
     pub(crate) what: String,
-    /// What the paper prints or shows.
-    pub(crate) paper: String,
+    /// What was found, of a check.
+    pub(crate) found: String,
     /// The report, or why there is none.
     pub(crate) report: Result<Report, String>,
     /// Data files read: name, checksum, and whether that is the recorded one.
@@ -23,88 +24,70 @@ pub(crate) struct Ran {
 
 /// The section of the page.
 pub(crate) fn section(run: &Ran) -> Section {
-    let found = match &run.report {
-        Ok(report) => escape(&found(report)),
-        Err(_) => "<span class=\"failed\">failed</span>".to_owned(),
-    };
-    let paper = match run.paper.is_empty() {
-        true => run.what.clone(),
-        false => run.paper.clone(),
-    };
+    let first = run.report.as_ref().ok().and_then(|r| r.figures.first());
     Section {
         id: run.id.clone(),
-        paper,
-        found,
+        what: run.what.clone(),
+        found: match run.report {
+            Ok(_) => run.found.clone(),
+            Err(_) => "failed".to_owned(),
+        },
         body: body(run),
         failed: run.report.is_err(),
+        picture: first.map(|f| (format!("{}.svg", f.name), !f.svg.contains("<image"))),
     }
-}
-
-/// How many of the printed numbers are met within two standard errors of the trials, and the first of our numbers.
-fn found(report: &Report) -> String {
-    let with_paper = report
-        .results
-        .iter()
-        .filter_map(|row| Some((row, row.paper?)));
-    let (mut n, mut met, mut judged) = (0, 0, 0);
-    for (row, paper) in with_paper {
-        n += 1;
-        if let Some(sd) = row.sd {
-            let error = sd / (row.trials as f64).sqrt();
-            judged += 1;
-            met += usize::from((row.mean - paper).abs() <= 2.0 * error);
-        }
-    }
-    let compared = match (n, judged) {
-        (0, _) => "No printed numbers.".to_owned(),
-        (n, 0) => format!("Printed numbers beside ours: {n}, of one trial each."),
-        (n, judged) => format!(
-            "Printed numbers beside ours: {n}; {met} of {judged} within two standard errors of our trials."
-        ),
-    };
-    let ours = report
-        .results
-        .iter()
-        .filter(|row| row.method.starts_with("npb:"));
-    let numbers: Vec<String> = ours
-        .take(3)
-        .map(|row| format!("{} {} ({})", row.metric, short(row.mean), row.setting))
-        .collect();
-    format!("{compared} {}", numbers.join("; "))
 }
 
 fn body(run: &Ran) -> String {
-    let mut page = format!("<p>{}</p>\n", escape(&run.what));
-    if !run.paper.is_empty() {
-        page += &format!("<p>Paper: {}</p>\n", escape(&run.paper));
-    }
+    let mut page = match &run.report {
+        Err(reason) => format!("<p class=\"failed\">{}</p>\n", escape(reason)),
+        Ok(report) => results(report),
+    };
     let trials = match run.trials {
         (_, 0) => String::new(),
         (cached, all) => format!("{all} trials, {cached} of them from an earlier run; "),
     };
-    page += &format!("<p class=\"quiet\">{trials}{:.1} s.</p>\n", run.seconds);
-    page += &match &run.report {
-        Err(reason) => format!("<p class=\"failed\">{}</p>\n", escape(reason)),
-        Ok(report) => results(report),
+    let seconds = format!("<p class=\"quiet\">{trials}{:.1} s.</p>\n", run.seconds);
+    let rows = run.files.iter();
+    let rows: Vec<Vec<String>> = rows
+        .map(|(name, sum, state)| vec![name.clone(), sum.clone(), (*state).to_owned()])
+        .collect();
+    let files = match rows.is_empty() {
+        true => String::new(),
+        false => table(&["file", "sha256", ""], &rows),
     };
-    if !run.files.is_empty() {
-        let rows = run.files.iter();
-        let rows: Vec<Vec<String>> = rows
-            .map(|(name, sum, state)| vec![name.clone(), sum.clone(), (*state).to_owned()])
-            .collect();
-        page += "<h3>Data</h3>";
-        page += &table(&["file", "sha256", ""], &rows);
-    }
+    page += &folded("Time and data", &(seconds + &files));
     page
 }
 
+/// Text with what stands between backticks as code.
+fn with_code(text: &str) -> String {
+    let part = |(index, part): (usize, &str)| match index % 2 {
+        0 => escape(part),
+        _ => format!("<code>{}</code>", escape(part)),
+    };
+    text.split('`').enumerate().map(part).collect()
+}
+
+fn folded(title: &str, inside: &str) -> String {
+    let title = escape(title);
+    format!("<details><summary>{title}</summary>{inside}</details>\n")
+}
+
+/// Pictures, notes, and tables under folds; where there is no picture, the first table is open.
 fn results(report: &Report) -> String {
-    let mut page = String::new();
+    let mut page: String = report.figures.iter().map(Figure::html).collect();
+    let (open, rest) = report
+        .tables
+        .split_at(usize::from(report.figures.is_empty()).min(report.tables.len()));
+    page.extend(open.iter().map(TextTable::html));
     for note in &report.notes {
-        page += &format!("<p>{}</p>\n", escape(note));
+        page += &format!("<p>{}</p>\n", with_code(note));
     }
-    page.extend(report.figures.iter().map(Figure::html));
-    page.extend(report.tables.iter().map(TextTable::html));
+    page.extend(
+        rest.iter()
+            .map(|t| folded(&t.title, &table(&t.header, &t.rows))),
+    );
     let header = [
         "dataset",
         "setting",
@@ -117,8 +100,7 @@ fn results(report: &Report) -> String {
         "difference",
     ];
     let rows: Vec<Vec<String>> = report.results.iter().map(result_row).collect();
-    let table = table(&header, &rows);
-    page + &format!("<details><summary>All results</summary>{table}</details>\n")
+    page + &folded("All settings and metrics", &table(&header, &rows))
 }
 
 fn result_row(row: &ResultRow) -> Vec<String> {
@@ -144,7 +126,7 @@ mod tests {
         section(&Ran {
             id: "iqgme/fig".into(),
             what: "what".into(),
-            paper: "claim".into(),
+            found: "passed".into(),
             report,
             files: vec![("wdbc/wdbc.data".into(), "abc123".into(), "as recorded")],
             trials: (1, 2),
@@ -164,15 +146,22 @@ mod tests {
             trials: 1,
             paper: Some(0.98),
         };
+        let figure = Figure {
+            name: "curve".into(),
+            title: String::new(),
+            caption: String::new(),
+            svg: "<svg width=\"9\"><image/></svg>".into(),
+            header: Vec::new(),
+            rows: Vec::new(),
+        };
         let section = run(Ok(Report {
             results: vec![row],
+            notes: vec!["a `b` < c".into()],
+            figures: vec![figure],
             ..Default::default()
         }));
-        assert_eq!(section.paper, "claim");
-        assert_eq!(
-            section.found,
-            "Printed numbers beside ours: 1, of one trial each. auc 0.9877 (missing=0.25)"
-        );
+        assert_eq!((&*section.what, &*section.found), ("what", "passed"));
+        assert_eq!(section.picture, Some(("curve.svg".to_owned(), false)));
         let parts = [
             "0.9877",
             "0.9800",
@@ -180,6 +169,7 @@ mod tests {
             "abc123",
             "npb:&lt;x&gt;",
             "2 trials, 1 of them",
+            "a <code>b</code> &lt; c",
         ];
         for part in parts {
             assert!(section.body.contains(part), "{part:?} is not there");
@@ -190,6 +180,6 @@ mod tests {
     fn a_failure_is_said() {
         let section = run(Err("broke & burnt".into()));
         assert!(section.failed && section.body.contains("broke &amp; burnt"));
-        assert!(section.found.contains("failed"));
+        assert_eq!(section.found, "failed");
     }
 }

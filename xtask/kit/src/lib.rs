@@ -43,6 +43,7 @@ pub const fn sweeps(burn_in: u64, keep: u64) -> SweepPlan {
     }
 }
 
-pub use report::{Report, ResultRow, mean_and_sd, summarise};
+pub use npb_catalogue::results::ResultRow;
+pub use report::{Report, mean_and_sd, summarise};
 pub use source::{Source, open};
 pub use tables::text_table;

@@ -1,11 +1,11 @@
 //! What an experiment hands back, and the files it becomes.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use npb_catalogue::results::{ResultRow, rows_text};
 use npb_catalogue::{Result, write_file};
-use npb_report::{Figure, Point, TextTable, csv_line};
+use npb_report::{Figure, TextTable};
 
 use crate::cache::Record;
 
@@ -20,66 +20,6 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// Sentences a reader of the numbers must know.
     pub notes: Vec<String>,
-}
-
-/// Mean of one metric over the trials of one method in one setting.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ResultRow {
-    /// Name of the data set's folder, or `simulated`.
-    pub dataset: String,
-    /// `key=value;key=value`.
-    pub setting: String,
-    /// Name of the method; our own begin with `npb:`.
-    pub method: String,
-    /// Name of the metric, in lower case.
-    pub metric: String,
-    /// Mean over trials.
-    pub mean: f64,
-    /// Standard deviation over trials (divisor n - 1); `None` for a single trial.
-    pub sd: Option<f64>,
-    /// How many trials.
-    pub trials: usize,
-    /// What the paper prints.
-    pub paper: Option<f64>,
-}
-
-impl ResultRow {
-    /// The mean as a point of a curve, with the standard deviation over trials as its error bar.
-    pub fn at(&self, x: f64) -> Point {
-        Point {
-            x,
-            y: self.mean,
-            sd: self.sd,
-        }
-    }
-
-    /// A number about what was simulated, over so many trials; the name's spaces make it a value of `key`.
-    pub fn simulated(
-        (key, name): (&str, &str),
-        [method, metric]: [&str; 2],
-        number: f64,
-        trials: usize,
-    ) -> Self {
-        let setting = format!("{key}={}", name.replace([' ', ';', '='], "_"));
-        Self {
-            trials,
-            ..Self::single(["simulated", &setting, method, metric], number)
-        }
-    }
-
-    /// A number that is no mean: of this data set, setting, method and metric.
-    pub fn single([dataset, setting, method, metric]: [&str; 4], number: f64) -> Self {
-        Self {
-            dataset: dataset.to_owned(),
-            setting: setting.to_owned(),
-            method: method.to_owned(),
-            metric: metric.to_owned(),
-            mean: number,
-            sd: None,
-            trials: 1,
-            paper: None,
-        }
-    }
 }
 
 /// Summarises records in order of first appearance; `paper` knows what is printed for (dataset, setting, method, metric).
@@ -137,25 +77,8 @@ pub fn mean_and_sd(values: &[f64]) -> (f64, Option<f64>) {
 impl Report {
     /// Writes `results.csv` and the figures of the experiment `id` into `folder`.
     pub(crate) fn write(&self, id: &str, folder: &Path) -> Result<()> {
-        let header = "experiment,dataset,setting,method,metric,mean,sd,trials,paper";
-        let mut text = format!("{header}\n");
-        for row in &self.results {
-            let number = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
-            let fields = [
-                id.to_owned(),
-                row.dataset.clone(),
-                row.setting.clone(),
-                row.method.clone(),
-                row.metric.clone(),
-                row.mean.to_string(),
-                number(row.sd),
-                row.trials.to_string(),
-                number(row.paper),
-            ];
-            writeln!(text, "{}", csv_line(&fields))?;
-        }
         fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        write_file(&folder.join("results.csv"), &text)?;
+        write_file(&folder.join("results.csv"), &rows_text(id, &self.results))?;
         for figure in &self.figures {
             write_file(&folder.join(format!("{}.svg", figure.name)), &figure.svg)?;
             write_file(&folder.join(format!("{}.csv", figure.name)), &figure.csv())?;

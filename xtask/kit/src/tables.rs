@@ -3,7 +3,7 @@
 use crate::cache::Record;
 use npb_report::{TextTable, short};
 
-use crate::report::{ResultRow, mean_and_sd};
+use crate::{ResultRow, mean_and_sd};
 
 /// A table whose columns have the names in `header`, with ` | ` between them.
 pub fn text_table(

@@ -75,8 +75,8 @@ pub(crate) fn run(
     }
     let run = Ran {
         id: id.clone(),
-        what: format!("{what}: {verdict}"),
-        paper: String::new(),
+        what: what.clone(),
+        found: verdict.clone(),
         report,
         files: Vec::new(),
         trials: (0, 0),

@@ -7,6 +7,7 @@ use super::circles::circles;
 use super::equations::updates_have_equations;
 use super::manifest::{Kind, Manifest};
 use super::project::{Project, Violation};
+use super::results::results_are_those_stored;
 use super::rooms::{
     ARROW, AT_ONCE, BASE, BASELINES, KIT, PAGES, REPORT, is_base, is_library, is_model, is_tool,
 };
@@ -29,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) type Rule = fn(&Project) -> Vec<Violation>;
 
 /// Every rule, in the order of the report.
-pub(crate) const ALL: [Rule; 20] = [
+pub(crate) const ALL: [Rule; 21] = [
     layers,
     light_tools,
     fenced_libraries,
@@ -50,6 +51,7 @@ pub(crate) const ALL: [Rule; 20] = [
     imports_run_down,
     answers_are_proved,
     updates_have_equations,
+    results_are_those_stored,
 ];
 
 /// linalg, then priors and data, then infer, then the models (which never see each other), then pages about them, then the tools.

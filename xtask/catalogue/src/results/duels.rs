@@ -1,0 +1,151 @@
+//! Ours beside others, setting by setting.
+
+use npb_report::short;
+
+use super::cells::decimals;
+use super::claims::Tolerance;
+use super::rows::ResultRow;
+use crate::names::matches;
+
+/// A setting as it is read.
+fn in_words(setting: &str) -> String {
+    setting.replace(';', ", ").replace(['=', '_'], " ")
+}
+
+/// Data set and setting; what is simulated needs no name.
+pub(super) fn place(row: &ResultRow) -> String {
+    let named = (row.dataset != "simulated").then(|| row.dataset.clone());
+    let setting = Some(in_words(&row.setting)).filter(|s| !s.is_empty());
+    let parts: Vec<String> = named.into_iter().chain(setting).collect();
+    match parts.is_empty() {
+        true => "all".to_owned(),
+        false => parts.join(", "),
+    }
+}
+
+/// A number as it is read: as many decimals as are told apart.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        _ if value.fract() == 0.0 => value.to_string(),
+        size if size >= 100.0 => short(value),
+        size if size >= 10.0 => decimals(value, 2),
+        _ => decimals(value, 3),
+    }
+}
+
+/// A mean with its standard error.
+pub(super) fn measured(row: &ResultRow) -> String {
+    match row.sd {
+        Some(_) => format!("{} ({})", number(row.mean), number(row.error())),
+        None => number(row.mean),
+    }
+}
+
+/// Difference that is one between two means.
+pub(super) fn margin(tolerance: &Tolerance, a: &ResultRow, b: &ResultRow) -> f64 {
+    let error = 2.0 * a.error().hypot(b.error());
+    match error > 0.0 {
+        true => error,
+        false => tolerance.least(&a.metric, a.mean),
+    }
+}
+
+/// The best by the mean.
+pub(super) fn best<'a>(
+    rows: impl Iterator<Item = &'a ResultRow>,
+    higher: bool,
+) -> Option<&'a ResultRow> {
+    let order = |a: &&ResultRow, b: &&ResultRow| match higher {
+        true => a.mean.total_cmp(&b.mean),
+        false => b.mean.total_cmp(&a.mean),
+    };
+    rows.max_by(order)
+}
+
+/// Ours beside the best of the others.
+pub(super) struct Duel<'a> {
+    pub(super) ours: &'a ResultRow,
+    pub(super) other: &'a ResultRow,
+    /// How far ours is ahead, in margins.
+    ahead: f64,
+}
+
+/// Who is compared with whom.
+pub(super) struct Sides<'a> {
+    pub(super) ours: &'a str,
+    pub(super) others: &'a [String],
+    pub(super) higher: bool,
+    /// Keys of settings that others have not, or all of whose values are theirs to choose from.
+    pub(super) apart: &'a [String],
+}
+
+impl Sides<'_> {
+    /// Rows of the others where this row of ours is: in its setting, or else in one that differs by keys that are set apart.
+    pub(super) fn beside<'r>(&self, rows: &'r [ResultRow], ours: &ResultRow) -> Vec<&'r ResultRow> {
+        let rest = |setting: &str| -> String {
+            let is_kept = |part: &&str| {
+                let key = part.split_once('=').map_or(*part, |(key, _)| key);
+                !self.apart.iter().any(|a| a == key)
+            };
+            setting
+                .split(';')
+                .filter(is_kept)
+                .collect::<Vec<_>>()
+                .join(";")
+        };
+        let fits = |row: &&ResultRow| {
+            let is_other = self
+                .others
+                .iter()
+                .any(|pattern| matches(pattern, &row.method));
+            is_other
+                && row.method != self.ours
+                && row.dataset == ours.dataset
+                && row.metric == ours.metric
+        };
+        let there: Vec<&ResultRow> = rows.iter().filter(fits).collect();
+        let is_here = |row: &ResultRow| row.setting == ours.setting;
+        let is_beside = |row: &&ResultRow| {
+            let has_own = there.iter().any(|o| o.method == row.method && is_here(o));
+            is_here(row) || (!has_own && rest(&row.setting) == rest(&ours.setting))
+        };
+        there.iter().copied().filter(is_beside).collect()
+    }
+
+    /// Each row of ours beside the best of the others.
+    pub(super) fn duels<'r>(&self, rows: &'r [ResultRow], tolerance: &Tolerance) -> Vec<Duel<'r>> {
+        let duel = |ours: &'r ResultRow| {
+            let other = best(self.beside(rows, ours).into_iter(), self.higher)?;
+            let difference = match self.higher {
+                true => ours.mean - other.mean,
+                false => other.mean - ours.mean,
+            };
+            let ahead = difference / margin(tolerance, ours, other).max(f64::MIN_POSITIVE);
+            Some(Duel { ours, other, ahead })
+        };
+        let ours = rows.iter().filter(|row| row.method == self.ours);
+        ours.filter_map(duel).collect()
+    }
+}
+
+/// Where ours is behind, the worst first.
+pub(super) fn losses(duels: &[Duel<'_>], most: usize) -> String {
+    let mut lost: Vec<&Duel<'_>> = duels.iter().filter(|d| d.ahead < -1.0).collect();
+    lost.sort_by(|a, b| a.ahead.total_cmp(&b.ahead));
+    let one = |d: &&Duel<'_>| {
+        let (ours, theirs) = (measured(d.ours), measured(d.other));
+        format!("{}: {ours}, {} {theirs}", place(d.ours), d.other.method)
+    };
+    let shown: Vec<String> = lost.iter().take(most).map(one).collect();
+    let more = match lost.len().saturating_sub(most) {
+        0 => String::new(),
+        n => format!("; and {n} more"),
+    };
+    format!("{}{more}", shown.join("; "))
+}
+
+pub(super) fn counts(duels: &[Duel<'_>]) -> [usize; 3] {
+    let count = |is: fn(f64) -> bool| duels.iter().filter(|d| is(d.ahead)).count();
+    let (ahead, behind) = (count(|a| a > 1.0), count(|a| a < -1.0));
+    [ahead, duels.len() - ahead - behind, behind]
+}

@@ -1,0 +1,193 @@
+//! `docs/results.md`: claims and what came out, tables beside what people use, and the runs behind them.
+
+use npb_catalogue::Entry;
+use npb_catalogue::results::{
+    Claim, Claims, FOLDER, Job, Paper, Store, Verdict, capital, file_of, finding, job_table, tally,
+};
+
+/// Where the page stands, below the project's root.
+pub(crate) const PAGE: &str = "docs/results.md";
+
+/// The whole page, by what is stored alone.
+pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
+    let run = all.iter().filter(|e| store.experiments.contains_key(&e.id));
+    let mut page = format!(
+        "# Results\n\nMade by `cargo xtask results` from the files in [`{FOLDER}`](results); {} of {} experiments have been run and stored. Means are over trials, with \
+         standard errors in brackets; *ahead* and *behind* are by more than two standard errors of the difference, of single runs by more than the least \
+         differences in [claims.toml](results/claims.toml). Settings and methods are named as in the files.\n\n",
+        run.count(),
+        all.len()
+    );
+    if store.experiments.is_empty() {
+        page += "**No run is stored yet**, so that this page has no numbers: `cargo xtask reproduce --scale quick`, then `cargo xtask results --store target/reproduce`.\n\n";
+    }
+    page += &format!("{}\n\n", tally(claims, store));
+    page += &lost(claims, store);
+    page += "## What the papers claim\n\n";
+    for paper in &claims.papers {
+        page += &format!(
+            "### {}\n\n{}\n",
+            paper.title,
+            claims_table(claims, paper, store)
+        );
+    }
+    page += "## Beside what people use\n\nThe best of each line and what is level with it are bold.\n\n";
+    for job in &claims.jobs {
+        page += &format!("### {}\n\n{}\n", job.title, job_section(claims, job, store));
+    }
+    page + &runs(store, all)
+}
+
+/// Where ours is behind what people use, and claims that do not hold.
+fn lost(claims: &Claims, store: &Store) -> String {
+    let of_job = |job: &Job| {
+        let table = job_table(claims, job, store);
+        (table.behind > 0).then(|| format!("- {}: {}\n", job.title, table.sentence))
+    };
+    let of_claim = |claim: &Claim| {
+        let found = finding(claims, claim, store);
+        let place = if claim.place.is_empty() {
+            "ours"
+        } else {
+            &claim.place
+        };
+        let is_lost = matches!(found.verdict, Verdict::Fails | Verdict::InPart);
+        is_lost.then(|| {
+            let (says, words) = (&claim.says, found.verdict.words());
+            format!(
+                "- `{}` ({place}; {says}) {words}: {}\n",
+                claim.id, found.sentence
+            )
+        })
+    };
+    let jobs: String = claims.jobs.iter().filter_map(of_job).collect();
+    let failed: String = claims.claims.iter().filter_map(of_claim).collect();
+    let or_none = |text: String| match (text.is_empty(), store.experiments.is_empty()) {
+        (true, true) => "Not known: nothing is stored.\n".to_owned(),
+        (true, false) => "Nowhere among what is stored.\n".to_owned(),
+        (false, _) => text,
+    };
+    format!(
+        "## Where others are better\n\n{}\n## Claims that do not hold, or in part\n\n{}\n",
+        or_none(jobs),
+        or_none(failed)
+    )
+}
+
+fn line(cells: &[String]) -> String {
+    let escaped: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    format!("| {} |\n", escaped.join(" | "))
+}
+
+fn table(header: &[&str], lines: &[Vec<String>]) -> String {
+    let names: Vec<String> = header.iter().map(|&name| name.to_owned()).collect();
+    let rule = format!("|{}\n", "---|".repeat(header.len()));
+    let lines: String = lines.iter().map(|cells| line(cells)).collect();
+    line(&names) + &rule + &lines
+}
+
+/// The claims of a paper, one line each.
+pub(crate) fn claims_table(claims: &Claims, paper: &Paper, store: &Store) -> String {
+    let of_claim = |claim: &Claim| {
+        let found = finding(claims, claim, store);
+        let place = match claim.place.is_empty() {
+            true => "our question".to_owned(),
+            false => claim.place.clone(),
+        };
+        let source = store
+            .experiments
+            .get(&claim.id)
+            .map_or(String::new(), |stored| {
+                let trials = stored.rows.iter().map(|row| row.trials).max().unwrap_or(0);
+                let name = file_of(&claim.id);
+                let name = name.trim_start_matches("docs/");
+                let trials = match trials {
+                    1 => "1 trial".to_owned(),
+                    n => format!("up to {n} trials"),
+                };
+                let scale = stored.fact("scale");
+                format!("[`{}`]({name}), {scale}, {trials}", claim.id)
+            });
+        let from = match source.is_empty() {
+            true => format!("`{}`", claim.id),
+            false => source,
+        };
+        vec![
+            place,
+            claim.says.clone(),
+            found.sentence,
+            found.verdict.words().to_owned(),
+            from,
+        ]
+    };
+    let of_paper = claims.claims.iter().filter(|claim| paper.has(&claim.id));
+    let lines: Vec<Vec<String>> = of_paper.map(of_claim).collect();
+    table(&["where", "the paper", "here", "agreement", "from"], &lines)
+}
+
+/// A job: where ours is behind, and the table.
+pub(crate) fn job_section(claims: &Claims, job: &Job, store: &Store) -> String {
+    let found = job_table(claims, job, store);
+    let header: Vec<&str> = found.header.iter().map(|name| &**name).collect();
+    let better = if job.higher { "higher" } else { "lower" };
+    let table = match found.lines.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", table(&header, &found.lines)),
+    };
+    let about = match job.about.is_empty() {
+        true => String::new(),
+        false => format!(" {}.", capital(&job.about)),
+    };
+    let (lost, unit) = (found.sentence, capital(&job.unit));
+    format!("{lost} {unit}; {better} is better.{about}\n{table}")
+}
+
+/// What is stored of each experiment, and what is not.
+fn runs(store: &Store, all: &[&Entry]) -> String {
+    let fact_line = |entry: &&Entry| {
+        let stored = store.experiments.get(&entry.id)?;
+        let fact = |name: &str| stored.fact(name).to_owned();
+        let (revision, changes) = (fact("revision"), fact("revision").contains(' '));
+        let short: String = revision.chars().take(10).collect();
+        Some(vec![
+            format!(
+                "[`{}`]({})",
+                entry.id,
+                file_of(&entry.id).trim_start_matches("docs/")
+            ),
+            fact("scale"),
+            fact("trials"),
+            fact("seconds"),
+            format!("{}, seed {}", fact("date"), fact("seed")),
+            short + if changes { " and changes" } else { "" },
+            format!("{}, {} threads", fact("processor"), fact("cores")),
+            stored.data().len().to_string(),
+        ])
+    };
+    let lines: Vec<Vec<String>> = all.iter().filter_map(fact_line).collect();
+    let header = [
+        "experiment",
+        "scale",
+        "trials",
+        "seconds",
+        "date",
+        "revision",
+        "machine",
+        "data files",
+    ];
+    let mut text = "## Runs\n\n".to_owned();
+    if !lines.is_empty() {
+        text += "Checksums of the data files stand in the head of each file.\n\n";
+        text += &(table(&header, &lines) + "\n");
+    }
+    let missing = all
+        .iter()
+        .filter(|e| !store.experiments.contains_key(&e.id));
+    let missing: Vec<String> = missing
+        .map(|e| format!("- `{}`: {}\n", e.id, e.what))
+        .collect();
+    if !missing.is_empty() {
+        text += &format!("**Not run** ({}):\n\n{}", missing.len(), missing.concat());
+    }
+    text
+}
