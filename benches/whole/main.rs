@@ -5,6 +5,9 @@
 
 mod calibration;
 mod classifier;
+mod groups;
+mod ratings;
+mod ratings_sweep;
 
 use std::process::ExitCode;
 
@@ -20,7 +23,28 @@ pub struct Outcome {
 }
 
 /// Names and functions of all rows.
-const ROWS: [(&str, fn() -> Outcome); 1] = [("classifier", classifier::run)];
+const ROWS: [(&str, fn() -> Outcome); 5] = [
+    ("classifier", classifier::run),
+    ("groups", groups::run),
+    ("ratings", ratings::run),
+    ("ratings_sweep_32", ratings_sweep::run_32),
+    ("ratings_sweep_16", ratings_sweep::run_16),
+];
+
+/// A number of the environment.
+fn setting(name: &str) -> Option<f64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Seed of the tables that rows are timed on: `NPB_BENCH_SEED`, else 1.
+fn table_seed() -> u64 {
+    setting("NPB_BENCH_SEED").map_or(1, |seed| seed as u64)
+}
+
+/// A size times `NPB_BENCH_SHARE`, for slopes.
+fn share(size: usize) -> usize {
+    (size as f64 * setting("NPB_BENCH_SHARE").unwrap_or(1.0)).round() as usize
+}
 
 fn main() -> ExitCode {
     let mut names = Vec::new();

@@ -308,11 +308,10 @@ fn left_out_tau(
         };
         let atoms: Result<Vec<TaskAtom>, HbrecError> = parallel::try_map(&active, atom);
         let atoms = atoms?;
+        let atoms: Vec<&TaskAtom> = atoms.iter().collect();
         let ask = |&group: &usize| {
             let mut row = vec![f64::NEG_INFINITY; xi.len()];
-            let found = atoms
-                .iter()
-                .map(|atom| model.ln_likelihood(atom, data[group]));
+            let found = model.ln_likelihoods(&atoms, data[group]);
             active.iter().zip(found).for_each(|(&k, l)| row[k] = l);
             let alone = model.fit(data[group])?;
             Ok((row, Some(group), model.ln_evidence(&alone)))

@@ -54,6 +54,12 @@ pub trait UserModel: Sync {
     /// ln P(D | theta), for the data of anybody.
     fn ln_likelihood(&self, parameter: &Self::Parameter, data: &Self::Data) -> f64;
 
+    /// The same under each of many parameters.
+    fn ln_likelihoods(&self, parameters: &[&Self::Parameter], data: &Self::Data) -> Vec<f64> {
+        let one = |parameter: &&Self::Parameter| self.ln_likelihood(parameter, data);
+        parameters.iter().map(one).collect()
+    }
+
     /// Expected response given a parameter: a probability, or a mean.
     ///
     /// # Panics

@@ -2,9 +2,12 @@
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_linalg::dot;
+use npb_linalg::elementary::vectorised;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::sample_probit;
+use npb_priors::special::vector::ln_normal_cdf;
 use npb_priors::special::{ln_phi, normal_cdf};
+use pulp::Arch;
 
 use super::linear::{draw_prior, factor_precision, prior_system};
 use crate::ep::{self, Moments};
@@ -60,6 +63,57 @@ impl TaskAtom {
     fn ratio(&self, x: &[f64]) -> f64 {
         let (mean, variance) = self.utility(x);
         mean / (1.0 + variance).sqrt()
+    }
+}
+
+/// Atoms side by side: two of the widest registers.
+const LANES: usize = 16;
+
+/// A block of atoms: coefficients, then lower triangles of covariances row by row, entries off the diagonal twice.
+struct Block {
+    coefficients: Vec<[f64; LANES]>,
+    covariance: Vec<[f64; LANES]>,
+}
+
+impl Block {
+    fn new(atoms: &[&TaskAtom], q: usize) -> Self {
+        let mut block = Self {
+            coefficients: vec![[0.0; LANES]; q],
+            covariance: vec![[0.0; LANES]; q * (q + 1) / 2],
+        };
+        for (lane, atom) in atoms.iter().enumerate() {
+            let pairs = block.coefficients.iter_mut().zip(&atom.coefficients);
+            pairs.for_each(|(to, w)| to[lane] = *w);
+            if atom.covariance.is_empty() {
+                continue;
+            }
+            let places = (0..q).flat_map(|i| (0..=i).map(move |j| (i, j)));
+            for (to, (i, j)) in block.covariance.iter_mut().zip(places) {
+                let twice = if i == j { 1.0 } else { 2.0 };
+                to[lane] = twice * atom.covariance[i * q + j];
+            }
+        }
+        block
+    }
+
+    /// Adds ln P of each row under each atom; `squares`: products of each row's numbers with themselves.
+    #[inline(always)]
+    fn add_ln_likelihoods(&self, task: &Task<bool>, squares: &[f64], sums: &mut [f64; LANES]) {
+        let by_row = squares.chunks_exact(self.covariance.len());
+        for ((x, &y), squares) in task.iter().zip(by_row) {
+            let (mut mean, mut variance) = ([0.0; LANES], [0.0; LANES]);
+            for (x, of) in x.iter().zip(&self.coefficients) {
+                (0..LANES).for_each(|k| mean[k] += x * of[k]);
+            }
+            for (square, of) in squares.iter().zip(&self.covariance) {
+                (0..LANES).for_each(|k| variance[k] += square * of[k]);
+            }
+            let sign = if y { 1.0 } else { -1.0 };
+            for k in 0..LANES {
+                let v = if variance[k] > 0.0 { variance[k] } else { 0.0 };
+                sums[k] += ln_normal_cdf(sign * mean[k] / (1.0 + v).sqrt());
+            }
+        }
     }
 }
 
@@ -167,6 +221,28 @@ impl UserModel for ProbitTask {
             ln_phi(if y { t } else { -t })
         };
         task.iter().map(term).sum()
+    }
+
+    fn ln_likelihoods(&self, atoms: &[&TaskAtom], task: &Task<bool>) -> Vec<f64> {
+        let q = self.prior.width();
+        let square = |x: &[f64]| {
+            (0..q)
+                .flat_map(|i| (0..=i).map(move |j| (i, j)))
+                .map(|(i, j)| x[i] * x[j])
+                .collect::<Vec<_>>()
+        };
+        let squares: Vec<f64> = task.iter().flat_map(|(x, _)| square(x)).collect();
+        let mut all = Vec::with_capacity(atoms.len());
+        for atoms in atoms.chunks(LANES) {
+            let (block, mut sums) = (Block::new(atoms, q), [0.0; LANES]);
+            vectorised(
+                Arch::new(),
+                #[inline(always)]
+                || block.add_ln_likelihoods(task, &squares, &mut sums),
+            );
+            all.extend_from_slice(&sums[..atoms.len()]);
+        }
+        all
     }
 
     fn predict(&self, atom: &TaskAtom, query: &[f64]) -> f64 {
