@@ -23,7 +23,7 @@ pub fn run() -> Outcome {
     let labels = Labels::from_strings(&is_second[..N_TRAIN].iter().map(name).collect::<Vec<_>>());
     let config = IqgmeConfig::default();
     let (model, seconds) = timed(|| fit(&train, &labels, &config).expect("good input"));
-    let last = model.predict_proba(&test).expect("the columns of the fit");
+    let first = model.predict_proba(&test).expect("the columns of the fit");
     let is_a = labels.classes()[0] == "a";
     let second: Vec<f64> = first
         .iter()

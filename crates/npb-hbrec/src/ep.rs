@@ -3,6 +3,7 @@
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::{inverse_mills, ln_phi};
+use serde::{Deserialize, Serialize};
 
 use crate::laplace::{Observations, add_outer, curvature};
 
@@ -21,8 +22,8 @@ pub(crate) struct Moments {
 }
 
 /// What a row says of its utility t: `exp(linear t - precision t^2 / 2)`, up to a constant.
-#[derive(Clone, Copy, Default)]
-struct Site {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Site {
     precision: f64,
     linear: f64,
 }
@@ -31,8 +32,8 @@ struct Site {
 struct Cavity {
     mean: f64,
     variance: f64,
-    /// ln of the probability of the row's answer.
-    ln_phi: f64,
+    /// The row's answer in standard units.
+    z: f64,
     site: Site,
 }
 
@@ -49,7 +50,7 @@ impl Cavity {
         Self {
             mean: m,
             variance: v,
-            ln_phi: ln_phi(z),
+            z,
             site: Site {
                 precision,
                 linear: m * precision + sign * hazard / scale * (1.0 + v * precision),
@@ -62,14 +63,23 @@ impl Cavity {
         let (m, v, site) = (self.mean, self.variance, self.site);
         let precision = 1.0 / v + site.precision;
         let joined = (m / v + site.linear).powi(2) / precision;
-        self.ln_phi + 0.5 * (1.0 + v * site.precision).ln() - 0.5 * (joined - m * m / v)
+        ln_phi(self.z) + 0.5 * (1.0 + v * site.precision).ln() - 0.5 * (joined - m * m / v)
     }
 }
 
 /// Moments and evidence of rows whose weights are all 1. Cost: for each pass `n q^2`.
-pub(crate) fn fit(data: &Observations<'_>) -> Result<Moments, NotPositiveDefinite> {
-    let mut sites = vec![Site::default(); data.len()];
-    let mut state = State::new(data, &sites)?;
+///
+/// `sites`: those to begin with, of a fit of the same rows under another prior (they speak of utilities, which do not depend on it), and those of this fit
+/// afterwards; of another length they begin at nothing.
+pub(crate) fn fit(
+    data: &Observations<'_>,
+    sites: &mut Vec<Site>,
+) -> Result<Moments, NotPositiveDefinite> {
+    if sites.len() != data.len() {
+        sites.clear();
+        sites.resize(data.len(), Site::default());
+    }
+    let mut state = State::new(data, sites)?;
     for _ in 0..MOST_PASSES {
         let mut largest: f64 = 0.0;
         for (i, site) in sites.iter_mut().enumerate() {
@@ -89,12 +99,12 @@ pub(crate) fn fit(data: &Observations<'_>) -> Result<Moments, NotPositiveDefinit
             *site = new;
         }
         // Rank-one changes add up rounding errors.
-        state = State::new(data, &sites)?;
+        state = State::new(data, sites)?;
         if largest < SETTLED {
             break;
         }
     }
-    let ln_evidence = state.ln_evidence(data, &sites);
+    let ln_evidence = state.ln_evidence(data, sites);
     Ok(Moments {
         mean: state.mean,
         covariance: state.covariance,
@@ -218,7 +228,7 @@ mod tests {
                 positive: &positive,
                 weights: &vec![1.0; n],
             };
-            let found = fit(&data).unwrap();
+            let found = fit(&data, &mut Vec::new()).unwrap();
             let (mut mass, mut sums, mut squares) = (0.0, [0.0; 2], [0.0; 3]);
             const STEP: f64 = 0.04;
             for at in 0..301 * 301 {
@@ -275,7 +285,7 @@ mod tests {
             positive: &[true, false, false, true],
             weights: &[1.0; 4],
         };
-        let found = fit(&data).unwrap();
+        let found = fit(&data, &mut Vec::new()).unwrap();
         assert!(found.ln_evidence.is_finite() && found.ln_evidence < 0.0);
         assert!(
             found

@@ -28,8 +28,11 @@ const CHECKPOINT: &str = "npb-hbrec/groups/checkpoint";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Of random choices of groups.
 const CHOICE: u64 = 31;
-/// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
+/// tau is inferred from groups that the base has not seen: each is in one of so many folds, and as many folds are left out as ask `ASKED` groups.
 const FOLDS: usize = 5;
+const ASKED: usize = 500;
+/// Of more groups than so many the base begins with what a sample of that size says.
+const SAMPLE: usize = 500;
 /// Groups between two reports to the watcher.
 const CHUNK: usize = 16;
 /// Precision of the mean of the base distribution: coefficients are of standard units.
@@ -271,34 +274,68 @@ fn base(
     let model = ProbitTask::new(start(data.first().map_or(1, |task| task.width()))?);
     let key = fingerprint(&(config, data))?;
     let checkpoint = watch.checkpoint(CHECKPOINT, VERSION, key, 1)?;
+    let from = of_sample(&model, data, config)?;
     let run = (&mut watch.part("base", share), &checkpoint);
-    learn_gaussian_watched(&model, data, MEAN_PRECISION, &config.limits, run)
+    learn_gaussian_watched(&model, data, (MEAN_PRECISION, &from), &config.limits, run)
 }
 
-/// tau at which groups are most likely that the base has not seen (`docs/hbrec.md#tau`): each is left out of the base in one of several folds. Nothing when
-/// stopped.
+/// The base of a sample of groups, where EM of all begins; of few groups its own start.
+fn of_sample(
+    model: &ProbitTask,
+    data: &[&Task<bool>],
+    config: &GroupedConfig,
+) -> Result<GaussianPrior, HbrecError> {
+    if data.len() <= SAMPLE {
+        return Ok(model.prior().clone());
+    }
+    let sample = order(data.len(), config.seed);
+    let sample: Vec<&Task<bool>> = sample[..SAMPLE].iter().map(|&group| data[group]).collect();
+    let (nobody, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let run = (&mut nobody.part("base", 0.0), &memory);
+    let of = (MEAN_PRECISION, model.prior());
+    let (found, _) = learn_gaussian_watched(model, &sample, of, &config.limits, run)?;
+    Ok(found.prior().clone())
+}
+
+/// Groups in random order.
+fn order(groups: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..groups).collect();
+    order.shuffle(&mut stream(seed, [0, 0, CHOICE, 0]));
+    order
+}
+
+/// tau at which groups are most likely that the base has not seen (`docs/hbrec.md#tau`): each is in one of several folds, of which as many are left out of the base
+/// as ask enough groups. Nothing when stopped.
 fn left_out_tau(
     data: &[&Task<bool>],
     mixture: &Mixture<ProbitTask>,
     config: &GroupedConfig,
     watch: &Watch<'_>,
 ) -> Result<Option<f64>, HbrecError> {
-    let mut order: Vec<usize> = (0..data.len()).collect();
-    order.shuffle(&mut stream(config.seed, [0, 0, CHOICE, 0]));
+    let order = order(data.len(), config.seed);
     let folds = data.len().min(FOLDS);
-    let weight = 0.3 / folds as f64;
+    let left_out = folds.min((ASKED * folds).div_ceil(data.len()));
+    let weight = 0.3 / left_out as f64;
     let xi = &mixture.weights().xi;
     let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
     let (mut rows, mut own, mut ln_evidence) = (Vec::new(), Vec::new(), Vec::new());
-    for fold in 0..folds {
+    for fold in 0..left_out {
         let asked: Vec<usize> = order.iter().copied().skip(fold).step_by(folds).collect();
-        let others = (0..data.len()).filter(|group| !asked.contains(group));
+        let mut in_fold = vec![false; data.len()];
+        asked.iter().for_each(|&group| in_fold[group] = true);
+        let others = (0..data.len()).filter(|&group| !in_fold[group]);
         let others: Vec<&Task<bool>> = others.map(|group| data[group]).collect();
         let model = ProbitTask::new(start(data[0].width())?);
         let mut part = watch.part("tau", 0.8 * weight);
         let run = (&mut part, &Checkpoint::in_memory([None]));
         let limits = &config.limits;
-        let (model, _) = learn_gaussian_watched(&model, &others, MEAN_PRECISION, limits, run)?;
+        // Of many groups the base of all is near, and says little of any of them.
+        let from = match data.len() > SAMPLE {
+            true => mixture.model().prior(),
+            false => model.prior(),
+        };
+        let of = (MEAN_PRECISION, from);
+        let (model, _) = learn_gaussian_watched(&model, &others, of, limits, run)?;
         if watch.is_stopped() {
             return Ok(None);
         }
@@ -313,8 +350,8 @@ fn left_out_tau(
             let mut row = vec![f64::NEG_INFINITY; xi.len()];
             let found = model.ln_likelihoods(&atoms, data[group]);
             active.iter().zip(found).for_each(|(&k, l)| row[k] = l);
-            let alone = model.fit(data[group])?;
-            Ok((row, Some(group), model.ln_evidence(&alone)))
+            let (.., evidence) = model.moments_from(data[group], &mut Vec::new())?;
+            Ok((row, Some(group), evidence))
         };
         let mut part = watch.part("tau", 0.2 * weight);
         for (at, chunk) in asked.chunks(CHUNK).enumerate() {
@@ -343,6 +380,7 @@ fn posteriors(
     watch: &Watch<'_>,
 ) -> Result<Vec<ActiveUser<TaskAtom>>, HbrecError> {
     let mut part = watch.part("groups", 0.1);
+    let draws = of_draws(draws);
     let mut all = Vec::with_capacity(data.len());
     while all.len() < data.len() {
         if watch.is_stopped() {
@@ -350,7 +388,7 @@ fn posteriors(
         }
         let next = all.len()..(all.len() + CHUNK).min(data.len());
         let found = parallel::try_map(next, |group| {
-            posterior(mixture, draws, data[group], Some(group))
+            posterior(mixture, &draws, data[group], Some(group))
         });
         all.extend(found?);
         let done = all.len() as f64 / data.len() as f64;
@@ -359,10 +397,14 @@ fn posteriors(
     Ok(all)
 }
 
+fn of_draws(draws: &[GaussianPrior]) -> Vec<ProbitTask> {
+    draws.iter().cloned().map(ProbitTask::new).collect()
+}
+
 /// A group of the fit by its number, without its own atom, or a new one.
 fn posterior(
     mixture: &Mixture<ProbitTask>,
-    draws: &[GaussianPrior],
+    draws: &[ProbitTask],
     task: &Task<bool>,
     own: Option<usize>,
 ) -> Result<ActiveUser<TaskAtom>, HbrecError> {
@@ -459,7 +501,7 @@ impl GroupedFit {
         let rows = Rows::new(&self.scale, table, labels)?;
         posterior(
             &self.mixture,
-            &self.draws,
+            &of_draws(&self.draws),
             &rows.task(0..table.n_rows())?,
             None,
         )
@@ -583,7 +625,8 @@ mod tests {
             let model = ProbitTask::new(start(2).unwrap());
             let run = (&mut watch.part("base", 0.0), &Checkpoint::in_memory([None]));
             let limits = &config.limits;
-            let learned = learn_gaussian_watched(&model, data, MEAN_PRECISION, limits, run);
+            let of = (MEAN_PRECISION, model.prior());
+            let learned = learn_gaussian_watched(&model, data, of, limits, run);
             learned.unwrap().0
         };
         let settings = crate::WeightsConfig {

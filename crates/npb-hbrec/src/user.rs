@@ -111,4 +111,17 @@ pub trait GaussianTask: UserModel + Sized {
 
     /// Mean and covariance of the coefficients.
     fn moments(&self, posterior: &Self::Posterior) -> (Vec<f64>, Mat<f64>);
+
+    /// Where a fit of some data ended, from which one under a base distribution nearby begins.
+    type Hint: Clone + Default + Send + Sync + Serialize + DeserializeOwned;
+
+    /// Mean, covariance and ln P(D) of some data in one go, from where `hint` says, which then says where this fit ended.
+    ///
+    /// # Errors
+    /// As [`fit`](UserModel::fit).
+    fn moments_from(
+        &self,
+        data: &Self::Data,
+        hint: &mut Self::Hint,
+    ) -> Result<(Vec<f64>, Mat<f64>, f64), HbrecError>;
 }

@@ -1,9 +1,9 @@
 //! A task as a probit classifier with a normal prior.
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_linalg::dot;
 use npb_linalg::elementary::vectorised;
 use npb_linalg::faer::Mat;
+use npb_linalg::{NotPositiveDefinite, dot};
 use npb_priors::dist::sample_probit;
 use npb_priors::special::vector::ln_normal_cdf;
 use npb_priors::special::{ln_phi, normal_cdf};
@@ -132,6 +132,16 @@ impl ProbitTask {
 }
 
 impl ProbitTask {
+    /// Their covariance from those coordinates.
+    fn coloured_covariance(&self, white: &[f64]) -> Mat<f64> {
+        let q = self.prior.width();
+        let l = self.prior.factor().l();
+        let half = Mat::from_fn(q, q, |i, j| {
+            (0..=i).map(|k| l[(i, k)] * white[k * q + j]).sum::<f64>()
+        });
+        Mat::from_fn(q, q, |i, j| (0..=j).map(|k| half[(i, k)] * l[(j, k)]).sum())
+    }
+
     /// Coefficients from coordinates in which the prior is standard normal.
     fn coloured(&self, mut w: Vec<f64>) -> Vec<f64> {
         self.prior.factor().mul_l(&mut w);
@@ -139,6 +149,76 @@ impl ProbitTask {
             .zip(self.prior.mean())
             .for_each(|(w, m)| *w += m);
         w
+    }
+}
+
+/// Rows in coordinates in which the prior is standard normal, with their utility at its mean.
+#[derive(Default)]
+struct OwnRows {
+    rows: Vec<f64>,
+    offsets: Vec<f64>,
+    positive: Vec<bool>,
+    weights: Vec<f64>,
+}
+
+impl OwnRows {
+    fn observations(&self, width: usize) -> Observations<'_> {
+        Observations {
+            rows: &self.rows,
+            width,
+            offsets: &self.offsets,
+            positive: &self.positive,
+            weights: &self.weights,
+        }
+    }
+
+    fn numerical(&self) -> impl Fn(NotPositiveDefinite) -> HbrecError + Copy {
+        let item = self.offsets.len();
+        move |source| HbrecError::Numerical {
+            what: "posterior",
+            iteration: 0,
+            block: "task with rows:",
+            item,
+            source,
+        }
+    }
+}
+
+impl ProbitTask {
+    fn own_rows(&self, data: &[(&Task<bool>, f64)]) -> Result<OwnRows, HbrecError> {
+        let (q, mut own) = (self.prior.width(), OwnRows::default());
+        for (task, weight) in data {
+            task.check_width(q)?;
+            for (x, &y) in task.iter() {
+                own.rows.extend_from_slice(x);
+                let start = own.rows.len() - q;
+                self.prior.factor().mul_lt(&mut own.rows[start..]);
+                own.offsets.push(dot(x, self.prior.mean()));
+                own.positive.push(y);
+                own.weights.push(*weight);
+            }
+        }
+        Ok(own)
+    }
+
+    /// A draw of the coefficients given utilities that are drawn given the coefficients of before. `(precision, linear)`: of the prior, the former with the
+    /// products of all rows added to it.
+    pub(crate) fn redraw_given(
+        &self,
+        atom: &mut TaskAtom,
+        members: &[&Task<bool>],
+        (precision, linear): (&[f64], &[f64]),
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<(), HbrecError> {
+        let mut linear = linear.to_vec();
+        for (x, &y) in members.iter().flat_map(|task| task.iter()) {
+            let z = sample_probit(dot(x, &atom.coefficients), y, rng);
+            linear.iter_mut().zip(x).for_each(|(sum, x)| *sum += z * x);
+        }
+        let factor = factor_precision(precision, self.prior.width())?;
+        factor.sample_canonical(&mut linear, rng);
+        atom.coefficients = linear;
+        Ok(())
     }
 }
 
@@ -150,36 +230,13 @@ impl UserModel for ProbitTask {
 
     fn fit_weighted(&self, data: &[(&Task<bool>, f64)]) -> Result<TaskPosterior, HbrecError> {
         let q = self.prior.width();
-        let (mut rows, mut offsets) = (Vec::new(), Vec::new());
-        let (mut positive, mut weights) = (Vec::new(), Vec::new());
-        for (task, weight) in data {
-            task.check_width(q)?;
-            for (x, &y) in task.iter() {
-                rows.extend(self.whitened(x));
-                offsets.push(dot(x, self.prior.mean()));
-                positive.push(y);
-                weights.push(*weight);
-            }
-        }
-        let observations = Observations {
-            rows: &rows,
-            width: q,
-            offsets: &offsets,
-            positive: &positive,
-            weights: &weights,
-        };
-        let numerical = |source| HbrecError::Numerical {
-            what: "posterior",
-            iteration: 0,
-            block: "task with rows:",
-            item: offsets.len(),
-            source,
-        };
+        let own = self.own_rows(data)?;
+        let (observations, numerical) = (own.observations(q), own.numerical());
         let laplace = laplace::fit(&observations).map_err(numerical)?;
         // Moments by expectation propagation: a mode lies nearer to the prior's mean than the posterior's mean does, and a base distribution learned from modes is
         // too narrow. A share of a row's likelihood has no moments in closed form.
-        let moments = match weights.iter().all(|&weight| weight == 1.0) {
-            true => ep::fit(&observations).map_err(numerical)?,
+        let moments = match own.weights.iter().all(|&weight| weight == 1.0) {
+            true => ep::fit(&observations, &mut Vec::new()).map_err(numerical)?,
             false => Moments {
                 mean: laplace.mode.clone(),
                 covariance: laplace.spread.covariance(q),
@@ -273,19 +330,13 @@ impl GibbsModel for ProbitTask {
         members: &[&Task<bool>],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<(), HbrecError> {
-        let (mut precision, mut linear) = prior_system(&self.prior);
+        let (mut precision, linear) = prior_system(&self.prior);
         for task in members {
             task.check_width(self.prior.width())?;
-            for (x, &y) in task.iter() {
-                let z = sample_probit(dot(x, &atom.coefficients), y, rng);
-                add_outer(x, 1.0, &mut precision);
-                linear.iter_mut().zip(x).for_each(|(sum, x)| *sum += z * x);
-            }
+            task.iter()
+                .for_each(|(x, _)| add_outer(x, 1.0, &mut precision));
         }
-        let factor = factor_precision(&precision, self.prior.width())?;
-        factor.sample_canonical(&mut linear, rng);
-        atom.coefficients = linear;
-        Ok(())
+        self.redraw_given(atom, members, (&precision, &linear), rng)
     }
 
     /// None: the evidence is an approximation.
@@ -316,9 +367,23 @@ impl GaussianTask for ProbitTask {
     }
 
     fn moments(&self, posterior: &TaskPosterior) -> (Vec<f64>, Mat<f64>) {
-        let q = self.prior.width();
-        let white = Mat::from_fn(q, q, |i, j| posterior.covariance[i * q + j]);
-        let l = self.prior.factor().l();
-        (posterior.mean.clone(), l * white * l.transpose())
+        (
+            posterior.mean.clone(),
+            self.coloured_covariance(&posterior.covariance),
+        )
+    }
+
+    type Hint = Vec<ep::Site>;
+
+    fn moments_from(
+        &self,
+        task: &Task<bool>,
+        hint: &mut Vec<ep::Site>,
+    ) -> Result<(Vec<f64>, Mat<f64>, f64), HbrecError> {
+        let own = self.own_rows(&[(task, 1.0)])?;
+        let found = ep::fit(&own.observations(self.prior.width()), hint);
+        let found = found.map_err(own.numerical())?;
+        let covariance = self.coloured_covariance(&found.covariance);
+        Ok((self.coloured(found.mean), covariance, found.ln_evidence))
     }
 }
