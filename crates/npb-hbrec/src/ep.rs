@@ -1,5 +1,7 @@
 //! Expectation propagation for probit likelihoods with a standard normal prior (`docs/hbrec.md#ep`).
 
+mod at_once;
+
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::ln_phi;
@@ -80,8 +82,13 @@ pub(crate) fn fit(
         sites.clear();
         sites.resize(data.len(), Site::default());
     }
+    // Passes of all rows at once are the faster ones; where they do not settle, one row after the other does.
+    let passes = match at_once::settle(data, sites) {
+        true => 0,
+        false => MOST_PASSES,
+    };
     let mut state = State::new(data, sites)?;
-    for _ in 0..MOST_PASSES {
+    for _ in 0..passes {
         let mut largest: f64 = 0.0;
         for (i, site) in sites.iter_mut().enumerate() {
             let (mean, variance) = state.utility(data, i);

@@ -1,11 +1,11 @@
 //! A task as a probit classifier with a normal prior.
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_linalg::elementary::vectorised;
+use npb_linalg::elementary::{ln, vectorised};
 use npb_linalg::faer::Mat;
 use npb_linalg::{NotPositiveDefinite, dot};
 use npb_priors::dist::sample_probit;
-use npb_priors::special::vector::ln_normal_cdf;
+use npb_priors::special::vector::normal_cdf_parts;
 use npb_priors::special::{ln_phi, normal_cdf};
 use pulp::Arch;
 
@@ -68,6 +68,8 @@ impl TaskAtom {
 
 /// Atoms side by side: two of the widest registers.
 const LANES: usize = 16;
+/// Rows whose probabilities are multiplied before a logarithm is taken.
+const FACTORS: usize = 8;
 
 /// A block of atoms: coefficients, then lower triangles of covariances row by row, entries off the diagonal twice.
 struct Block {
@@ -100,7 +102,8 @@ impl Block {
     #[inline(always)]
     fn add_ln_likelihoods(&self, task: &Task<bool>, squares: &[f64], sums: &mut [f64; LANES]) {
         let by_row = squares.chunks_exact(self.covariance.len());
-        for ((x, &y), squares) in task.iter().zip(by_row) {
+        let mut product = [1.0; LANES];
+        for (n, ((x, &y), squares)) in task.iter().zip(by_row).enumerate() {
             let (mut mean, mut variance) = ([0.0; LANES], [0.0; LANES]);
             for (x, of) in x.iter().zip(&self.coefficients) {
                 (0..LANES).for_each(|k| mean[k] += x * of[k]);
@@ -111,9 +114,19 @@ impl Block {
             let sign = if y { 1.0 } else { -1.0 };
             for k in 0..LANES {
                 let v = if variance[k] > 0.0 { variance[k] } else { 0.0 };
-                sums[k] += ln_normal_cdf(sign * mean[k] / (1.0 + v).sqrt());
+                let [exponent, factor] = normal_cdf_parts(sign * mean[k] / (1.0 + v).sqrt());
+                sums[k] += exponent;
+                product[k] *= factor;
+            }
+            // So few factors do not underflow.
+            if n % FACTORS == FACTORS - 1 {
+                for k in 0..LANES {
+                    sums[k] += ln(product[k]);
+                    product[k] = 1.0;
+                }
             }
         }
+        (0..LANES).for_each(|k| sums[k] += ln(product[k]));
     }
 }
 

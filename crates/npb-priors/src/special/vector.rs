@@ -88,6 +88,23 @@ pub fn ln_normal_cdf(x: f64) -> f64 {
     }
 }
 
+/// `[ln, factor]` with `Phi(x) = e^ln factor`, the factor between 2e-20 and 1 for |x| up to 1e19: the logarithm of a product of many probabilities is then the sum of
+/// the former and one logarithm of the product of some of the latter. As exact as [`ln_normal_cdf`].
+#[inline(always)]
+pub fn normal_cdf_parts(x: f64) -> [f64; 2] {
+    let a = if x.abs() > FAR { FAR } else { x.abs() };
+    let [above, below] = fraction(a);
+    let inner = a * below + above;
+    let inverse_hazard = inner / (a * inner + below);
+    let half_square = 0.5 * x * x;
+    let density = FRAC_1_SQRT_2PI * inverse_hazard;
+    if x < 0.0 {
+        [-half_square, density]
+    } else {
+        [0.0, 1.0 - exp(-half_square) * density]
+    }
+}
+
 /// What a row's expected utility needs: t ~ N(mu, 1) cut to t > 0.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftLabel {
