@@ -5,7 +5,7 @@ mod at_once;
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::ln_phi;
-use npb_priors::special::vector::ln_normal_cdf_and_slope;
+use npb_priors::special::vector::slope_of_ln_normal_cdf;
 use serde::{Deserialize, Serialize};
 
 use crate::laplace::{Observations, add_outer, curvature};
@@ -47,7 +47,7 @@ impl Cavity {
         let (v, m) = (1.0 / left, (mean / variance - site.linear) / left);
         let scale = (1.0 + v).sqrt();
         let z = sign * m / scale;
-        let (_, hazard) = ln_normal_cdf_and_slope(z);
+        let hazard = slope_of_ln_normal_cdf(z);
         let bend = curvature(hazard, z) / (1.0 + v);
         let precision = bend / (1.0 - v * bend);
         Self {

@@ -358,8 +358,11 @@ fn left_out_tau(
         let atoms: Vec<&TaskAtom> = atoms.iter().collect();
         let ask = |&group: &usize| {
             let mut row = vec![f64::NEG_INFINITY; xi.len()];
-            let found = model.ln_likelihoods(&atoms, data[group]);
-            active.iter().zip(found).for_each(|(&k, l)| row[k] = l);
+            let found = model.ln_likelihoods(&atoms, &[data[group]]);
+            active
+                .iter()
+                .zip(found.into_iter().flatten())
+                .for_each(|(&k, l)| row[k] = l);
             let (.., evidence) = model.moments_from(data[group], &mut Vec::new())?;
             Ok((row, Some(group), evidence))
         };

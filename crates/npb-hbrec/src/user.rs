@@ -54,10 +54,17 @@ pub trait UserModel: Sync {
     /// ln P(D | theta), for the data of anybody.
     fn ln_likelihood(&self, parameter: &Self::Parameter, data: &Self::Data) -> f64;
 
-    /// The same under each of many parameters.
-    fn ln_likelihoods(&self, parameters: &[&Self::Parameter], data: &Self::Data) -> Vec<f64> {
-        let one = |parameter: &&Self::Parameter| self.ln_likelihood(parameter, data);
-        parameters.iter().map(one).collect()
+    /// The same of each of some users under each of many parameters.
+    fn ln_likelihoods(
+        &self,
+        parameters: &[&Self::Parameter],
+        users: &[&Self::Data],
+    ) -> Vec<Vec<f64>> {
+        let of_user = |data: &&Self::Data| {
+            let one = |parameter: &&Self::Parameter| self.ln_likelihood(parameter, data);
+            parameters.iter().map(one).collect()
+        };
+        users.iter().map(of_user).collect()
     }
 
     /// Expected response given a parameter: a probability, or a mean.

@@ -182,10 +182,10 @@ impl<U: UserModel> Mixture<U> {
             .collect();
         let atoms: Vec<&U::Parameter> = counted.iter().map(|&k| &self.atoms[k]).collect();
         let mut ln_likelihood = vec![f64::NEG_INFINITY; self.atoms.len()];
-        let found = self.model.ln_likelihoods(&atoms, data);
+        let found = self.model.ln_likelihoods(&atoms, &[data]);
         counted
             .iter()
-            .zip(found)
+            .zip(found.into_iter().flatten())
             .for_each(|(&k, l)| ln_likelihood[k] = l);
         let evidence = self.model.ln_evidence(&alone);
         let xi = match own {

@@ -7,7 +7,9 @@ use npb_infer::parallel;
 use crate::{HbrecError, UserModel};
 
 /// Users between two reports to the watcher.
-const CHUNK: usize = 16;
+const CHUNK: usize = 64;
+/// Users that are given to a model at once.
+const TOGETHER: usize = 8;
 
 /// The likelihood of each user's data under each atom. Held relative to the user's best atom in single precision: 4 M K bytes. A user's own atom is left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,10 +75,11 @@ impl LikelihoodTable {
         mut watch: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Option<Self>, HbrecError> {
         let atoms: Vec<&U::Parameter> = atoms.iter().collect();
-        let row = |data: &&U::Data| model.ln_likelihoods(&atoms, data);
+        let rows = |users: &[&U::Data]| model.ln_likelihoods(&atoms, users);
         let mut table = Self::empty(atoms.len());
         for (chunk, own) in users.chunks(CHUNK).zip(own.chunks(CHUNK)) {
-            for (row, &own) in parallel::map(chunk, row).iter().zip(own) {
+            let found = parallel::map(chunk.chunks(TOGETHER), rows);
+            for (row, &own) in found.iter().flatten().zip(own) {
                 table.push_checked(row, own)?;
             }
             if watch(table.n_users()).is_break() {

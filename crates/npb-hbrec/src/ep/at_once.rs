@@ -1,7 +1,7 @@
 //! Passes of expectation propagation in which all rows look at one posterior, eight rows in a register.
 
 use npb_linalg::elementary::vectorised;
-use npb_priors::special::vector::ln_normal_cdf_and_slope;
+use npb_priors::special::vector::slope_of_ln_normal_cdf;
 use pulp::Arch;
 
 use super::{MOST_PASSES, SETTLED, Site, sign};
@@ -91,11 +91,8 @@ impl Rows {
         let mut left = [f64::NEG_INFINITY; LANES];
         for b in 0..blocks {
             let (mean, variance) = self.utilities(b);
-            let (signs, precisions, linears) = (
-                &self.signs[b],
-                &mut self.precisions[b],
-                &mut self.linears[b],
-            );
+            let (signs, precisions, linears) = (self.signs[b], self.precisions[b], self.linears[b]);
+            let (mut new_precisions, mut new_linears) = ([0.0; LANES], [0.0; LANES]);
             for i in 0..LANES {
                 let (precision, linear, v) = (precisions[i], linears[i], variance[i]);
                 // Without the own site.
@@ -103,24 +100,25 @@ impl Rows {
                 let (m, v) = ((mean[i] - linear * v) * alone, v * alone);
                 let scale = 1.0 / (1.0 + v).sqrt();
                 let z = signs[i] * m * scale;
-                let (_, hazard) = ln_normal_cdf_and_slope(z);
+                let hazard = slope_of_ln_normal_cdf(z);
                 let bend = hazard * (hazard + z);
                 let bend = if bend < 1.0 { bend } else { 1.0 };
                 let bend = if z < -1e4 { 1.0 - 1.0 / (z * z) } else { bend };
                 let new = bend / (1.0 + v - v * bend);
                 let says = m * new + signs[i] * hazard * scale * (1.0 + v * new);
+                // A row of zeros says nothing.
                 let counts = variance[i] > 0.0;
-                let (new, says) = (
-                    if counts { new } else { 0.0 },
-                    if counts { says } else { 0.0 },
-                );
+                let new = if counts { new } else { 0.0 };
+                let says = if counts { says } else { 0.0 };
                 let change = (new - precision).abs() + (says - linear).abs();
                 let excess = change - SETTLED * (1.0 + new.abs() + says.abs());
                 // Written so that NaN stays.
                 left[i] = if excess <= left[i] { left[i] } else { excess };
-                precisions[i] = new;
-                linears[i] = says;
+                new_precisions[i] = new;
+                new_linears[i] = says;
             }
+            self.precisions[b] = new_precisions;
+            self.linears[b] = new_linears;
         }
         let worst = |a: f64, b: &f64| if *b <= a { a } else { *b };
         Some(left.iter().fold(f64::NEG_INFINITY, worst))

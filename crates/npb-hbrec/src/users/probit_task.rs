@@ -293,24 +293,26 @@ impl UserModel for ProbitTask {
         task.iter().map(term).sum()
     }
 
-    fn ln_likelihoods(&self, atoms: &[&TaskAtom], task: &Task<bool>) -> Vec<f64> {
+    fn ln_likelihoods(&self, atoms: &[&TaskAtom], tasks: &[&Task<bool>]) -> Vec<Vec<f64>> {
         let q = self.prior.width();
-        let square = |x: &[f64]| {
-            (0..q)
-                .flat_map(|i| (0..=i).map(move |j| (i, j)))
-                .map(|(i, j)| x[i] * x[j])
-                .collect::<Vec<_>>()
+        let places: Vec<_> = (0..q).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
+        let squares = |task: &&Task<bool>| -> Vec<f64> {
+            let of_row = |x: &[f64]| places.iter().map(|&(i, j)| x[i] * x[j]).collect::<Vec<_>>();
+            task.iter().flat_map(|(x, _)| of_row(x)).collect()
         };
-        let squares: Vec<f64> = task.iter().flat_map(|(x, _)| square(x)).collect();
-        let mut all = Vec::with_capacity(atoms.len());
+        let squares: Vec<Vec<f64>> = tasks.iter().map(squares).collect();
+        let mut all = vec![Vec::with_capacity(atoms.len()); tasks.len()];
         for atoms in atoms.chunks(LANES) {
-            let (block, mut sums) = (Block::new(atoms, q), [0.0; LANES]);
-            vectorised(
-                Arch::new(),
-                #[inline(always)]
-                || block.add_ln_likelihoods(task, &squares, &mut sums),
-            );
-            all.extend_from_slice(&sums[..atoms.len()]);
+            let block = Block::new(atoms, q);
+            for ((task, squares), all) in tasks.iter().zip(&squares).zip(&mut all) {
+                let mut sums = [0.0; LANES];
+                vectorised(
+                    Arch::new(),
+                    #[inline(always)]
+                    || block.add_ln_likelihoods(task, squares, &mut sums),
+                );
+                all.extend_from_slice(&sums[..atoms.len()]);
+            }
         }
         all
     }

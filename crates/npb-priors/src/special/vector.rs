@@ -105,6 +105,18 @@ pub fn normal_cdf_parts(x: f64) -> [f64; 2] {
     }
 }
 
+/// `phi(x) / Phi(x)`, as exact as that of [`ln_normal_cdf_and_slope`], without the logarithm.
+#[inline(always)]
+pub fn slope_of_ln_normal_cdf(x: f64) -> f64 {
+    let a = x.abs();
+    let hazard = a + excess_beyond(a);
+    let density = normal_pdf(a);
+    let tail = density / hazard;
+    let above = if x < 0.0 { hazard } else { density };
+    let below = if x < 0.0 { 1.0 } else { 1.0 - tail };
+    above / below
+}
+
 /// What a row's expected utility needs: t ~ N(mu, 1) cut to t > 0.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftLabel {
@@ -214,7 +226,14 @@ mod tests {
             let scale = 1e-15 * (1.0 + mu * mu);
             let ln = ln_normal_cdf(mu);
             assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
+            let [exponent, factor] = normal_cdf_parts(mu.clamp(-1e9, 1e9));
+            if mu.abs() < 1e9 {
+                let ln = exponent + factor.ln();
+                assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
+            }
+            assert!((1e-20..=1.0).contains(&factor), "{mu}: {factor}");
             let (ln, slope) = ln_normal_cdf_and_slope(mu);
+            assert_near("slope", mu, slope_of_ln_normal_cdf(mu), slope, 8.0);
             assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
             if mu < 37.0 {
                 // Above 0 a density next to 0 has lost digits.
