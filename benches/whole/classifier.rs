@@ -23,11 +23,11 @@ pub fn run() -> Outcome {
     let labels = Labels::from_strings(&is_second[..N_TRAIN].iter().map(name).collect::<Vec<_>>());
     let config = IqgmeConfig::default();
     let (model, seconds) = timed(|| fit(&train, &labels, &config).expect("good input"));
-    let first = model.predict_proba(&test).expect("the columns of the fit");
+    let last = model.predict_proba(&test).expect("the columns of the fit");
     let is_a = labels.classes()[0] == "a";
-    let second: Vec<f64> = first
+    let second: Vec<f64> = last
         .iter()
-        .map(|p| if is_a { 1.0 - p } else { *p })
+        .map(|p| if is_a { *p } else { 1.0 - p })
         .collect();
     let truth = &is_second[N_TRAIN..];
     let density = model.ln_density(&test).expect("the columns of the fit");

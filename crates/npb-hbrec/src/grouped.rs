@@ -117,33 +117,23 @@ pub fn fit_groups_watched(
     let data: Vec<&Task<bool>> = tasks.iter().collect();
     let infers_tau = config.weights.tau == DpConcentration::Inferred && data.len() > 1;
     let share = if infers_tau { 0.3 } else { 0.6 };
-    let t0 = std::time::Instant::now();
     let (model, mut outcome) = base(&data, config, share, watch)?;
-    eprintln!("base {:?} its {}", t0.elapsed(), outcome.trace.len());
     let mut part = watch.part("draws of the base", 0.1);
     let drawn_to = start(model.prior().width())?;
     let draws = match watch.is_stopped() {
         true => Vec::new(),
         false => draw_bases(&model, &drawn_to, &data, config.seed, &mut part)?,
     };
-    eprintln!("draws {:?}", t0.elapsed());
     let mut settings = config.weights;
     if settings.tau == DpConcentration::Inferred {
         settings.tau = DpConcentration::Given(data.len() as f64);
     }
     let mut part = watch.part("weights", 0.2);
     let mut mixture = Mixture::learn_watched(model, &data, &settings, &mut part)?;
-    eprintln!(
-        "weights {:?} its {}",
-        t0.elapsed(),
-        mixture.weights().trace.len()
-    );
     if infers_tau && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
         mixture.set_tau(tau);
     }
-    eprintln!("tau {:?}", t0.elapsed());
     let mut posteriors = posteriors(&mut mixture, &draws, &data, watch)?;
-    eprintln!("post {:?}", t0.elapsed());
     let kept = mixture.drop_idle_atoms();
     for group in &mut posteriors {
         group.weights = kept.iter().map(|&atom| group.weights[atom]).collect();

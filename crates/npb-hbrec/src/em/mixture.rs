@@ -277,11 +277,7 @@ fn ln_mixture(tau: f64, ln_evidence: f64, xi: &[f64], ln_likelihood: &[f64]) -> 
     if tau == f64::INFINITY || total <= 0.0 {
         return ln_evidence;
     }
-    let mut terms: Vec<f64> = xi
-        .iter()
-        .zip(ln_likelihood)
-        .map(|(xi, l)| xi.ln() + l)
-        .collect();
+    let mut terms: Vec<f64> = super::ln_terms(xi, ln_likelihood).collect();
     terms.push(tau.ln() + ln_evidence);
     log_sum_exp(&terms) - (tau + total).ln()
 }

@@ -135,6 +135,17 @@ impl LikelihoodTable {
         self.own.push(own);
     }
 
+    /// Some of the atoms alone.
+    pub(crate) fn of_atoms(&self, atoms: &[usize]) -> Self {
+        let kept = |user| atoms.iter().map(move |&atom| self.row(user)[atom]);
+        Self {
+            n_atoms: atoms.len(),
+            ratios: (0..self.n_users()).flat_map(kept).collect(),
+            top: self.top.clone(),
+            own: vec![None; self.n_users()],
+        }
+    }
+
     /// M.
     pub fn n_users(&self) -> usize {
         self.top.len()
