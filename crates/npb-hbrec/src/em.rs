@@ -103,26 +103,32 @@ impl<'t> WeightsEm<'t> {
             pairs.for_each(|(weight, sum)| *weight = sum / total);
         }
         self.steps += 1;
-        if self.steps.is_multiple_of(SETTLING) {
-            self.leave_out();
-        }
+        let (weights, last) = (self.weights.clone(), self.objective);
+        let left_out = self.steps.is_multiple_of(SETTLING) && self.leave_out();
         self.expect();
+        if left_out && self.objective < last {
+            (self.weights, self.left) = (weights, None);
+            self.expect();
+        }
         self.objective
     }
 
-    /// Atoms that are gone lose their weight and their column.
-    fn leave_out(&mut self) {
+    /// Atoms that are gone lose their weight and their column; whether there are enough of them.
+    fn leave_out(&mut self) -> bool {
         let n = self.weights.len();
         let kept = |k: &usize| self.weights[*k] >= GONE / n as f64;
         let kept: Vec<usize> = (0..n).filter(kept).collect();
         let there = self.left.as_ref().map_or(n, |(_, atoms)| atoms.len());
         if 2 * kept.len() > there {
-            return;
+            return false;
         }
+        let total: f64 = kept.iter().map(|&k| self.weights[k]).sum();
         let mut weights = vec![0.0; n];
-        kept.iter().for_each(|&k| weights[k] = self.weights[k]);
+        kept.iter()
+            .for_each(|&k| weights[k] = self.weights[k] / total);
         self.weights = weights;
         self.left = Some((self.table.of_atoms(&kept), kept));
+        true
     }
 
     /// Responsibilities and J at the present weights: one pass over the table, in blocks of users.
