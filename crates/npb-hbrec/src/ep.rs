@@ -83,12 +83,25 @@ pub(crate) fn fit(
         sites.resize(data.len(), Site::default());
     }
     // Passes of all rows at once are the faster ones; where they do not settle, one row after the other does.
-    let passes = match at_once::settle(data, sites) {
-        true => 0,
-        false => MOST_PASSES,
+    let mut state = match at_once::settle(data, sites) {
+        true => State::new(data, sites)?,
+        false => settle_in_turn(data, sites)?,
     };
+    let ln_evidence = state.ln_evidence(data, sites);
+    Ok(Moments {
+        mean: state.mean,
+        covariance: state.covariance,
+        ln_evidence,
+    })
+}
+
+/// Changes one site after the other until they have settled.
+fn settle_in_turn(
+    data: &Observations<'_>,
+    sites: &mut [Site],
+) -> Result<State, NotPositiveDefinite> {
     let mut state = State::new(data, sites)?;
-    for _ in 0..passes {
+    for _ in 0..MOST_PASSES {
         let mut largest: f64 = 0.0;
         for (i, site) in sites.iter_mut().enumerate() {
             let (mean, variance) = state.utility(data, i);
@@ -112,12 +125,7 @@ pub(crate) fn fit(
             break;
         }
     }
-    let ln_evidence = state.ln_evidence(data, sites);
-    Ok(Moments {
-        mean: state.mean,
-        covariance: state.covariance,
-        ln_evidence,
-    })
+    Ok(state)
 }
 
 fn sign(data: &Observations<'_>, i: usize) -> f64 {
@@ -302,5 +310,39 @@ mod tests {
                 .chain(&found.covariance)
                 .all(|x| x.is_finite())
         );
+    }
+
+    /// Sites that settle all at once are those that settle in turn, from wherever they begin; thirteen rows fill no register.
+    #[test]
+    fn both_ways_settle_at_the_same_sites() {
+        let mut rng = stream(5, [0; 4]);
+        let mut uniform =
+            |n: usize| -> Vec<f64> { (0..n).map(|_| rng.random::<f64>() * 4.0 - 2.0).collect() };
+        for n in [1, 8, 13, 60] {
+            let (mut rows, offsets) = (uniform(3 * n), uniform(n));
+            rows[..3].fill(0.0);
+            let positive: Vec<bool> = uniform(n).iter().map(|x| *x > 0.0).collect();
+            let data = Observations {
+                rows: &rows,
+                width: 3,
+                offsets: &offsets,
+                positive: &positive,
+                weights: &vec![1.0; n],
+            };
+            let mut in_turn = vec![Site::default(); n];
+            settle_in_turn(&data, &mut in_turn).unwrap();
+            let begun = Site {
+                precision: 0.3,
+                linear: -0.5,
+            };
+            for begin in [Site::default(), begun] {
+                let mut sites = vec![begin; n];
+                assert!(at_once::settle(&data, &mut sites));
+                for (a, b) in sites.iter().zip(&in_turn) {
+                    let far = (a.precision - b.precision).abs() + (a.linear - b.linear).abs();
+                    assert!(far < 1e-6, "{a:?} {b:?}");
+                }
+            }
+        }
     }
 }

@@ -402,3 +402,47 @@ impl GaussianTask for ProbitTask {
         Ok((self.coloured(found.mean), covariance, found.ln_evidence))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use npb_infer::stream;
+    use rand::RngExt;
+
+    use super::*;
+
+    /// Twenty atoms, some without spread, beside each other as one by one; rows are more than are multiplied at once.
+    #[test]
+    fn many_atoms_are_as_one_by_one() {
+        let mut rng = stream(7, [0; 4]);
+        let mut uniform =
+            |n: usize| -> Vec<f64> { (0..n).map(|_| rng.random::<f64>() * 6.0 - 3.0).collect() };
+        let atom = |k: usize| {
+            let (w, l) = (uniform(3), uniform(9));
+            let square = |at: usize| (0..3).map(|m| l[at / 3 * 3 + m] * l[at % 3 * 3 + m]).sum();
+            TaskAtom {
+                coefficients: w,
+                covariance: (0..if k < 5 { 0 } else { 9 }).map(square).collect(),
+            }
+        };
+        let atoms: Vec<TaskAtom> = (0..20).map(atom).collect();
+        let tasks = [0, 5, 40].map(|n| {
+            let rows: Vec<f64> = (0..3 * n)
+                .map(|at| (f64::from(at) * 1.7).sin() * 9.0)
+                .collect();
+            let y: Vec<bool> = (0..n).map(|i| i % 3 == 0).collect();
+            Task::new(3, &rows, &y).unwrap()
+        });
+        let model = ProbitTask::new(GaussianPrior::isotropic(3, 1.0).unwrap());
+        let tasks: Vec<&Task<bool>> = tasks.iter().collect();
+        let found = model.ln_likelihoods(&atoms.iter().collect::<Vec<_>>(), &tasks);
+        for (task, found) in tasks.iter().zip(&found) {
+            for (atom, found) in atoms.iter().zip(found) {
+                let wanted = model.ln_likelihood(atom, task);
+                assert!(
+                    (found - wanted).abs() < 1e-11 * (1.0 + wanted.abs()),
+                    "{found} {wanted}"
+                );
+            }
+        }
+    }
+}
