@@ -28,9 +28,10 @@ const CHECKPOINT: &str = "npb-hbrec/groups/checkpoint";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Of random choices of groups.
 const CHOICE: u64 = 31;
-/// tau is inferred from groups that the base has not seen: each is in one of so many folds, and as many folds are left out as ask `ASKED` groups.
+/// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
 const FOLDS: usize = 5;
-const ASKED: usize = 500;
+/// With so many groups for each number of the base it says next to nothing of any one of them, and tau is inferred from all as they are.
+const PER_NUMBER: usize = 50;
 /// Of more groups than so many the base begins with what a sample of that size says.
 const SAMPLE: usize = 500;
 /// Groups between two reports to the watcher.
@@ -116,7 +117,9 @@ pub fn fit_groups_watched(
     let (scale, tasks) = tasks_of(table, labels, groups)?;
     let data: Vec<&Task<bool>> = tasks.iter().collect();
     let infers_tau = config.weights.tau == DpConcentration::Inferred && data.len() > 1;
-    let share = if infers_tau { 0.3 } else { 0.6 };
+    let q = data.first().map_or(1, |task| task.width());
+    let leaves_out = infers_tau && data.len() < PER_NUMBER * q * (q + 3) / 2;
+    let share = if leaves_out { 0.3 } else { 0.6 };
     let (model, mut outcome) = base(&data, config, share, watch)?;
     let mut part = watch.part("draws of the base", 0.1);
     let drawn_to = start(model.prior().width())?;
@@ -125,12 +128,12 @@ pub fn fit_groups_watched(
         false => draw_bases(&model, &drawn_to, &data, config.seed, &mut part)?,
     };
     let mut settings = config.weights;
-    if settings.tau == DpConcentration::Inferred {
+    if settings.tau == DpConcentration::Inferred && (leaves_out || !infers_tau) {
         settings.tau = DpConcentration::Given(data.len() as f64);
     }
     let mut part = watch.part("weights", 0.2);
     let mut mixture = Mixture::learn_watched(model, &data, &settings, &mut part)?;
-    if infers_tau && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
+    if leaves_out && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
         mixture.set_tau(tau);
     }
     let mut posteriors = posteriors(&mut mixture, &draws, &data, watch)?;
@@ -304,8 +307,8 @@ fn order(groups: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// tau at which groups are most likely that the base has not seen (`docs/hbrec.md#tau`): each is in one of several folds, of which as many are left out of the base
-/// as ask enough groups. Nothing when stopped.
+/// tau at which groups are most likely that the base has not seen (`docs/hbrec.md#tau`): each is left out of the base in one of several folds. Nothing when
+/// stopped.
 fn left_out_tau(
     data: &[&Task<bool>],
     mixture: &Mixture<ProbitTask>,
@@ -314,12 +317,11 @@ fn left_out_tau(
 ) -> Result<Option<f64>, HbrecError> {
     let order = order(data.len(), config.seed);
     let folds = data.len().min(FOLDS);
-    let left_out = folds.min((ASKED * folds).div_ceil(data.len()));
-    let weight = 0.3 / left_out as f64;
+    let weight = 0.3 / folds as f64;
     let xi = &mixture.weights().xi;
     let active: Vec<usize> = (0..xi.len()).filter(|&k| xi[k] > 0.0).collect();
     let (mut rows, mut own, mut ln_evidence) = (Vec::new(), Vec::new(), Vec::new());
-    for fold in 0..left_out {
+    for fold in 0..folds {
         let asked: Vec<usize> = order.iter().copied().skip(fold).step_by(folds).collect();
         let mut in_fold = vec![false; data.len()];
         asked.iter().for_each(|&group| in_fold[group] = true);
