@@ -13,7 +13,7 @@ use crate::laplace::{Observations, add_outer, curvature};
 /// Passes over all rows, at most; a handful is enough.
 const MOST_PASSES: usize = 50;
 /// Sites have settled when none changes by more than this share of what it says.
-const SETTLED: f64 = 1e-7;
+const SETTLED: f64 = 1e-8;
 
 /// The normal distribution whose moments are those of the posterior of `w`, as far as sites can make them so.
 #[derive(Clone, Debug)]

@@ -662,4 +662,59 @@ mod tests {
         assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
         assert!(expected > 1e-3 && expected < 1e3, "{expected}");
     }
+
+    /// Six hundred groups of five rows: EM that begins at a sample ends where it does from its own start, and tau is that of all groups as they are.
+    #[test]
+    fn many_groups_are_asked_as_they_are() {
+        let (m, n) = (600, 5);
+        let mut rng = stream(4, [0; 4]);
+        let cells: Vec<f64> = (0..m * n)
+            .map(|_| 3.0 * rng.random::<f64>() - 1.5)
+            .collect();
+        let slope = |row: usize| if row / n % 2 == 0 { 2.0 } else { -2.0 };
+        let second = |row: usize| rng.random::<f64>() < normal_cdf(slope(row) * cells[row]);
+        let second: Vec<bool> = (0..m * n).map(second).collect();
+        let names: Vec<String> = (0..m * n).map(|row| (row / n).to_string()).collect();
+        let names: Vec<_> = names.iter().map(|name| Some(name.as_str())).collect();
+        let labels: Vec<_> = second
+            .iter()
+            .map(|&s| Some(if s { "b" } else { "a" }))
+            .collect();
+        let (labels, groups) = (Labels::from_strings(&labels), Labels::from_strings(&names));
+        let table = Table::complete(m * n, 1, cells).unwrap();
+        let config = GroupedConfig::default();
+        let fit = fit_groups(&table, &labels, &groups, &config).unwrap();
+
+        let (_, tasks) = tasks_of(&table, &labels, &groups).unwrap();
+        let data: Vec<&Task<bool>> = tasks.iter().collect();
+        let model = ProbitTask::new(start(2).unwrap());
+        let watch = Watch::none();
+        let run = (&mut watch.part("base", 0.0), &Checkpoint::in_memory([None]));
+        let of = (MEAN_PRECISION, model.prior());
+        let own = learn_gaussian_watched(&model, &data, of, &config.limits, run).unwrap();
+        let (own, model) = (own.0.prior().clone(), fit.mixture().model());
+        for k in 0..2 {
+            let far = (own.mean()[k] - model.prior().mean()[k]).abs();
+            let ratio = own.covariance()[(k, k)] / model.prior().covariance()[(k, k)];
+            assert!(far < 0.01 && (ratio - 1.0).abs() < 0.05, "{far} {ratio}");
+        }
+
+        let settings = crate::WeightsConfig {
+            tau: DpConcentration::Given(1.0),
+            ..config.weights
+        };
+        let mixture = Mixture::learn(model.clone(), &data, &settings).unwrap();
+        let row = |task: &&Task<bool>| -> Vec<f64> {
+            let atoms = mixture.atoms().iter();
+            atoms.map(|atom| model.ln_likelihood(atom, task)).collect()
+        };
+        let rows: Vec<Vec<f64>> = data.iter().map(row).collect();
+        let own: Vec<Option<usize>> = (0..m).map(Some).collect();
+        let table = LikelihoodTable::new(m, &rows, &own).unwrap();
+        let evidence = |task: &&Task<bool>| model.ln_evidence(&model.fit(task).unwrap());
+        let evidence: Vec<f64> = data.iter().map(evidence).collect();
+        let expected = infer_tau(&table, mixture.weights(), &evidence).unwrap();
+        let found = fit.mixture().weights().tau;
+        assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
+    }
 }
