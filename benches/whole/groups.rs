@@ -46,7 +46,7 @@ impl Rows {
     }
 }
 
-pub fn run() -> Outcome {
+pub(crate) fn run() -> Outcome {
     let rng = &mut stream(table_seed(), [0; 4]);
     let mut normals = |sd: f64| -> Vec<f64> {
         let mut normal = || rng.sample::<f64, _>(StandardNormal);

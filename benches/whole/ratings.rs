@@ -76,7 +76,7 @@ fn draw(n: usize) -> Vec<Rating> {
     ratings
 }
 
-pub fn run() -> Outcome {
+pub(crate) fn run() -> Outcome {
     let given = share(GIVEN);
     let all = draw(given + HELD_OUT);
     let matrix = |part: &[Rating]| Ratings::new(USERS, ITEMS, part).expect("distinct cells");

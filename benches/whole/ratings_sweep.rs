@@ -14,11 +14,11 @@ const FILE: &str = "movielens-1m/ratings_no_timestamp.dat.gz";
 const SWEEPS: u64 = 20;
 const WARM: u64 = 3;
 
-pub fn run_32() -> Outcome {
+pub(crate) fn run_32() -> Outcome {
     sweeps(32)
 }
 
-pub fn run_16() -> Outcome {
+pub(crate) fn run_16() -> Outcome {
     sweeps(16)
 }
 

@@ -671,7 +671,13 @@ mod tests {
         let cells: Vec<f64> = (0..m * n)
             .map(|_| 3.0 * rng.random::<f64>() - 1.5)
             .collect();
-        let slope = |row: usize| if row / n % 2 == 0 { 2.0 } else { -2.0 };
+        let slope = |row: usize| {
+            if (row / n).is_multiple_of(2) {
+                2.0
+            } else {
+                -2.0
+            }
+        };
         let second = |row: usize| rng.random::<f64>() < normal_cdf(slope(row) * cells[row]);
         let second: Vec<bool> = (0..m * n).map(second).collect();
         let names: Vec<String> = (0..m * n).map(|row| (row / n).to_string()).collect();
