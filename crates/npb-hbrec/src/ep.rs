@@ -2,18 +2,14 @@
 
 mod at_once;
 
+pub(crate) use at_once::Site;
+use at_once::{MOST_PASSES, SETTLED, sign};
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
 use npb_priors::special::ln_phi;
 use npb_priors::special::vector::slope_of_ln_normal_cdf;
-use serde::{Deserialize, Serialize};
 
 use crate::laplace::{Observations, add_outer, curvature};
-
-/// Passes over all rows, at most; a handful is enough.
-const MOST_PASSES: usize = 50;
-/// Sites have settled when none changes by more than this share of what it says.
-const SETTLED: f64 = 1e-8;
 
 /// The normal distribution whose moments are those of the posterior of `w`, as far as sites can make them so.
 #[derive(Clone, Debug)]
@@ -22,13 +18,6 @@ pub(crate) struct Moments {
     /// q x q.
     pub(crate) covariance: Vec<f64>,
     pub(crate) ln_evidence: f64,
-}
-
-/// What a row says of its utility t: `exp(linear t - precision t^2 / 2)`, up to a constant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Site {
-    precision: f64,
-    linear: f64,
 }
 
 /// The utility of a row without its own site, and what the row makes of it.
@@ -126,10 +115,6 @@ fn settle_in_turn(
         }
     }
     Ok(state)
-}
-
-fn sign(data: &Observations<'_>, i: usize) -> f64 {
-    if data.positive[i] { 1.0 } else { -1.0 }
 }
 
 /// The normal distribution of prior and sites.

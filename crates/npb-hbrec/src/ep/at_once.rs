@@ -3,11 +3,26 @@
 use npb_linalg::elementary::vectorised;
 use npb_priors::special::vector::slope_of_ln_normal_cdf;
 use pulp::Arch;
+use serde::{Deserialize, Serialize};
 
-use super::{MOST_PASSES, SETTLED, Site, sign};
 use crate::laplace::Observations;
 
+/// Passes over all rows, at most; a handful is enough.
+pub(super) const MOST_PASSES: usize = 50;
+/// Sites have settled when none changes by more than this share of what it says.
+pub(super) const SETTLED: f64 = 1e-8;
 const LANES: usize = 8;
+
+/// What a row says of its utility t: `exp(linear t - precision t^2 / 2)`, up to a constant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Site {
+    pub(super) precision: f64,
+    pub(super) linear: f64,
+}
+
+pub(super) fn sign(data: &Observations<'_>, i: usize) -> f64 {
+    if data.positive[i] { 1.0 } else { -1.0 }
+}
 
 /// A number of each of eight rows.
 type Lanes = [f64; LANES];
