@@ -105,7 +105,7 @@ pub fn normal_cdf_parts(x: f64) -> [f64; 2] {
     }
 }
 
-/// `phi(x) / Phi(x)`, as exact as that of [`ln_normal_cdf_and_slope`], without the logarithm.
+/// `phi(x) / Phi(x)`, as exact as that of [`ln_normal_cdf_and_slope`] down to 1e-300, without the logarithm.
 #[inline(always)]
 pub fn slope_of_ln_normal_cdf(x: f64) -> f64 {
     let a = x.abs();
@@ -233,7 +233,9 @@ mod tests {
             }
             assert!((1e-20..=1.0).contains(&factor), "{mu}: {factor}");
             let (ln, slope) = ln_normal_cdf_and_slope(mu);
-            assert_near("slope", mu, slope_of_ln_normal_cdf(mu), slope, 8.0);
+            if slope > 1e-300 {
+                assert_near("slope", mu, slope_of_ln_normal_cdf(mu), slope, 8.0);
+            }
             assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
             if mu < 37.0 {
                 // Above 0 a density next to 0 has lost digits.
