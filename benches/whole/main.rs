@@ -12,6 +12,13 @@
 
 mod calibration;
 mod classifier;
+mod groups;
+mod images;
+mod labels;
+mod ratings;
+mod ratings_sweep;
+mod table;
+mod table_sweep;
 
 use std::process::ExitCode;
 
@@ -30,7 +37,34 @@ pub struct Outcome {
 type Run = fn() -> Outcome;
 
 /// Names and functions of all rows.
-const ROWS: &[(&str, Run)] = &[("classifier", classifier::run)];
+const ROWS: &[(&str, Run)] = &[
+    ("classifier", classifier::run),
+    ("table_sweep", table_sweep::sweep),
+    ("table_chains", table_sweep::chains),
+    ("table", table::run),
+    ("denoise", images::denoise),
+    ("inpaint", images::inpaint),
+    ("groups", groups::run),
+    ("labels", labels::run),
+    ("ratings_sweep_32", ratings_sweep::run_32),
+    ("ratings_sweep_16", ratings_sweep::run_16),
+    ("ratings", ratings::run),
+];
+
+/// A number of the environment.
+fn setting(name: &str) -> Option<f64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Seed of the tables that rows are timed on: `NPB_BENCH_SEED`, else 1.
+fn table_seed() -> u64 {
+    setting("NPB_BENCH_SEED").map_or(1, |seed| seed as u64)
+}
+
+/// A size times `NPB_BENCH_SHARE`, for slopes.
+fn share(size: usize) -> usize {
+    (size as f64 * setting("NPB_BENCH_SHARE").unwrap_or(1.0)).round() as usize
+}
 
 fn main() -> ExitCode {
     let mut names = Vec::new();

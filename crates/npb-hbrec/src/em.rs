@@ -19,6 +19,9 @@ use crate::{DpConcentration, HbrecError, WeightsConfig};
 const BLOCK: usize = 64;
 /// Atoms below this share of the average weight are pruned at the end.
 const PRUNED: f64 = 1e-4;
+/// Atoms below this share of it do not come back: they are left out as soon as they are half of those there are, after so many steps.
+const GONE: f64 = 1e-6;
+const SETTLING: u32 = 20;
 
 /// Weights of the atoms and of the own model, as (14) of T has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +64,9 @@ pub struct WeightsEm<'t> {
     /// sum_j r_jk at these weights, and J.
     sums: Vec<f64>,
     objective: f64,
+    steps: u32,
+    /// The table without atoms that are gone, and which are in it.
+    left: Option<(LikelihoodTable, Vec<usize>)>,
 }
 
 impl<'t> WeightsEm<'t> {
@@ -72,6 +78,8 @@ impl<'t> WeightsEm<'t> {
             weights: vec![(n as f64).recip(); n],
             sums: Vec::new(),
             objective: 0.0,
+            steps: 0,
+            left: None,
         };
         em.expect();
         em
@@ -94,33 +102,72 @@ impl<'t> WeightsEm<'t> {
             let pairs = self.weights.iter_mut().zip(&self.sums);
             pairs.for_each(|(weight, sum)| *weight = sum / total);
         }
+        self.steps += 1;
+        let (weights, last) = (self.weights.clone(), self.objective);
+        let left_out = self.steps.is_multiple_of(SETTLING) && self.leave_out();
         self.expect();
+        if left_out && self.objective < last {
+            (self.weights, self.left) = (weights, None);
+            self.expect();
+        }
         self.objective
+    }
+
+    /// Atoms that are gone lose their weight and their column; whether there are enough of them.
+    fn leave_out(&mut self) -> bool {
+        let n = self.weights.len();
+        let kept = |k: &usize| self.weights[*k] >= GONE / n as f64;
+        let kept: Vec<usize> = (0..n).filter(kept).collect();
+        let there = self.left.as_ref().map_or(n, |(_, atoms)| atoms.len());
+        if 2 * kept.len() > there {
+            return false;
+        }
+        let total: f64 = kept.iter().map(|&k| self.weights[k]).sum();
+        let mut weights = vec![0.0; n];
+        kept.iter()
+            .for_each(|&k| weights[k] = self.weights[k] / total);
+        self.weights = weights;
+        self.left = Some((self.table.of_atoms(&kept), kept));
+        true
     }
 
     /// Responsibilities and J at the present weights: one pass over the table, in blocks of users.
     fn expect(&mut self) {
-        let n_users = self.table.n_users();
-        let starts: Vec<usize> = (0..n_users).step_by(BLOCK).collect();
-        let block = |&start: &usize| {
-            let mut sums = vec![0.0; self.weights.len()];
-            let add = |user| {
-                self.table
-                    .add_responsibilities(user, &self.weights, &mut sums)
-            };
-            let objective: f64 = (start..(start + BLOCK).min(n_users)).filter_map(add).sum();
-            (sums, objective)
+        let Some((table, atoms)) = &self.left else {
+            (self.sums, self.objective) = expect(self.table, &self.weights);
+            return;
         };
-        let blocks: Vec<(Vec<f64>, f64)> = parallel::map(&starts, block);
-        self.sums = vec![0.0; self.weights.len()];
-        self.objective = blocks.iter().map(|(_, objective)| objective).sum();
-        for (sums, _) in blocks {
-            self.sums
-                .iter_mut()
-                .zip(sums)
-                .for_each(|(total, sum)| *total += sum);
-        }
+        let weights: Vec<f64> = atoms.iter().map(|&k| self.weights[k]).collect();
+        let (sums, objective) = expect(table, &weights);
+        self.objective = objective;
+        self.sums.fill(0.0);
+        atoms
+            .iter()
+            .zip(sums)
+            .for_each(|(&k, sum)| self.sums[k] = sum);
     }
+}
+
+/// Sums of responsibilities, and J.
+fn expect(table: &LikelihoodTable, weights: &[f64]) -> (Vec<f64>, f64) {
+    let n_users = table.n_users();
+    let starts: Vec<usize> = (0..n_users).step_by(BLOCK).collect();
+    let block = |&start: &usize| {
+        let mut sums = vec![0.0; weights.len()];
+        let add = |user| table.add_responsibilities(user, weights, &mut sums);
+        let objective: f64 = (start..(start + BLOCK).min(n_users)).filter_map(add).sum();
+        (sums, objective)
+    };
+    let blocks: Vec<(Vec<f64>, f64)> = parallel::map(&starts, block);
+    let mut total = vec![0.0; weights.len()];
+    let objective = blocks.iter().map(|(_, objective)| objective).sum();
+    for (sums, _) in blocks {
+        total
+            .iter_mut()
+            .zip(sums)
+            .for_each(|(total, sum)| *total += sum);
+    }
+    (total, objective)
 }
 
 impl Variational for WeightsEm<'_> {
@@ -284,13 +331,17 @@ pub(crate) fn posterior_weights(
     if tau == f64::INFINITY || xi.iter().all(|&xi| xi <= 0.0) {
         return (1.0, vec![0.0; xi.len()]);
     }
-    let mut weights: Vec<f64> = xi
-        .iter()
-        .zip(ln_likelihood)
-        .map(|(xi, l)| xi.ln() + l)
-        .collect();
+    let mut weights: Vec<f64> = ln_terms(xi, ln_likelihood).collect();
     weights.push(tau.ln() + ln_evidence);
     npb_priors::special::ln_normalize(&mut weights);
     let own = weights.pop().unwrap_or(1.0);
     (own, weights)
+}
+
+/// `ln xi_k P(D | theta_k)`.
+fn ln_terms<'a>(xi: &'a [f64], ln_likelihood: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+    xi.iter().zip(ln_likelihood).map(|(&xi, l)| match xi > 0.0 {
+        true => xi.ln() + l,
+        false => f64::NEG_INFINITY,
+    })
 }

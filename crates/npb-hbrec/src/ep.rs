@@ -1,15 +1,15 @@
 //! Expectation propagation for probit likelihoods with a standard normal prior (`docs/hbrec.md#ep`).
 
+mod at_once;
+
+pub(crate) use at_once::Site;
+use at_once::{MOST_PASSES, SETTLED, sign};
 use npb_linalg::faer::MatRef;
 use npb_linalg::{Cholesky, NotPositiveDefinite, dot};
-use npb_priors::special::{inverse_mills, ln_phi};
+use npb_priors::special::ln_phi;
+use npb_priors::special::vector::slope_of_ln_normal_cdf;
 
 use crate::laplace::{Observations, add_outer, curvature};
-
-/// Passes over all rows, at most; a handful is enough.
-const MOST_PASSES: usize = 50;
-/// Sites have settled when none changes by more than this share of what it says.
-const SETTLED: f64 = 1e-8;
 
 /// The normal distribution whose moments are those of the posterior of `w`, as far as sites can make them so.
 #[derive(Clone, Debug)]
@@ -20,19 +20,12 @@ pub(crate) struct Moments {
     pub(crate) ln_evidence: f64,
 }
 
-/// What a row says of its utility t: `exp(linear t - precision t^2 / 2)`, up to a constant.
-#[derive(Clone, Copy, Default)]
-struct Site {
-    precision: f64,
-    linear: f64,
-}
-
 /// The utility of a row without its own site, and what the row makes of it.
 struct Cavity {
     mean: f64,
     variance: f64,
-    /// ln of the probability of the row's answer.
-    ln_phi: f64,
+    /// The row's answer in standard units.
+    z: f64,
     site: Site,
 }
 
@@ -43,13 +36,13 @@ impl Cavity {
         let (v, m) = (1.0 / left, (mean / variance - site.linear) / left);
         let scale = (1.0 + v).sqrt();
         let z = sign * m / scale;
-        let hazard = inverse_mills(-z);
+        let hazard = slope_of_ln_normal_cdf(z);
         let bend = curvature(hazard, z) / (1.0 + v);
         let precision = bend / (1.0 - v * bend);
         Self {
             mean: m,
             variance: v,
-            ln_phi: ln_phi(z),
+            z,
             site: Site {
                 precision,
                 linear: m * precision + sign * hazard / scale * (1.0 + v * precision),
@@ -62,14 +55,41 @@ impl Cavity {
         let (m, v, site) = (self.mean, self.variance, self.site);
         let precision = 1.0 / v + site.precision;
         let joined = (m / v + site.linear).powi(2) / precision;
-        self.ln_phi + 0.5 * (1.0 + v * site.precision).ln() - 0.5 * (joined - m * m / v)
+        ln_phi(self.z) + 0.5 * (1.0 + v * site.precision).ln() - 0.5 * (joined - m * m / v)
     }
 }
 
 /// Moments and evidence of rows whose weights are all 1. Cost: for each pass `n q^2`.
-pub(crate) fn fit(data: &Observations<'_>) -> Result<Moments, NotPositiveDefinite> {
-    let mut sites = vec![Site::default(); data.len()];
-    let mut state = State::new(data, &sites)?;
+///
+/// `sites`: those to begin with, of a fit of the same rows under another prior (they speak of utilities, which do not depend on it), and those of this fit
+/// afterwards; of another length they begin at nothing.
+pub(crate) fn fit(
+    data: &Observations<'_>,
+    sites: &mut Vec<Site>,
+) -> Result<Moments, NotPositiveDefinite> {
+    if sites.len() != data.len() {
+        sites.clear();
+        sites.resize(data.len(), Site::default());
+    }
+    // Passes of all rows at once are the faster ones; where they do not settle, one row after the other does.
+    let mut state = match at_once::settle(data, sites) {
+        true => State::new(data, sites)?,
+        false => settle_in_turn(data, sites)?,
+    };
+    let ln_evidence = state.ln_evidence(data, sites);
+    Ok(Moments {
+        mean: state.mean,
+        covariance: state.covariance,
+        ln_evidence,
+    })
+}
+
+/// Changes one site after the other until they have settled.
+fn settle_in_turn(
+    data: &Observations<'_>,
+    sites: &mut [Site],
+) -> Result<State, NotPositiveDefinite> {
+    let mut state = State::new(data, sites)?;
     for _ in 0..MOST_PASSES {
         let mut largest: f64 = 0.0;
         for (i, site) in sites.iter_mut().enumerate() {
@@ -89,21 +109,12 @@ pub(crate) fn fit(data: &Observations<'_>) -> Result<Moments, NotPositiveDefinit
             *site = new;
         }
         // Rank-one changes add up rounding errors.
-        state = State::new(data, &sites)?;
+        state = State::new(data, sites)?;
         if largest < SETTLED {
             break;
         }
     }
-    let ln_evidence = state.ln_evidence(data, &sites);
-    Ok(Moments {
-        mean: state.mean,
-        covariance: state.covariance,
-        ln_evidence,
-    })
-}
-
-fn sign(data: &Observations<'_>, i: usize) -> f64 {
-    if data.positive[i] { 1.0 } else { -1.0 }
+    Ok(state)
 }
 
 /// The normal distribution of prior and sites.
@@ -218,7 +229,7 @@ mod tests {
                 positive: &positive,
                 weights: &vec![1.0; n],
             };
-            let found = fit(&data).unwrap();
+            let found = fit(&data, &mut Vec::new()).unwrap();
             let (mut mass, mut sums, mut squares) = (0.0, [0.0; 2], [0.0; 3]);
             const STEP: f64 = 0.04;
             for at in 0..301 * 301 {
@@ -275,7 +286,7 @@ mod tests {
             positive: &[true, false, false, true],
             weights: &[1.0; 4],
         };
-        let found = fit(&data).unwrap();
+        let found = fit(&data, &mut Vec::new()).unwrap();
         assert!(found.ln_evidence.is_finite() && found.ln_evidence < 0.0);
         assert!(
             found
@@ -284,5 +295,39 @@ mod tests {
                 .chain(&found.covariance)
                 .all(|x| x.is_finite())
         );
+    }
+
+    /// Sites that settle all at once are those that settle in turn, from wherever they begin; thirteen rows fill no register.
+    #[test]
+    fn both_ways_settle_at_the_same_sites() {
+        let mut rng = stream(5, [0; 4]);
+        let mut uniform =
+            |n: usize| -> Vec<f64> { (0..n).map(|_| rng.random::<f64>() * 4.0 - 2.0).collect() };
+        for n in [1, 8, 13, 60] {
+            let (mut rows, offsets) = (uniform(3 * n), uniform(n));
+            rows[..3].fill(0.0);
+            let positive: Vec<bool> = uniform(n).iter().map(|x| *x > 0.0).collect();
+            let data = Observations {
+                rows: &rows,
+                width: 3,
+                offsets: &offsets,
+                positive: &positive,
+                weights: &vec![1.0; n],
+            };
+            let mut in_turn = vec![Site::default(); n];
+            settle_in_turn(&data, &mut in_turn).unwrap();
+            let begun = Site {
+                precision: 0.3,
+                linear: -0.5,
+            };
+            for begin in [Site::default(), begun] {
+                let mut sites = vec![begin; n];
+                assert!(at_once::settle(&data, &mut sites));
+                for (a, b) in sites.iter().zip(&in_turn) {
+                    let far = (a.precision - b.precision).abs() + (a.linear - b.linear).abs();
+                    assert!(far < 1e-6, "{a:?} {b:?}");
+                }
+            }
+        }
     }
 }

@@ -30,6 +30,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CHOICE: u64 = 31;
 /// tau is inferred from groups that the base has not seen: each is left out once, in so many folds at most.
 const FOLDS: usize = 5;
+/// With so many groups for each number of the base it says next to nothing of any one of them, and tau is inferred from all as they are.
+const PER_NUMBER: usize = 50;
+/// Of more groups than so many the base begins with what a sample of that size says.
+const SAMPLE: usize = 500;
 /// Groups between two reports to the watcher.
 const CHUNK: usize = 16;
 /// Precision of the mean of the base distribution: coefficients are of standard units.
@@ -113,7 +117,9 @@ pub fn fit_groups_watched(
     let (scale, tasks) = tasks_of(table, labels, groups)?;
     let data: Vec<&Task<bool>> = tasks.iter().collect();
     let infers_tau = config.weights.tau == DpConcentration::Inferred && data.len() > 1;
-    let share = if infers_tau { 0.3 } else { 0.6 };
+    let q = data.first().map_or(1, |task| task.width());
+    let leaves_out = infers_tau && data.len() < PER_NUMBER * q * (q + 3) / 2;
+    let share = if leaves_out { 0.3 } else { 0.6 };
     let (model, mut outcome) = base(&data, config, share, watch)?;
     let mut part = watch.part("draws of the base", 0.1);
     let drawn_to = start(model.prior().width())?;
@@ -122,12 +128,12 @@ pub fn fit_groups_watched(
         false => draw_bases(&model, &drawn_to, &data, config.seed, &mut part)?,
     };
     let mut settings = config.weights;
-    if settings.tau == DpConcentration::Inferred {
+    if settings.tau == DpConcentration::Inferred && (leaves_out || !infers_tau) {
         settings.tau = DpConcentration::Given(data.len() as f64);
     }
     let mut part = watch.part("weights", 0.2);
     let mut mixture = Mixture::learn_watched(model, &data, &settings, &mut part)?;
-    if infers_tau && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
+    if leaves_out && let Some(tau) = left_out_tau(&data, &mixture, config, watch)? {
         mixture.set_tau(tau);
     }
     let mut posteriors = posteriors(&mut mixture, &draws, &data, watch)?;
@@ -271,8 +277,34 @@ fn base(
     let model = ProbitTask::new(start(data.first().map_or(1, |task| task.width()))?);
     let key = fingerprint(&(config, data))?;
     let checkpoint = watch.checkpoint(CHECKPOINT, VERSION, key, 1)?;
+    let from = of_sample(&model, data, config)?;
     let run = (&mut watch.part("base", share), &checkpoint);
-    learn_gaussian_watched(&model, data, MEAN_PRECISION, &config.limits, run)
+    learn_gaussian_watched(&model, data, (MEAN_PRECISION, &from), &config.limits, run)
+}
+
+/// The base of a sample of groups, where EM of all begins; of few groups its own start.
+fn of_sample(
+    model: &ProbitTask,
+    data: &[&Task<bool>],
+    config: &GroupedConfig,
+) -> Result<GaussianPrior, HbrecError> {
+    if data.len() <= SAMPLE {
+        return Ok(model.prior().clone());
+    }
+    let sample = order(data.len(), config.seed);
+    let sample: Vec<&Task<bool>> = sample[..SAMPLE].iter().map(|&group| data[group]).collect();
+    let (nobody, memory) = (Watch::none(), Checkpoint::in_memory([None]));
+    let run = (&mut nobody.part("base", 0.0), &memory);
+    let of = (MEAN_PRECISION, model.prior());
+    let (found, _) = learn_gaussian_watched(model, &sample, of, &config.limits, run)?;
+    Ok(found.prior().clone())
+}
+
+/// Groups in random order.
+fn order(groups: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..groups).collect();
+    order.shuffle(&mut stream(seed, [0, 0, CHOICE, 0]));
+    order
 }
 
 /// tau at which groups are most likely that the base has not seen (`docs/hbrec.md#tau`): each is left out of the base in one of several folds. Nothing when
@@ -283,8 +315,7 @@ fn left_out_tau(
     config: &GroupedConfig,
     watch: &Watch<'_>,
 ) -> Result<Option<f64>, HbrecError> {
-    let mut order: Vec<usize> = (0..data.len()).collect();
-    order.shuffle(&mut stream(config.seed, [0, 0, CHOICE, 0]));
+    let order = order(data.len(), config.seed);
     let folds = data.len().min(FOLDS);
     let weight = 0.3 / folds as f64;
     let xi = &mixture.weights().xi;
@@ -292,13 +323,21 @@ fn left_out_tau(
     let (mut rows, mut own, mut ln_evidence) = (Vec::new(), Vec::new(), Vec::new());
     for fold in 0..folds {
         let asked: Vec<usize> = order.iter().copied().skip(fold).step_by(folds).collect();
-        let others = (0..data.len()).filter(|group| !asked.contains(group));
+        let mut in_fold = vec![false; data.len()];
+        asked.iter().for_each(|&group| in_fold[group] = true);
+        let others = (0..data.len()).filter(|&group| !in_fold[group]);
         let others: Vec<&Task<bool>> = others.map(|group| data[group]).collect();
         let model = ProbitTask::new(start(data[0].width())?);
         let mut part = watch.part("tau", 0.8 * weight);
         let run = (&mut part, &Checkpoint::in_memory([None]));
         let limits = &config.limits;
-        let (model, _) = learn_gaussian_watched(&model, &others, MEAN_PRECISION, limits, run)?;
+        // Of many groups the base of all is near, and says little of any of them.
+        let from = match data.len() > SAMPLE {
+            true => mixture.model().prior(),
+            false => model.prior(),
+        };
+        let of = (MEAN_PRECISION, from);
+        let (model, _) = learn_gaussian_watched(&model, &others, of, limits, run)?;
         if watch.is_stopped() {
             return Ok(None);
         }
@@ -308,14 +347,16 @@ fn left_out_tau(
         };
         let atoms: Result<Vec<TaskAtom>, HbrecError> = parallel::try_map(&active, atom);
         let atoms = atoms?;
+        let atoms: Vec<&TaskAtom> = atoms.iter().collect();
         let ask = |&group: &usize| {
             let mut row = vec![f64::NEG_INFINITY; xi.len()];
-            let found = atoms
+            let found = model.ln_likelihoods(&atoms, &[data[group]]);
+            active
                 .iter()
-                .map(|atom| model.ln_likelihood(atom, data[group]));
-            active.iter().zip(found).for_each(|(&k, l)| row[k] = l);
-            let alone = model.fit(data[group])?;
-            Ok((row, Some(group), model.ln_evidence(&alone)))
+                .zip(found.into_iter().flatten())
+                .for_each(|(&k, l)| row[k] = l);
+            let (.., evidence) = model.moments_from(data[group], &mut Vec::new())?;
+            Ok((row, Some(group), evidence))
         };
         let mut part = watch.part("tau", 0.2 * weight);
         for (at, chunk) in asked.chunks(CHUNK).enumerate() {
@@ -344,6 +385,7 @@ fn posteriors(
     watch: &Watch<'_>,
 ) -> Result<Vec<ActiveUser<TaskAtom>>, HbrecError> {
     let mut part = watch.part("groups", 0.1);
+    let draws = of_draws(draws);
     let mut all = Vec::with_capacity(data.len());
     while all.len() < data.len() {
         if watch.is_stopped() {
@@ -351,7 +393,7 @@ fn posteriors(
         }
         let next = all.len()..(all.len() + CHUNK).min(data.len());
         let found = parallel::try_map(next, |group| {
-            posterior(mixture, draws, data[group], Some(group))
+            posterior(mixture, &draws, data[group], Some(group))
         });
         all.extend(found?);
         let done = all.len() as f64 / data.len() as f64;
@@ -360,10 +402,14 @@ fn posteriors(
     Ok(all)
 }
 
+fn of_draws(draws: &[GaussianPrior]) -> Vec<ProbitTask> {
+    draws.iter().cloned().map(ProbitTask::new).collect()
+}
+
 /// A group of the fit by its number, without its own atom, or a new one.
 fn posterior(
     mixture: &Mixture<ProbitTask>,
-    draws: &[GaussianPrior],
+    draws: &[ProbitTask],
     task: &Task<bool>,
     own: Option<usize>,
 ) -> Result<ActiveUser<TaskAtom>, HbrecError> {
@@ -460,7 +506,7 @@ impl GroupedFit {
         let rows = Rows::new(&self.scale, table, labels)?;
         posterior(
             &self.mixture,
-            &self.draws,
+            &of_draws(&self.draws),
             &rows.task(0..table.n_rows())?,
             None,
         )
@@ -584,7 +630,8 @@ mod tests {
             let model = ProbitTask::new(start(2).unwrap());
             let run = (&mut watch.part("base", 0.0), &Checkpoint::in_memory([None]));
             let limits = &config.limits;
-            let learned = learn_gaussian_watched(&model, data, MEAN_PRECISION, limits, run);
+            let of = (MEAN_PRECISION, model.prior());
+            let learned = learn_gaussian_watched(&model, data, of, limits, run);
             learned.unwrap().0
         };
         let settings = crate::WeightsConfig {
@@ -614,5 +661,66 @@ mod tests {
         let found = found.unwrap();
         assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
         assert!(expected > 1e-3 && expected < 1e3, "{expected}");
+    }
+
+    /// Six hundred groups of five rows: EM that begins at a sample ends where it does from its own start, and tau is that of all groups as they are.
+    #[test]
+    fn many_groups_are_asked_as_they_are() {
+        let (m, n) = (600, 5);
+        let mut rng = stream(4, [0; 4]);
+        let cells: Vec<f64> = (0..m * n)
+            .map(|_| 3.0 * rng.random::<f64>() - 1.5)
+            .collect();
+        let slope = |row: usize| {
+            if (row / n).is_multiple_of(2) {
+                2.0
+            } else {
+                -2.0
+            }
+        };
+        let second = |row: usize| rng.random::<f64>() < normal_cdf(slope(row) * cells[row]);
+        let second: Vec<bool> = (0..m * n).map(second).collect();
+        let names: Vec<String> = (0..m * n).map(|row| (row / n).to_string()).collect();
+        let names: Vec<_> = names.iter().map(|name| Some(name.as_str())).collect();
+        let labels: Vec<_> = second
+            .iter()
+            .map(|&s| Some(if s { "b" } else { "a" }))
+            .collect();
+        let (labels, groups) = (Labels::from_strings(&labels), Labels::from_strings(&names));
+        let table = Table::complete(m * n, 1, cells).unwrap();
+        let config = GroupedConfig::default();
+        let fit = fit_groups(&table, &labels, &groups, &config).unwrap();
+
+        let (_, tasks) = tasks_of(&table, &labels, &groups).unwrap();
+        let data: Vec<&Task<bool>> = tasks.iter().collect();
+        let model = ProbitTask::new(start(2).unwrap());
+        let watch = Watch::none();
+        let run = (&mut watch.part("base", 0.0), &Checkpoint::in_memory([None]));
+        let of = (MEAN_PRECISION, model.prior());
+        let own = learn_gaussian_watched(&model, &data, of, &config.limits, run).unwrap();
+        let (own, model) = (own.0.prior().clone(), fit.mixture().model());
+        for k in 0..2 {
+            let far = (own.mean()[k] - model.prior().mean()[k]).abs();
+            let ratio = own.covariance()[(k, k)] / model.prior().covariance()[(k, k)];
+            assert!(far < 0.01 && (ratio - 1.0).abs() < 0.05, "{far} {ratio}");
+        }
+
+        let settings = crate::WeightsConfig {
+            tau: DpConcentration::Given(1.0),
+            ..config.weights
+        };
+        let mixture = Mixture::learn(model.clone(), &data, &settings).unwrap();
+        let row = |task: &&Task<bool>| -> Vec<f64> {
+            let atoms = mixture.atoms().iter();
+            atoms.map(|atom| model.ln_likelihood(atom, task)).collect()
+        };
+        let rows: Vec<Vec<f64>> = data.iter().map(row).collect();
+        let own: Vec<Option<usize>> = (0..m).map(Some).collect();
+        let table = LikelihoodTable::new(m, &rows, &own).unwrap();
+        let evidence = |task: &&Task<bool>| model.ln_evidence(&model.fit(task).unwrap());
+        let evidence: Vec<f64> = data.iter().map(evidence).collect();
+        let expected = infer_tau(&table, mixture.weights(), &evidence).unwrap();
+        let found = fit.mixture().weights().tau;
+        assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
     }
 }

@@ -54,6 +54,19 @@ pub trait UserModel: Sync {
     /// ln P(D | theta), for the data of anybody.
     fn ln_likelihood(&self, parameter: &Self::Parameter, data: &Self::Data) -> f64;
 
+    /// The same of each of some users under each of many parameters.
+    fn ln_likelihoods(
+        &self,
+        parameters: &[&Self::Parameter],
+        users: &[&Self::Data],
+    ) -> Vec<Vec<f64>> {
+        let of_user = |data: &&Self::Data| {
+            let one = |parameter: &&Self::Parameter| self.ln_likelihood(parameter, data);
+            parameters.iter().map(one).collect()
+        };
+        users.iter().map(of_user).collect()
+    }
+
     /// Expected response given a parameter: a probability, or a mean.
     ///
     /// # Panics
@@ -105,4 +118,17 @@ pub trait GaussianTask: UserModel + Sized {
 
     /// Mean and covariance of the coefficients.
     fn moments(&self, posterior: &Self::Posterior) -> (Vec<f64>, Mat<f64>);
+
+    /// Where a fit of some data ended, from which one under a base distribution nearby begins.
+    type Hint: Clone + Default + Send + Sync + Serialize + DeserializeOwned;
+
+    /// Mean, covariance and ln P(D) of some data in one go, from where `hint` says, which then says where this fit ended.
+    ///
+    /// # Errors
+    /// As [`fit`](UserModel::fit).
+    fn moments_from(
+        &self,
+        data: &Self::Data,
+        hint: &mut Self::Hint,
+    ) -> Result<(Vec<f64>, Mat<f64>, f64), HbrecError>;
 }

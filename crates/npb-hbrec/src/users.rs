@@ -6,6 +6,7 @@ mod probit;
 mod probit_task;
 
 pub use bernoulli::{BernoulliItems, BetaPosterior};
+pub(crate) use linear::prior_system;
 pub use linear::{LinearTask, NormalPosterior};
 pub use probit::{ItemAtom, ProbitItems, ProbitPosterior};
 pub(crate) use probit::{ln_of_number, ratio};

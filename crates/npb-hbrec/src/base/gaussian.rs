@@ -5,6 +5,7 @@ use npb_infer::watch::{Checkpoint, Part};
 use npb_infer::{Variational, VbLimits, VbOutcome, VbRun, Watch, maximise};
 use npb_linalg::faer::Mat;
 use npb_linalg::{Cholesky, dot};
+use serde::{Deserialize, Serialize};
 
 use crate::task::{GaussianPrior, base_numerical};
 use crate::{GaussianTask, HbrecError};
@@ -27,31 +28,46 @@ pub fn learn_gaussian<U: GaussianTask>(
 ) -> Result<(U, VbOutcome), HbrecError> {
     let watch = Watch::none();
     let run = (&mut watch.part("base", 1.0), &Checkpoint::in_memory([None]));
-    learn_gaussian_watched(model, tasks, 0.0, limits, run)
+    learn_gaussian_watched(model, tasks, (0.0, model.prior()), limits, run)
+}
+
+/// Where EM is: the base, and where the fit of each task ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GaussianRun<H> {
+    prior: GaussianPrior,
+    hints: Vec<H>,
 }
 
 /// As [`learn_gaussian`], from where the checkpoint left it, and with the prior `mu ~ N(0, I / mean_precision)`: without it few tasks, and those whose classes
-/// can be told apart without error, take the mean as far as it goes (`docs/hbrec.md#groups`).
+/// can be told apart without error, take the mean as far as it goes (`docs/hbrec.md#groups`). It begins at `from`; the base of `model` is the scale of the prior.
 pub(crate) fn learn_gaussian_watched<U: GaussianTask>(
     model: &U,
     tasks: &[&U::Data],
-    mean_precision: f64,
+    (mean_precision, from): (f64, &GaussianPrior),
     limits: &VbLimits,
-    (part, checkpoint): (&mut Part<'_, '_>, &Checkpoint<VbRun<GaussianPrior>>),
+    (part, checkpoint): (&mut Part<'_, '_>, &Checkpoint<VbRun<GaussianRun<U::Hint>>>),
 ) -> Result<(U, VbOutcome), HbrecError> {
     if tasks.is_empty() {
         return Err(HbrecError::NoData);
     }
     let start = model.prior();
-    let begin = |reached: Option<VbRun<GaussianPrior>>| {
-        let prior = reached.map_or_else(|| start.clone(), |run| run.state);
-        if prior.width() != start.width() {
+    let begin = |reached: Option<VbRun<GaussianRun<U::Hint>>>| {
+        let run = reached.map_or_else(
+            || GaussianRun {
+                prior: from.clone(),
+                hints: vec![U::Hint::default(); tasks.len()],
+            },
+            |run| run.state,
+        );
+        if (run.prior.width(), run.hints.len()) != (start.width(), tasks.len()) {
             return Err(HbrecError::State {
                 what: "checkpoint of the learned base: impossible size".to_owned(),
             });
         }
         Ok(GaussianEm {
-            learned: model.with_prior(prior),
+            learned: model.with_prior(run.prior),
+            hints: run.hints,
             tasks,
             start,
             mean_precision,
@@ -63,39 +79,44 @@ pub(crate) fn learn_gaussian_watched<U: GaussianTask>(
 
 struct GaussianEm<'d, U: GaussianTask> {
     learned: U,
+    hints: Vec<U::Hint>,
     tasks: &'d [&'d U::Data],
     start: &'d GaussianPrior,
     mean_precision: f64,
 }
 
 impl<U: GaussianTask> Variational for GaussianEm<'_, U> {
-    type State = GaussianPrior;
+    type State = GaussianRun<U::Hint>;
     type Error = HbrecError;
 
     fn step(&mut self) -> Result<f64, HbrecError> {
         let (tasks, start) = (self.tasks, self.start);
-        step(&mut self.learned, tasks, start, self.mean_precision)
+        step(
+            (&mut self.learned, &mut self.hints),
+            tasks,
+            start,
+            self.mean_precision,
+        )
     }
 
-    fn state(&self) -> GaussianPrior {
-        self.learned.prior().clone()
+    fn state(&self) -> GaussianRun<U::Hint> {
+        GaussianRun {
+            prior: self.learned.prior().clone(),
+            hints: self.hints.clone(),
+        }
     }
 }
 
 /// One step; the objective before its M-step. The mean is updated given the covariance, then the covariance given the mean.
 fn step<U: GaussianTask>(
-    learned: &mut U,
+    (learned, hints): (&mut U, &mut [U::Hint]),
     tasks: &[&U::Data],
     scale: &GaussianPrior,
     mean_precision: f64,
 ) -> Result<f64, HbrecError> {
     let q = scale.width();
-    let moments = |task: &&U::Data| {
-        let posterior = learned.fit(task)?;
-        let (mean, covariance) = learned.moments(&posterior);
-        Ok::<_, HbrecError>((mean, covariance, learned.ln_evidence(&posterior)))
-    };
-    let fits = parallel::try_map(tasks, moments)?;
+    let moments = |(task, hint): (&&U::Data, &mut U::Hint)| learned.moments_from(task, hint);
+    let fits = parallel::try_map(tasks.iter().zip(hints), moments)?;
     let n = fits.len() as f64;
     let nu = q as f64 + PRIOR_TASKS;
     let factor = learned.prior().factor();
@@ -150,7 +171,7 @@ mod tests {
     fn learned<U: GaussianTask>(model: &U, tasks: &[&U::Data], precision: f64) -> (U, VbOutcome) {
         let watch = Watch::none();
         let run = (&mut watch.part("base", 1.0), &Checkpoint::in_memory([None]));
-        learn_gaussian_watched(model, tasks, precision, &LIMITS, run).unwrap()
+        learn_gaussian_watched(model, tasks, (precision, model.prior()), &LIMITS, run).unwrap()
     }
 
     /// Evidence and both priors never fall where posteriors are exact; the mean is drawn to zero, the more the fewer tasks there are.

@@ -177,12 +177,16 @@ impl<U: UserModel> Mixture<U> {
         let alone = self.model.fit(data)?;
         // Atoms without weight have no part in it, whatever they would say.
         let counts = |xi: f64| xi > 0.0 && self.weights.tau < f64::INFINITY;
-        let likelihood = |(atom, xi): (&U::Parameter, &f64)| match counts(*xi) {
-            true => self.model.ln_likelihood(atom, data),
-            false => f64::NEG_INFINITY,
-        };
-        let weighted = self.atoms.iter().zip(&self.weights.xi);
-        let ln_likelihood: Vec<f64> = weighted.map(likelihood).collect();
+        let counted: Vec<usize> = (0..self.atoms.len())
+            .filter(|&k| counts(self.weights.xi[k]))
+            .collect();
+        let atoms: Vec<&U::Parameter> = counted.iter().map(|&k| &self.atoms[k]).collect();
+        let mut ln_likelihood = vec![f64::NEG_INFINITY; self.atoms.len()];
+        let found = self.model.ln_likelihoods(&atoms, &[data]);
+        counted
+            .iter()
+            .zip(found.into_iter().flatten())
+            .for_each(|(&k, l)| ln_likelihood[k] = l);
         let evidence = self.model.ln_evidence(&alone);
         let xi = match own {
             None => self.weights.xi.clone(),
@@ -273,11 +277,7 @@ fn ln_mixture(tau: f64, ln_evidence: f64, xi: &[f64], ln_likelihood: &[f64]) -> 
     if tau == f64::INFINITY || total <= 0.0 {
         return ln_evidence;
     }
-    let mut terms: Vec<f64> = xi
-        .iter()
-        .zip(ln_likelihood)
-        .map(|(xi, l)| xi.ln() + l)
-        .collect();
+    let mut terms: Vec<f64> = super::ln_terms(xi, ln_likelihood).collect();
     terms.push(tau.ln() + ln_evidence);
     log_sum_exp(&terms) - (tau + total).ln()
 }

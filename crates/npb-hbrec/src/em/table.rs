@@ -7,7 +7,9 @@ use npb_infer::parallel;
 use crate::{HbrecError, UserModel};
 
 /// Users between two reports to the watcher.
-const CHUNK: usize = 16;
+const CHUNK: usize = 64;
+/// Users that are given to a model at once.
+const TOGETHER: usize = 8;
 
 /// The likelihood of each user's data under each atom. Held relative to the user's best atom in single precision: 4 M K bytes. A user's own atom is left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +19,14 @@ pub struct LikelihoodTable {
     /// The largest log-likelihood of each user; minus infinity where no other atom is possible.
     top: Vec<f64>,
     own: Vec<Option<usize>>,
+}
+
+fn size(what: &'static str, found: usize, expected: usize) -> HbrecError {
+    HbrecError::Size {
+        what,
+        found,
+        expected,
+    }
 }
 
 impl LikelihoodTable {
@@ -29,35 +39,16 @@ impl LikelihoodTable {
         rows: &[Vec<f64>],
         own: &[Option<usize>],
     ) -> Result<Self, HbrecError> {
-        let size = |what, found, expected| HbrecError::Size {
-            what,
-            found,
-            expected,
-        };
         if own.len() != rows.len() {
             return Err(size("own atoms of users", own.len(), rows.len()));
         }
-        for (user, row) in rows.iter().enumerate() {
-            if row.len() != n_atoms {
-                return Err(size("log-likelihoods of a user", row.len(), n_atoms));
-            }
-            if let Some(column) = row.iter().position(|l| l.is_nan() || *l == f64::INFINITY) {
-                return Err(HbrecError::Value {
-                    what: "log-likelihoods of users under atoms",
-                    row: user,
-                    column,
-                    value: row[column],
-                    rule: "must be a number below infinity",
-                });
-            }
-        }
-        if let Some(atom) = own.iter().flatten().find(|&&atom| atom >= n_atoms) {
-            return Err(size("atoms, one of them a user's own:", n_atoms, atom + 1));
+        if let Some(row) = rows.iter().find(|row| row.len() != n_atoms) {
+            return Err(size("log-likelihoods of a user", row.len(), n_atoms));
         }
         let mut table = Self::empty(n_atoms);
-        rows.iter()
-            .zip(own)
-            .for_each(|(row, own)| table.push(row, *own));
+        for (row, &own) in rows.iter().zip(own) {
+            table.push_checked(row, own)?;
+        }
         Ok(table)
     }
 
@@ -83,20 +74,41 @@ impl LikelihoodTable {
         own: &[Option<usize>],
         mut watch: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Option<Self>, HbrecError> {
-        let row = |data: &&U::Data| -> Vec<f64> {
-            atoms
-                .iter()
-                .map(|atom| model.ln_likelihood(atom, data))
-                .collect()
-        };
-        let mut rows: Vec<Vec<f64>> = Vec::with_capacity(users.len());
-        for chunk in users.chunks(CHUNK) {
-            rows.extend(parallel::map(chunk, row));
-            if watch(rows.len()).is_break() {
+        let atoms: Vec<&U::Parameter> = atoms.iter().collect();
+        let rows = |users: &[&U::Data]| model.ln_likelihoods(&atoms, users);
+        let mut table = Self::empty(atoms.len());
+        for (chunk, own) in users.chunks(CHUNK).zip(own.chunks(CHUNK)) {
+            let found = parallel::map(chunk.chunks(TOGETHER), rows);
+            for (row, &own) in found.iter().flatten().zip(own) {
+                table.push_checked(row, own)?;
+            }
+            if watch(table.n_users()).is_break() {
                 return Ok(None);
             }
         }
-        Self::new(atoms.len(), &rows, own).map(Some)
+        Ok(Some(table))
+    }
+
+    /// Adds the log-likelihoods of a user, as many as there are atoms.
+    fn push_checked(&mut self, row: &[f64], own: Option<usize>) -> Result<(), HbrecError> {
+        if let Some(column) = row.iter().position(|l| l.is_nan() || *l == f64::INFINITY) {
+            return Err(HbrecError::Value {
+                what: "log-likelihoods of users under atoms",
+                row: self.n_users(),
+                column,
+                value: row[column],
+                rule: "must be a number below infinity",
+            });
+        }
+        if let Some(own) = own.filter(|&own| own >= self.n_atoms) {
+            return Err(size(
+                "atoms, one of them a user's own:",
+                self.n_atoms,
+                own + 1,
+            ));
+        }
+        self.push(row, own);
+        Ok(())
     }
 
     pub(crate) fn empty(n_atoms: usize) -> Self {
@@ -121,6 +133,17 @@ impl LikelihoodTable {
         self.ratios.extend(row.iter().enumerate().map(ratio));
         self.top.push(top);
         self.own.push(own);
+    }
+
+    /// Some of the atoms alone.
+    pub(crate) fn of_atoms(&self, atoms: &[usize]) -> Self {
+        let kept = |user| atoms.iter().map(move |&atom| self.row(user)[atom]);
+        Self {
+            n_atoms: atoms.len(),
+            ratios: (0..self.n_users()).flat_map(kept).collect(),
+            top: self.top.clone(),
+            own: vec![None; self.n_users()],
+        }
     }
 
     /// M.

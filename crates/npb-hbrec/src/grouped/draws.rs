@@ -8,16 +8,25 @@ use npb_linalg::faer::Mat;
 use npb_priors::dist::Wishart;
 use rand::Rng;
 
+use crate::laplace::add_outer;
 use crate::task::{GaussianPrior, base_numerical};
-use crate::{GaussianTask, GibbsModel, HbrecError, ProbitTask, Task, TaskAtom, UserModel};
+use crate::users::prior_system;
+use crate::{GaussianTask, HbrecError, ProbitTask, Task, TaskAtom};
 
 /// Of draws of the base.
 const KEY: u64 = 32;
 
-/// Sweeps before the first draw, from one draw to the next, and number of draws.
+/// Sweeps before the first draw, from one draw to the next, and number of draws of up to `MANY` tasks. Of more the base is surer: what its variance is the less,
+/// fewer draws take their average as well.
 const BURN_IN: u64 = 100;
 const THIN: u64 = 10;
-const KEPT: u64 = 40;
+const KEPT: usize = 40;
+const MANY: usize = 500;
+const LEAST_KEPT: usize = 10;
+
+fn kept(tasks: usize) -> usize {
+    (KEPT * MANY / tasks.max(MANY)).max(LEAST_KEPT)
+}
 
 /// Degrees of freedom of the prior of the covariance beyond the number of coefficients, and the scale of that prior in covariances at which the base starts. The
 /// prior is worth three tasks, with standard deviations of about one and a half of those at the start: rows that can be told apart say little of the size of
@@ -76,18 +85,37 @@ impl Law {
     }
 }
 
+/// Tasks, and the sum of products of the rows of each, which no sweep changes.
+struct Seen<'d> {
+    tasks: &'d [&'d Task<bool>],
+    products: Vec<Vec<f64>>,
+}
+
+impl<'d> Seen<'d> {
+    fn new(tasks: &'d [&'d Task<bool>]) -> Self {
+        let products = |task: &&Task<bool>| {
+            let mut sums = vec![0.0; task.width() * task.width()];
+            task.iter().for_each(|(x, _)| add_outer(x, 1.0, &mut sums));
+            sums
+        };
+        Self {
+            products: tasks.iter().map(products).collect(),
+            tasks,
+        }
+    }
+}
+
 /// One sweep: the coefficients of every task, then the base.
-fn sweep(
-    law: &Law,
-    state: &mut State,
-    data: &[&Task<bool>],
-    key: (u64, u64),
-) -> Result<(), HbrecError> {
+fn sweep(law: &Law, state: &mut State, data: &Seen<'_>, key: (u64, u64)) -> Result<(), HbrecError> {
     let model = ProbitTask::new(state.base.clone());
+    let (prior, linear) = prior_system(&state.base);
     let (seed, sweep) = key;
     let redraw = |(group, atom): (usize, &mut TaskAtom)| {
         let rng = &mut stream(seed, [0, sweep, KEY, 1 + group as u64]);
-        model.redraw(atom, &data[group..=group], rng)
+        let terms = prior.iter().zip(&data.products[group]);
+        let precision: Vec<f64> = terms.map(|(a, b)| a + b).collect();
+        let tasks = &data.tasks[group..=group];
+        model.redraw_given(atom, tasks, (&precision, &linear), rng)
     };
     parallel::try_map(state.tasks.iter_mut().enumerate(), redraw)?;
     law.draw(state, &mut stream(seed, [0, sweep, KEY, 0]))
@@ -103,9 +131,8 @@ pub(super) fn draw_bases(
 ) -> Result<Vec<GaussianPrior>, HbrecError> {
     let law = Law::of(scale);
     let task = |task: &&Task<bool>| -> Result<TaskAtom, HbrecError> {
-        let posterior = start.fit(task)?;
         Ok(TaskAtom {
-            coefficients: start.moments(&posterior).0,
+            coefficients: start.moments_from(task, &mut Vec::new())?.0,
             covariance: Vec::new(),
         })
     };
@@ -113,10 +140,12 @@ pub(super) fn draw_bases(
         base: start.prior().clone(),
         tasks: parallel::try_map(data, task)?,
     };
-    let mut draws = Vec::with_capacity(KEPT as usize);
-    let total = BURN_IN + THIN * KEPT;
+    let kept = kept(data.len());
+    let mut draws = Vec::with_capacity(kept);
+    let total = BURN_IN + THIN * kept as u64;
+    let data = Seen::new(data);
     for step in 1..=total {
-        sweep(&law, &mut state, data, (seed, step))?;
+        sweep(&law, &mut state, &data, (seed, step))?;
         if step > BURN_IN && (step - BURN_IN).is_multiple_of(THIN) {
             draws.push(state.base.clone());
         }
@@ -130,16 +159,12 @@ pub(super) fn draw_bases(
 
 /// The posterior of a task, averaged over draws of the base: each has the weight of the task's evidence under it, or, where the draws have seen the task, all have the same.
 pub(super) fn averaged(
-    draws: &[GaussianPrior],
+    draws: &[ProbitTask],
     task: &Task<bool>,
     seen: bool,
 ) -> Result<TaskAtom, HbrecError> {
-    let fit = |base: &GaussianPrior| {
-        let model = ProbitTask::new(base.clone());
-        let posterior = model.fit(task)?;
-        let (mean, covariance) = model.moments(&posterior);
-        Ok((mean, covariance, model.ln_evidence(&posterior)))
-    };
+    let mut hint = Vec::new();
+    let fit = |model: &ProbitTask| model.moments_from(task, &mut hint);
     let fits = draws
         .iter()
         .map(fit)
@@ -173,6 +198,7 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
+    use crate::GibbsModel;
 
     /// What a tired statistician gets wrong.
     #[derive(Clone, Copy, PartialEq)]
@@ -293,7 +319,7 @@ mod tests {
         fn sweep(&self, state: &mut State, answers: &Vec<bool>, rng: &mut Xoshiro256PlusPlus) {
             let tasks = self.tasks(answers);
             let data: Vec<&Task<bool>> = tasks.iter().collect();
-            sweep(&self.law, state, &data, (rng.random(), 1)).unwrap();
+            sweep(&self.law, state, &Seen::new(&data), (rng.random(), 1)).unwrap();
             self.spoil(state, rng);
         }
 
@@ -342,6 +368,7 @@ mod tests {
             GaussianPrior::new(vec![mean], covariance.as_ref()).unwrap()
         };
         let draws = [base(1.5, 0.2), base(-1.0, 0.8)];
+        let models = draws.clone().map(ProbitTask::new);
         for seen in [false, true] {
             let (mut mass, mut sum, mut square) = (0.0, 0.0, 0.0);
             for draw in &draws {
@@ -362,7 +389,7 @@ mod tests {
                 }
             }
             let (mean, variance) = (sum / mass, square / mass - (sum / mass).powi(2));
-            let found = averaged(&draws, &task, seen).unwrap();
+            let found = averaged(&models, &task, seen).unwrap();
             assert!(
                 (found.coefficients[0] - mean).abs() < 0.02,
                 "{found:?} {mean}"

@@ -205,4 +205,16 @@ impl GaussianTask for LinearTask {
     fn moments(&self, posterior: &NormalPosterior) -> (Vec<f64>, npb_linalg::faer::Mat<f64>) {
         (posterior.mean.clone(), posterior.factor.inverse())
     }
+
+    type Hint = ();
+
+    fn moments_from(
+        &self,
+        task: &Task<f64>,
+        (): &mut (),
+    ) -> Result<(Vec<f64>, npb_linalg::faer::Mat<f64>, f64), HbrecError> {
+        let posterior = self.fit(task)?;
+        let (mean, covariance) = self.moments(&posterior);
+        Ok((mean, covariance, posterior.ln_evidence))
+    }
 }

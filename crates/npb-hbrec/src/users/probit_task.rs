@@ -1,10 +1,13 @@
 //! A task as a probit classifier with a normal prior.
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_linalg::dot;
+use npb_linalg::elementary::{ln, vectorised};
 use npb_linalg::faer::Mat;
+use npb_linalg::{NotPositiveDefinite, dot};
 use npb_priors::dist::sample_probit;
+use npb_priors::special::vector::normal_cdf_parts;
 use npb_priors::special::{ln_phi, normal_cdf};
+use pulp::Arch;
 
 use super::linear::{draw_prior, factor_precision, prior_system};
 use crate::ep::{self, Moments};
@@ -63,6 +66,70 @@ impl TaskAtom {
     }
 }
 
+/// Atoms side by side: two of the widest registers.
+const LANES: usize = 16;
+/// Rows whose probabilities are multiplied before a logarithm is taken.
+const FACTORS: usize = 8;
+
+/// A block of atoms: coefficients, then lower triangles of covariances row by row, entries off the diagonal twice.
+struct Block {
+    coefficients: Vec<[f64; LANES]>,
+    covariance: Vec<[f64; LANES]>,
+}
+
+impl Block {
+    fn new(atoms: &[&TaskAtom], q: usize) -> Self {
+        let mut block = Self {
+            coefficients: vec![[0.0; LANES]; q],
+            covariance: vec![[0.0; LANES]; q * (q + 1) / 2],
+        };
+        for (lane, atom) in atoms.iter().enumerate() {
+            let pairs = block.coefficients.iter_mut().zip(&atom.coefficients);
+            pairs.for_each(|(to, w)| to[lane] = *w);
+            if atom.covariance.is_empty() {
+                continue;
+            }
+            let places = (0..q).flat_map(|i| (0..=i).map(move |j| (i, j)));
+            for (to, (i, j)) in block.covariance.iter_mut().zip(places) {
+                let twice = if i == j { 1.0 } else { 2.0 };
+                to[lane] = twice * atom.covariance[i * q + j];
+            }
+        }
+        block
+    }
+
+    /// Adds ln P of each row under each atom; `squares`: products of each row's numbers with themselves.
+    #[inline(always)]
+    fn add_ln_likelihoods(&self, task: &Task<bool>, squares: &[f64], sums: &mut [f64; LANES]) {
+        let by_row = squares.chunks_exact(self.covariance.len());
+        let mut product = [1.0; LANES];
+        for (n, ((x, &y), squares)) in task.iter().zip(by_row).enumerate() {
+            let (mut mean, mut variance) = ([0.0; LANES], [0.0; LANES]);
+            for (x, of) in x.iter().zip(&self.coefficients) {
+                (0..LANES).for_each(|k| mean[k] += x * of[k]);
+            }
+            for (square, of) in squares.iter().zip(&self.covariance) {
+                (0..LANES).for_each(|k| variance[k] += square * of[k]);
+            }
+            let sign = if y { 1.0 } else { -1.0 };
+            for k in 0..LANES {
+                let v = if variance[k] > 0.0 { variance[k] } else { 0.0 };
+                let [exponent, factor] = normal_cdf_parts(sign * mean[k] / (1.0 + v).sqrt());
+                sums[k] += exponent;
+                product[k] *= factor;
+            }
+            // So few factors do not underflow.
+            if n % FACTORS == FACTORS - 1 {
+                for k in 0..LANES {
+                    sums[k] += ln(product[k]);
+                    product[k] = 1.0;
+                }
+            }
+        }
+        (0..LANES).for_each(|k| sums[k] += ln(product[k]));
+    }
+}
+
 impl ProbitTask {
     /// With this base distribution.
     pub fn new(prior: GaussianPrior) -> Self {
@@ -78,6 +145,16 @@ impl ProbitTask {
 }
 
 impl ProbitTask {
+    /// Their covariance from those coordinates.
+    fn coloured_covariance(&self, white: &[f64]) -> Mat<f64> {
+        let q = self.prior.width();
+        let l = self.prior.factor().l();
+        let half = Mat::from_fn(q, q, |i, j| {
+            (0..=i).map(|k| l[(i, k)] * white[k * q + j]).sum::<f64>()
+        });
+        Mat::from_fn(q, q, |i, j| (0..=j).map(|k| half[(i, k)] * l[(j, k)]).sum())
+    }
+
     /// Coefficients from coordinates in which the prior is standard normal.
     fn coloured(&self, mut w: Vec<f64>) -> Vec<f64> {
         self.prior.factor().mul_l(&mut w);
@@ -85,6 +162,76 @@ impl ProbitTask {
             .zip(self.prior.mean())
             .for_each(|(w, m)| *w += m);
         w
+    }
+}
+
+/// Rows in coordinates in which the prior is standard normal, with their utility at its mean.
+#[derive(Default)]
+struct OwnRows {
+    rows: Vec<f64>,
+    offsets: Vec<f64>,
+    positive: Vec<bool>,
+    weights: Vec<f64>,
+}
+
+impl OwnRows {
+    fn observations(&self, width: usize) -> Observations<'_> {
+        Observations {
+            rows: &self.rows,
+            width,
+            offsets: &self.offsets,
+            positive: &self.positive,
+            weights: &self.weights,
+        }
+    }
+
+    fn numerical(&self) -> impl Fn(NotPositiveDefinite) -> HbrecError + Copy {
+        let item = self.offsets.len();
+        move |source| HbrecError::Numerical {
+            what: "posterior",
+            iteration: 0,
+            block: "task with rows:",
+            item,
+            source,
+        }
+    }
+}
+
+impl ProbitTask {
+    fn own_rows(&self, data: &[(&Task<bool>, f64)]) -> Result<OwnRows, HbrecError> {
+        let (q, mut own) = (self.prior.width(), OwnRows::default());
+        for (task, weight) in data {
+            task.check_width(q)?;
+            for (x, &y) in task.iter() {
+                own.rows.extend_from_slice(x);
+                let start = own.rows.len() - q;
+                self.prior.factor().mul_lt(&mut own.rows[start..]);
+                own.offsets.push(dot(x, self.prior.mean()));
+                own.positive.push(y);
+                own.weights.push(*weight);
+            }
+        }
+        Ok(own)
+    }
+
+    /// A draw of the coefficients given utilities that are drawn given the coefficients of before. `(precision, linear)`: of the prior, the former with the
+    /// products of all rows added to it.
+    pub(crate) fn redraw_given(
+        &self,
+        atom: &mut TaskAtom,
+        members: &[&Task<bool>],
+        (precision, linear): (&[f64], &[f64]),
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Result<(), HbrecError> {
+        let mut linear = linear.to_vec();
+        for (x, &y) in members.iter().flat_map(|task| task.iter()) {
+            let z = sample_probit(dot(x, &atom.coefficients), y, rng);
+            linear.iter_mut().zip(x).for_each(|(sum, x)| *sum += z * x);
+        }
+        let factor = factor_precision(precision, self.prior.width())?;
+        factor.sample_canonical(&mut linear, rng);
+        atom.coefficients = linear;
+        Ok(())
     }
 }
 
@@ -96,36 +243,13 @@ impl UserModel for ProbitTask {
 
     fn fit_weighted(&self, data: &[(&Task<bool>, f64)]) -> Result<TaskPosterior, HbrecError> {
         let q = self.prior.width();
-        let (mut rows, mut offsets) = (Vec::new(), Vec::new());
-        let (mut positive, mut weights) = (Vec::new(), Vec::new());
-        for (task, weight) in data {
-            task.check_width(q)?;
-            for (x, &y) in task.iter() {
-                rows.extend(self.whitened(x));
-                offsets.push(dot(x, self.prior.mean()));
-                positive.push(y);
-                weights.push(*weight);
-            }
-        }
-        let observations = Observations {
-            rows: &rows,
-            width: q,
-            offsets: &offsets,
-            positive: &positive,
-            weights: &weights,
-        };
-        let numerical = |source| HbrecError::Numerical {
-            what: "posterior",
-            iteration: 0,
-            block: "task with rows:",
-            item: offsets.len(),
-            source,
-        };
+        let own = self.own_rows(data)?;
+        let (observations, numerical) = (own.observations(q), own.numerical());
         let laplace = laplace::fit(&observations).map_err(numerical)?;
         // Moments by expectation propagation: a mode lies nearer to the prior's mean than the posterior's mean does, and a base distribution learned from modes is
         // too narrow. A share of a row's likelihood has no moments in closed form.
-        let moments = match weights.iter().all(|&weight| weight == 1.0) {
-            true => ep::fit(&observations).map_err(numerical)?,
+        let moments = match own.weights.iter().all(|&weight| weight == 1.0) {
+            true => ep::fit(&observations, &mut Vec::new()).map_err(numerical)?,
             false => Moments {
                 mean: laplace.mode.clone(),
                 covariance: laplace.spread.covariance(q),
@@ -169,6 +293,30 @@ impl UserModel for ProbitTask {
         task.iter().map(term).sum()
     }
 
+    fn ln_likelihoods(&self, atoms: &[&TaskAtom], tasks: &[&Task<bool>]) -> Vec<Vec<f64>> {
+        let q = self.prior.width();
+        let places: Vec<_> = (0..q).flat_map(|i| (0..=i).map(move |j| (i, j))).collect();
+        let squares = |task: &&Task<bool>| -> Vec<f64> {
+            let of_row = |x: &[f64]| places.iter().map(|&(i, j)| x[i] * x[j]).collect::<Vec<_>>();
+            task.iter().flat_map(|(x, _)| of_row(x)).collect()
+        };
+        let squares: Vec<Vec<f64>> = tasks.iter().map(squares).collect();
+        let mut all = vec![Vec::with_capacity(atoms.len()); tasks.len()];
+        for atoms in atoms.chunks(LANES) {
+            let block = Block::new(atoms, q);
+            for ((task, squares), all) in tasks.iter().zip(&squares).zip(&mut all) {
+                let mut sums = [0.0; LANES];
+                vectorised(
+                    Arch::new(),
+                    #[inline(always)]
+                    || block.add_ln_likelihoods(task, squares, &mut sums),
+                );
+                all.extend_from_slice(&sums[..atoms.len()]);
+            }
+        }
+        all
+    }
+
     fn predict(&self, atom: &TaskAtom, query: &[f64]) -> f64 {
         normal_cdf(atom.ratio(query))
     }
@@ -197,19 +345,13 @@ impl GibbsModel for ProbitTask {
         members: &[&Task<bool>],
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<(), HbrecError> {
-        let (mut precision, mut linear) = prior_system(&self.prior);
+        let (mut precision, linear) = prior_system(&self.prior);
         for task in members {
             task.check_width(self.prior.width())?;
-            for (x, &y) in task.iter() {
-                let z = sample_probit(dot(x, &atom.coefficients), y, rng);
-                add_outer(x, 1.0, &mut precision);
-                linear.iter_mut().zip(x).for_each(|(sum, x)| *sum += z * x);
-            }
+            task.iter()
+                .for_each(|(x, _)| add_outer(x, 1.0, &mut precision));
         }
-        let factor = factor_precision(&precision, self.prior.width())?;
-        factor.sample_canonical(&mut linear, rng);
-        atom.coefficients = linear;
-        Ok(())
+        self.redraw_given(atom, members, (&precision, &linear), rng)
     }
 
     /// None: the evidence is an approximation.
@@ -240,9 +382,67 @@ impl GaussianTask for ProbitTask {
     }
 
     fn moments(&self, posterior: &TaskPosterior) -> (Vec<f64>, Mat<f64>) {
-        let q = self.prior.width();
-        let white = Mat::from_fn(q, q, |i, j| posterior.covariance[i * q + j]);
-        let l = self.prior.factor().l();
-        (posterior.mean.clone(), l * white * l.transpose())
+        (
+            posterior.mean.clone(),
+            self.coloured_covariance(&posterior.covariance),
+        )
+    }
+
+    type Hint = Vec<ep::Site>;
+
+    fn moments_from(
+        &self,
+        task: &Task<bool>,
+        hint: &mut Vec<ep::Site>,
+    ) -> Result<(Vec<f64>, Mat<f64>, f64), HbrecError> {
+        let own = self.own_rows(&[(task, 1.0)])?;
+        let found = ep::fit(&own.observations(self.prior.width()), hint);
+        let found = found.map_err(own.numerical())?;
+        let covariance = self.coloured_covariance(&found.covariance);
+        Ok((self.coloured(found.mean), covariance, found.ln_evidence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npb_infer::stream;
+    use rand::RngExt;
+
+    use super::*;
+
+    /// Twenty atoms, some without spread, beside each other as one by one; rows are more than are multiplied at once.
+    #[test]
+    fn many_atoms_are_as_one_by_one() {
+        let mut rng = stream(7, [0; 4]);
+        let mut uniform =
+            |n: usize| -> Vec<f64> { (0..n).map(|_| rng.random::<f64>() * 6.0 - 3.0).collect() };
+        let atom = |k: usize| {
+            let (w, l) = (uniform(3), uniform(9));
+            let square = |at: usize| (0..3).map(|m| l[at / 3 * 3 + m] * l[at % 3 * 3 + m]).sum();
+            TaskAtom {
+                coefficients: w,
+                covariance: (0..if k < 5 { 0 } else { 9 }).map(square).collect(),
+            }
+        };
+        let atoms: Vec<TaskAtom> = (0..20).map(atom).collect();
+        let tasks = [0, 5, 40].map(|n| {
+            let rows: Vec<f64> = (0..3 * n)
+                .map(|at| (f64::from(at) * 1.7).sin() * 9.0)
+                .collect();
+            let y: Vec<bool> = (0..n).map(|i| i % 3 == 0).collect();
+            Task::new(3, &rows, &y).unwrap()
+        });
+        let model = ProbitTask::new(GaussianPrior::isotropic(3, 1.0).unwrap());
+        let tasks: Vec<&Task<bool>> = tasks.iter().collect();
+        let found = model.ln_likelihoods(&atoms.iter().collect::<Vec<_>>(), &tasks);
+        for (task, found) in tasks.iter().zip(&found) {
+            for (atom, found) in atoms.iter().zip(found) {
+                let wanted = model.ln_likelihood(atom, task);
+                assert!(
+                    (found - wanted).abs() < 1e-11 * (1.0 + wanted.abs()),
+                    "{found} {wanted}"
+                );
+            }
+        }
     }
 }

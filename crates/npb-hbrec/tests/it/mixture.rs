@@ -41,6 +41,39 @@ fn j_never_falls() {
     }
 }
 
+/// Atoms that are gone are left out on the way: the rest ends where plain EM does, whose steps are written out here.
+#[test]
+fn atoms_that_are_gone_are_not_missed() {
+    let n = 60;
+    let mut rng = stream(8, [0; 4]);
+    let row = |_| {
+        (0..n)
+            .map(|k| -6.0 * rng.random::<f64>() - f64::from(k / 6))
+            .collect()
+    };
+    let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
+    let table = LikelihoodTable::new(n as usize, &rows, &vec![None; n as usize]).unwrap();
+    let mut em = WeightsEm::new(&table);
+    let mut plain = vec![1.0 / f64::from(n); n as usize];
+    for _ in 0..200 {
+        em.step();
+        let mut sums = vec![0.0; n as usize];
+        for row in &rows {
+            let joint: Vec<f64> = row.iter().zip(&plain).map(|(l, w)| l.exp() * w).collect();
+            let total: f64 = joint.iter().sum();
+            sums.iter_mut()
+                .zip(&joint)
+                .for_each(|(s, j)| *s += j / total / f64::from(n));
+        }
+        plain = sums;
+    }
+    let gone = em.weights().iter().filter(|w| **w == 0.0).count();
+    assert!(gone >= 30, "{gone} of {n} atoms are gone");
+    for (found, wanted) in em.weights().iter().zip(&plain) {
+        assert!((found - wanted).abs() < 1e-6, "{found} {wanted}");
+    }
+}
+
 /// Two atoms explain everybody; the other is pruned.
 #[test]
 fn solution_is_sparse() {

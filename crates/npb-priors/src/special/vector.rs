@@ -88,6 +88,35 @@ pub fn ln_normal_cdf(x: f64) -> f64 {
     }
 }
 
+/// `[ln, factor]` with `Phi(x) = e^ln factor`, the factor between 2e-20 and 1 for |x| up to 1e19: the logarithm of a product of many probabilities is then the sum of
+/// the former and one logarithm of the product of some of the latter. As exact as [`ln_normal_cdf`].
+#[inline(always)]
+pub fn normal_cdf_parts(x: f64) -> [f64; 2] {
+    let a = if x.abs() > FAR { FAR } else { x.abs() };
+    let [above, below] = fraction(a);
+    let inner = a * below + above;
+    let inverse_hazard = inner / (a * inner + below);
+    let half_square = 0.5 * x * x;
+    let density = FRAC_1_SQRT_2PI * inverse_hazard;
+    if x < 0.0 {
+        [-half_square, density]
+    } else {
+        [0.0, 1.0 - exp(-half_square) * density]
+    }
+}
+
+/// `phi(x) / Phi(x)`, as exact as that of [`ln_normal_cdf_and_slope`] down to 1e-300, without the logarithm.
+#[inline(always)]
+pub fn slope_of_ln_normal_cdf(x: f64) -> f64 {
+    let a = x.abs();
+    let hazard = a + excess_beyond(a);
+    let density = normal_pdf(a);
+    let tail = density / hazard;
+    let above = if x < 0.0 { hazard } else { density };
+    let below = if x < 0.0 { 1.0 } else { 1.0 - tail };
+    above / below
+}
+
 /// What a row's expected utility needs: t ~ N(mu, 1) cut to t > 0.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftLabel {
@@ -197,7 +226,16 @@ mod tests {
             let scale = 1e-15 * (1.0 + mu * mu);
             let ln = ln_normal_cdf(mu);
             assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
+            let [exponent, factor] = normal_cdf_parts(mu.clamp(-1e9, 1e9));
+            if mu.abs() < 1e9 {
+                let ln = exponent + factor.ln();
+                assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
+            }
+            assert!((1e-20..=1.0).contains(&factor), "{mu}: {factor}");
             let (ln, slope) = ln_normal_cdf_and_slope(mu);
+            if slope > 1e-300 {
+                assert_near("slope", mu, slope_of_ln_normal_cdf(mu), slope, 8.0);
+            }
             assert!((ln - wanted.ln_mass).abs() < scale, "{mu}: {ln}");
             if mu < 37.0 {
                 // Above 0 a density next to 0 has lost digits.
