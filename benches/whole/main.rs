@@ -5,6 +5,8 @@
 
 mod calibration;
 mod classifier;
+mod table;
+mod table_sweep;
 
 use std::process::ExitCode;
 
@@ -20,7 +22,18 @@ pub struct Outcome {
 }
 
 /// Names and functions of all rows.
-const ROWS: [(&str, fn() -> Outcome); 1] = [("classifier", classifier::run)];
+const ROWS: [(&str, fn() -> Outcome); 4] = [
+    ("classifier", classifier::run),
+    ("table_sweep", table_sweep::sweep),
+    ("table_chains", table_sweep::chains),
+    ("table", table::run),
+];
+
+/// Seed of the data: `NPB_BENCH_SEED`, or 1.
+fn seed() -> u64 {
+    let seed = std::env::var("NPB_BENCH_SEED").ok();
+    seed.and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
 
 fn main() -> ExitCode {
     let mut names = Vec::new();
