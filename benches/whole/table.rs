@@ -25,17 +25,17 @@ pub(crate) fn run() -> Outcome {
     let train = holes(&all.select_rows(&(0..N_TRAIN).collect::<Vec<_>>()), MISSING, rng);
     let test = all.select_rows(&(N_TRAIN..N_TRAIN + N_TEST).collect::<Vec<_>>());
     let hidden = holes(&test, HIDDEN, rng);
-    let (model, of_fit) = timed(|| fit(&train, &ItfConfig::default()).expect("good input"));
-    let (verdicts, of_answers) = timed(|| answers(&model, &train));
-    eprintln!("table: fit {:.2} s, answers {:.2} s", of_fit.processor, of_answers.processor);
+    let mut total = Seconds {
+        clock: 0.0,
+        processor: 0.0,
+    };
+    let model = stage("fit", &mut total, || fit(&train, &ItfConfig::default()).expect("good input"));
+    let verdicts = answers(&model, &train, &mut total);
     let rows = model.rows(&test).expect("columns of the fit");
     let density = model.ln_density(&rows).expect("rows of the fit");
     let [of_levels, of_numbers] = errors(&model, &test, &hidden);
     Outcome {
-        seconds: Seconds {
-            clock: of_fit.clock + of_answers.clock,
-            processor: of_fit.processor + of_answers.processor,
-        },
+        seconds: total,
         quality: vec![
             ("ln_density", density.iter().sum::<f64>() / density.len() as f64),
             ("wrong_levels", of_levels),
@@ -45,18 +45,31 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
+/// Times a part of the work, tells of it, and adds its time to the whole.
+fn stage<T>(name: &str, total: &mut Seconds, work: impl FnOnce() -> T) -> T {
+    let (made, seconds) = timed(work);
+    eprintln!("{name}: {:.2} s", seconds.processor);
+    total.clock += seconds.clock;
+    total.processor += seconds.processor;
+    made
+}
+
 /// Asks everything; returns the share of pairs of columns about which the verdict is right.
-fn answers(model: &ItfFit, train: &MixedTable) -> f64 {
+fn answers(model: &ItfFit, train: &MixedTable, total: &mut Seconds) -> f64 {
     let training = model.training_rows(train).expect("the rows of the fit");
-    model.impute_training(train, 0.9).expect("the rows of the fit");
-    let dependence = model.dependence(&training, &DependenceConfig::default());
+    stage("missing cells", total, || model.impute_training(train, 0.9).expect("the rows of the fit"));
+    let dependence = stage("dependence", total, || {
+        (model.dependence(&training, &DependenceConfig::default())).expect("good input")
+    });
     let everyone: Vec<usize> = (0..train.n_rows()).collect();
-    model.row_similarity(&[], &everyone).expect("labels that are kept");
+    stage("similarity", total, || model.row_similarity(&[], &everyone).expect("labels that are kept"));
     let rows = model.rows(train).expect("columns of the fit");
-    model.surprisals(&rows).expect("columns of the fit");
-    model.usual_surprisals(&rows).expect("a row");
-    model.simulate(&empty_row(train), &fields(train), 0..1000).expect("an empty row");
-    let dependence = dependence.expect("good input");
+    stage("odd cells", total, || {
+        model.surprisals(&rows).expect("columns of the fit");
+        model.usual_surprisals(&rows).expect("a row");
+    });
+    let empty = empty_row(train);
+    stage("simulated", total, || model.simulate(&empty, &fields(train), 0..1000).expect("an empty row"));
     let right = dependence.pairs().iter().filter(|pair| {
         let [a, b] = [pair.a, pair.b].map(factor);
         pair.dependent == (a == b)
