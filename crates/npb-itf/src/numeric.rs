@@ -21,25 +21,42 @@ impl pulp::NullaryFnOnce for ExpRows<'_> {
         // Not by `map` and `sum`: they stay functions of their own, without the vector instructions of this one.
         let mut sum = 0.0;
         for row in self.out.chunks_exact_mut(self.width) {
-            sum += exp_row(row);
+            sum += below_largest(row);
+        }
+        // One long loop: rows are too short to fill vector registers.
+        for x in self.out.iter_mut() {
+            *x = exp_below_zero(*x);
         }
         sum
     }
 }
 
-/// One row of [`exp_rows`]; inlined into loops that run under vector instructions.
+/// Subtracts the largest number of a row from all, unless it is minus infinity, and returns it; inlined into loops that run under vector
+/// instructions.
 #[inline(always)]
-fn exp_row(row: &mut [f64]) -> f64 {
+fn below_largest(row: &mut [f64]) -> f64 {
+    let largest = largest(row);
+    if largest > f64::NEG_INFINITY {
+        row.iter_mut().for_each(|x| *x -= largest);
+    }
+    largest
+}
+
+/// The largest number, minus infinity when there is none.
+#[inline(always)]
+pub(crate) fn largest(numbers: &[f64]) -> f64 {
+    // The order in which four running maxima are compared makes no difference to the result, and lets them be vector instructions.
+    let mut lanes = [f64::NEG_INFINITY; 4];
+    let (whole, rest) = numbers.as_chunks::<4>();
+    for numbers in whole {
+        for lane in 0..4 {
+            let x = numbers[lane];
+            lanes[lane] = if x > lanes[lane] { x } else { lanes[lane] };
+        }
+    }
     let mut largest = f64::NEG_INFINITY;
-    for &x in row.iter() {
+    for &x in lanes.iter().chain(rest) {
         largest = if x > largest { x } else { largest };
-    }
-    if largest == f64::NEG_INFINITY {
-        row.fill(0.0);
-        return largest;
-    }
-    for x in row {
-        *x = exp_below_zero(*x - largest);
     }
     largest
 }
