@@ -117,7 +117,8 @@ impl pulp::NullaryFnOnce for CountAlike<'_> {
     #[inline(always)]
     fn call(self) {
         for (count, &label) in self.counts.iter_mut().zip(self.labels) {
-            *count += if label == self.own { self.times } else { 0 };
+            // Never more than there are vectors; vector instructions do not look at overflow.
+            *count = count.wrapping_add(if label == self.own { self.times } else { 0 });
         }
     }
 }

@@ -42,21 +42,26 @@ fn below_largest(row: &mut [f64]) -> f64 {
     largest
 }
 
+/// The larger of two numbers; not `f64::max`, which looks at what is not a number.
+#[inline(always)]
+pub(crate) fn larger(x: f64, than: f64) -> f64 {
+    if x > than { x } else { than }
+}
+
 /// The largest number, minus infinity when there is none.
 #[inline(always)]
-pub(crate) fn largest(numbers: &[f64]) -> f64 {
-    // The order in which four running maxima are compared makes no difference to the result, and lets them be vector instructions.
+fn largest(numbers: &[f64]) -> f64 {
+    // Four running maxima are the same in the end, and can be vector instructions.
     let mut lanes = [f64::NEG_INFINITY; 4];
     let (whole, rest) = numbers.as_chunks::<4>();
     for numbers in whole {
         for lane in 0..4 {
-            let x = numbers[lane];
-            lanes[lane] = if x > lanes[lane] { x } else { lanes[lane] };
+            lanes[lane] = larger(numbers[lane], lanes[lane]);
         }
     }
-    let mut largest = f64::NEG_INFINITY;
-    for &x in lanes.iter().chain(rest) {
-        largest = if x > largest { x } else { largest };
+    let mut largest = larger(larger(lanes[0], lanes[1]), larger(lanes[2], lanes[3]));
+    for &x in rest {
+        largest = larger(x, largest);
     }
     largest
 }

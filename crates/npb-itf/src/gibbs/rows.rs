@@ -16,7 +16,7 @@ use rand::RngExt;
 use crate::collapsed;
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column};
-use crate::numeric::largest;
+use crate::numeric::larger;
 use crate::state::ColumnState;
 use crate::sticks::Sticks;
 
@@ -152,14 +152,15 @@ impl Table {
     #[inline(always)]
     fn pick(&self, place: usize, n: usize, u: f64) -> Option<Option<u32>> {
         let up_to = self.up_to.get(place * n..(place + 1) * n)?;
-        let mut passed = [0; LANES];
-        for sums in up_to.chunks_exact(LANES) {
+        // Counted in steps of one that cannot overflow: vector instructions do not look.
+        let mut lanes = [0_u64; LANES];
+        for sums in up_to.as_chunks::<LANES>().0 {
             for lane in 0..LANES {
-                passed[lane] += u64::from(sums[lane] <= u);
+                lanes[lane] = lanes[lane].wrapping_add(u64::from(sums[lane] <= u));
             }
         }
-        let passed: u64 = passed.iter().sum();
-        Some(((passed as usize) < n).then_some(passed as u32))
+        let passed = lanes.into_iter().fold(0, u64::wrapping_add) as usize;
+        Some((passed < n).then_some(passed as u32))
     }
 }
 
@@ -806,7 +807,9 @@ impl Lower {
         let mut sums = [0.0; N];
         let rows = self.psi.chunks_exact(self.n_top());
         for (&likelihood, psi) in likelihoods.iter().zip(rows) {
-            let psi = &psi[from..from + N];
+            let Some(psi) = psi[from..].first_chunk::<N>() else {
+                break;
+            };
             for r in 0..N {
                 sums[r] += likelihood * psi[r];
             }
@@ -886,10 +889,16 @@ impl DrawChunk<'_, '_> {
                     }
                 }
             };
-            for (weight, factor) in self.weights.iter_mut().zip(factors) {
-                *weight *= factor;
+            // Four by four: with so few clusters a plain loop would not be turned into vector instructions.
+            let mut lanes = [0.0; LANES];
+            let weights = self.weights.as_chunks_mut::<LANES>().0;
+            for (weights, factors) in weights.iter_mut().zip(factors.as_chunks::<LANES>().0) {
+                for lane in 0..LANES {
+                    weights[lane] *= factors[lane];
+                    lanes[lane] = larger(weights[lane], lanes[lane]);
+                }
             }
-            let largest = largest(self.weights);
+            let largest = larger(larger(lanes[0], lanes[1]), larger(lanes[2], lanes[3]));
             if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
                 self.weights.iter_mut().for_each(|w| *w /= largest);
                 ln_factor += largest.ln();
