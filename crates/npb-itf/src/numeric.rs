@@ -50,7 +50,7 @@ pub(crate) fn larger(x: f64, than: f64) -> f64 {
 
 /// The largest number, minus infinity when there is none.
 #[inline(always)]
-fn largest(numbers: &[f64]) -> f64 {
+pub(crate) fn largest(numbers: &[f64]) -> f64 {
     // Four running maxima are the same in the end, and can be vector instructions.
     let mut lanes = [f64::NEG_INFINITY; 4];
     let (whole, rest) = numbers.as_chunks::<4>();
