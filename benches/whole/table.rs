@@ -22,14 +22,20 @@ const N_COLUMNS: usize = N_NUMBERS + LEVELS.len();
 pub(crate) fn run() -> Outcome {
     let rng = &mut stream(crate::seed(), [0; 4]);
     let all = draw(rng);
-    let train = holes(&all.select_rows(&(0..N_TRAIN).collect::<Vec<_>>()), MISSING, rng);
+    let train = holes(
+        &all.select_rows(&(0..N_TRAIN).collect::<Vec<_>>()),
+        MISSING,
+        rng,
+    );
     let test = all.select_rows(&(N_TRAIN..N_TRAIN + N_TEST).collect::<Vec<_>>());
     let hidden = holes(&test, HIDDEN, rng);
     let mut total = Seconds {
         clock: 0.0,
         processor: 0.0,
     };
-    let model = stage("fit", &mut total, || fit(&train, &ItfConfig::default()).expect("good input"));
+    let model = stage("fit", &mut total, || {
+        fit(&train, &ItfConfig::default()).expect("good input")
+    });
     let verdicts = answers(&model, &train, &mut total);
     let rows = model.rows(&test).expect("columns of the fit");
     let density = model.ln_density(&rows).expect("rows of the fit");
@@ -37,7 +43,10 @@ pub(crate) fn run() -> Outcome {
     Outcome {
         seconds: total,
         quality: vec![
-            ("ln_density", density.iter().sum::<f64>() / density.len() as f64),
+            (
+                "ln_density",
+                density.iter().sum::<f64>() / density.len() as f64,
+            ),
             ("wrong_levels", of_levels),
             ("error_of_numbers", of_numbers),
             ("right_verdicts", verdicts),
@@ -57,19 +66,31 @@ fn stage<T>(name: &str, total: &mut Seconds, work: impl FnOnce() -> T) -> T {
 /// Asks everything; returns the share of pairs of columns about which the verdict is right.
 fn answers(model: &ItfFit, train: &MixedTable, total: &mut Seconds) -> f64 {
     let training = model.training_rows(train).expect("the rows of the fit");
-    stage("missing cells", total, || model.impute_training(train, 0.9).expect("the rows of the fit"));
+    stage("missing cells", total, || {
+        model
+            .impute_training(train, 0.9)
+            .expect("the rows of the fit")
+    });
     let dependence = stage("dependence", total, || {
         (model.dependence(&training, &DependenceConfig::default())).expect("good input")
     });
     let everyone: Vec<usize> = (0..train.n_rows()).collect();
-    stage("similarity", total, || model.row_similarity(&[], &everyone).expect("labels that are kept"));
+    stage("similarity", total, || {
+        model
+            .row_similarity(&[], &everyone)
+            .expect("labels that are kept")
+    });
     let rows = model.rows(train).expect("columns of the fit");
     stage("odd cells", total, || {
         model.surprisals(&rows).expect("columns of the fit");
         model.usual_surprisals(&rows).expect("a row");
     });
     let empty = empty_row(train);
-    stage("simulated", total, || model.simulate(&empty, &fields(train), 0..1000).expect("an empty row"));
+    stage("simulated", total, || {
+        model
+            .simulate(&empty, &fields(train), 0..1000)
+            .expect("an empty row")
+    });
     let right = dependence.pairs().iter().filter(|pair| {
         let [a, b] = [pair.a, pair.b].map(factor);
         pair.dependent == (a == b)
@@ -145,7 +166,11 @@ fn number(j: usize, kinds: &[usize], ages: &[f64], rng: &mut Xoshiro256PlusPlus)
 /// Levels, about as many as three of which each kind prefers.
 fn levels(size: usize, kinds: &[usize], rng: &mut Xoshiro256PlusPlus) -> MixedColumn {
     let shares: Vec<Vec<f64>> = (0..3)
-        .map(|_| (0..size).map(|_| rng.random::<f64>().powi(3) + 0.02).collect())
+        .map(|_| {
+            (0..size)
+                .map(|_| rng.random::<f64>().powi(3) + 0.02)
+                .collect()
+        })
         .collect();
     let turn = rng.random_range(0..size);
     let cell = |&kind: &usize| {
@@ -169,7 +194,9 @@ fn levels(size: usize, kinds: &[usize], rng: &mut Xoshiro256PlusPlus) -> MixedCo
 fn holes(table: &MixedTable, share: f64, rng: &mut Xoshiro256PlusPlus) -> MixedTable {
     fn thin<T: Clone>(cells: &[Option<T>], share: f64, rng: &mut impl rand::Rng) -> Vec<Option<T>> {
         let cells = cells.iter();
-        cells.map(|cell| cell.clone().filter(|_| rng.random::<f64>() >= share)).collect()
+        cells
+            .map(|cell| cell.clone().filter(|_| rng.random::<f64>() >= share))
+            .collect()
     }
     let columns = table.columns().iter().map(|column| match column {
         MixedColumn::Real(cells) => MixedColumn::Real(thin(cells, share, rng)),
@@ -183,12 +210,16 @@ fn holes(table: &MixedTable, share: f64, rng: &mut Xoshiro256PlusPlus) -> MixedT
             values: thin(values, share, rng),
         },
     });
-    MixedTable::new(table.column_names().to_vec(), columns.collect()).expect("columns of one length")
+    MixedTable::new(table.column_names().to_vec(), columns.collect())
+        .expect("columns of one length")
 }
 
 /// Share of the hidden levels that are not the most probable one, and the mean error of hidden numbers over their mean distance from the median.
 fn errors(model: &ItfFit, test: &MixedTable, hidden: &MixedTable) -> [f64; 2] {
-    let filled = model.impute(hidden, 0.9).expect("columns of the fit").completed;
+    let filled = model
+        .impute(hidden, 0.9)
+        .expect("columns of the fit")
+        .completed;
     let (mut of_levels, mut of_numbers) = (Vec::new(), Vec::new());
     for j in 0..N_COLUMNS {
         let values = |table: &MixedTable| -> Vec<Option<f64>> {

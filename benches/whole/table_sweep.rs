@@ -51,7 +51,9 @@ pub(crate) fn chains() -> Outcome {
     };
     let known = table.select_rows(&train);
     let (model, seconds) = timed(|| fit(&known, &config).expect("good input"));
-    let rows = model.rows(&table.select_rows(&test)).expect("columns of the fit");
+    let rows = model
+        .rows(&table.select_rows(&test))
+        .expect("columns of the fit");
     let density = model.ln_density(&rows).expect("rows of the fit");
     let mean = density.iter().sum::<f64>() / density.len() as f64;
     Outcome {

@@ -93,11 +93,7 @@ impl RowLikelihoods {
 }
 
 /// Log likelihoods of the cells of some rows in a column whose kernel has many numbers for every cluster, row by row; empty for other columns.
-fn costly_ln_likelihoods(
-    column: &ColumnDraw,
-    cells: &Cells,
-    rows: Range<usize>,
-) -> Vec<f64> {
+fn costly_ln_likelihoods(column: &ColumnDraw, cells: &Cells, rows: Range<usize>) -> Vec<f64> {
     if !column.law.is_costly() || rows.is_empty() {
         return Vec::new();
     }

@@ -416,7 +416,8 @@ impl pulp::NullaryFnOnce for Densities<'_> {
             };
             // Four by four: so few clusters would not be turned into vector instructions otherwise.
             for k in (0..whole).step_by(LANES) {
-                let (means, precisions) = (&self.means[k..k + LANES], &self.precisions[k..k + LANES]);
+                let (means, precisions) =
+                    (&self.means[k..k + LANES], &self.precisions[k..k + LANES]);
                 let (constants, out) = (&self.constants[k..k + LANES], &mut out[k..k + LANES]);
                 for lane in 0..LANES {
                     let d = x - means[lane];
