@@ -163,7 +163,7 @@ impl Default for ItfConfig {
             sweeps: SweepPlan {
                 burn_in: 500,
                 keep: 100,
-                thin: 2,
+                thin: 5,
             },
             keep_labels: true,
             seed: 0,
