@@ -55,6 +55,7 @@ pub(crate) fn run() -> Outcome {
 }
 
 /// Times a part of the work, tells of it, and adds its time to the whole.
+#[allow(clippy::print_stderr)] // parts are for who looks, no part of the result
 fn stage<T>(name: &str, total: &mut Seconds, work: impl FnOnce() -> T) -> T {
     let (made, seconds) = timed(work);
     eprintln!("{name}: {:.2} s", seconds.processor);
