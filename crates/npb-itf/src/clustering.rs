@@ -1,5 +1,8 @@
 //! Which rows belong together: co-clustering, row similarity and one clustering that stands for all draws.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use npb_infer::parallel;
 use serde::{Deserialize, Serialize};
 
@@ -55,23 +58,67 @@ impl PairTable {
         f64::from(self.values[high * (high - 1) / 2 + low])
     }
 
-    /// Share of the given label vectors in which rows are together. Cost: pairs x vectors.
+    /// Share of the given label vectors in which rows are together. Cost: pairs x different vectors.
     fn of(draws: &[&[u32]], rows: &[usize]) -> Self {
         let share = (draws.len() as f32).recip();
-        let lines: Vec<Vec<f32>> = parallel::map(0..rows.len(), |high| {
-            let mut line = vec![0.0_f32; high];
-            for labels in draws {
-                let own = labels[rows[high]];
-                for (value, &low) in line.iter_mut().zip(rows) {
-                    *value += f32::from(u8::from(labels[low] == own));
-                }
+        // Columns of a group have one vector, which is counted as often as it comes.
+        let mut vectors: Vec<(Vec<u32>, u32)> = Vec::new();
+        let mut places = HashMap::new();
+        for labels in draws {
+            let place = *places.entry(labels.as_ptr()).or_insert(vectors.len());
+            if place == vectors.len() {
+                vectors.push((rows.iter().map(|&row| labels[row]).collect(), 0));
             }
-            line.iter_mut().for_each(|v| *v *= share);
-            line
+            vectors[place].1 += 1;
+        }
+        let lines = parallel::map(0..rows.len().div_ceil(LINES), |block| {
+            let highs = block * LINES..((block + 1) * LINES).min(rows.len());
+            together(&vectors, highs, share)
         });
         Self {
             rows: rows.to_vec(),
             values: lines.concat(),
+        }
+    }
+}
+
+/// Rows of a table of pairs that are filled together: labels are then in the cache for all of them.
+const LINES: usize = 32;
+
+/// How often rows are together with those before them, line by line, times `share`.
+fn together(vectors: &[(Vec<u32>, u32)], highs: Range<usize>, share: f32) -> Vec<f32> {
+    let mut counts: Vec<Vec<u32>> = highs.clone().map(|high| vec![0; high]).collect();
+    for (labels, times) in vectors {
+        for (high, counts) in highs.clone().zip(&mut counts) {
+            let (own, times) = (labels[high], *times);
+            pulp::Arch::new().dispatch(CountAlike {
+                labels,
+                own,
+                times,
+                counts,
+            });
+        }
+    }
+    let counts = counts.iter().flatten();
+    counts.map(|&count| count as f32 * share).collect()
+}
+
+/// Counts the rows with a label.
+struct CountAlike<'a> {
+    labels: &'a [u32],
+    own: u32,
+    times: u32,
+    counts: &'a mut [u32],
+}
+
+impl pulp::NullaryFnOnce for CountAlike<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (count, &label) in self.counts.iter_mut().zip(self.labels) {
+            // Never more than there are vectors; vector instructions do not look at overflow.
+            *count = count.wrapping_add(if label == self.own { self.times } else { 0 });
         }
     }
 }

@@ -12,7 +12,7 @@ use rand::RngExt;
 
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column, Stats};
-use crate::numeric::{Product, exp_rows, pick};
+use crate::numeric::{Product, exp_rows, largest, pick};
 
 /// Weights to allocate by are at least this much of the largest, so that every allocation can be proposed.
 const FLOOR: f64 = 1e-150;
@@ -124,8 +124,7 @@ impl CodedTable {
 
 /// Divides by the largest, which must be positive.
 pub(crate) fn scale(products: &mut [f64]) {
-    let largest = products.iter().fold(0.0, |a: f64, &b| a.max(b));
-    let factor = largest.recip();
+    let factor = largest(products).recip();
     products.iter_mut().for_each(|p| *p *= factor);
 }
 
@@ -218,10 +217,16 @@ impl CollapsedClusters for LabelClusters<'_> {
             if part > 0 {
                 scale(products);
             }
+            // Four by four: a plain loop over so few clusters would not be turned into vector instructions.
             for &code in codes {
                 let line = &self.counts[code as usize * width..][..width];
-                for ((p, count), inverse) in products.iter_mut().zip(line).zip(&self.inverses) {
-                    *p *= count * inverse;
+                let clusters = products.as_chunks_mut::<LANES>().0.iter_mut();
+                let line = line.as_chunks::<LANES>().0.iter();
+                let inverses = self.inverses.as_chunks::<LANES>().0;
+                for ((products, counts), inverses) in clusters.zip(line).zip(inverses) {
+                    for lane in 0..LANES {
+                        products[lane] *= counts[lane] * inverses[lane];
+                    }
                 }
             }
         }

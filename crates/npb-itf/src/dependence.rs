@@ -731,55 +731,75 @@ impl PairScores {
 /// Centred numbers stay centred in any order, and levels against levels are compared with the counts that independence expects,
 /// so that only the cross-products depend on the order.
 fn statistic(a: &PairScores, b: &PairScores, order: &[u32], table: &mut Vec<f64>) -> f64 {
-    use PairScores::{Levels, Numbers};
-    let n = order.len() as f64;
-    table.clear();
-    match (a, b) {
-        (
-            Levels { codes, counts },
-            Levels {
-                codes: of_b,
-                counts: counts_of_b,
-            },
-        ) => {
-            let width = counts_of_b.len();
-            table.resize(counts.len() * width, 0.0);
-            for (&k, &i) in codes.iter().zip(order) {
-                table[k as usize * width + of_b[i as usize] as usize] += 1.0;
-            }
-            chi_squared(table, counts, counts_of_b, n)
-        }
-        (Levels { codes, counts }, Numbers(numbers)) => {
-            table.resize(counts.len() * WIDTH, 0.0);
-            for (&k, &i) in codes.iter().zip(order) {
-                let line = &mut table[k as usize * WIDTH..][..WIDTH];
-                let score = &numbers[i as usize];
-                line.iter_mut().zip(score).for_each(|(t, x)| *t += x);
-            }
-            let squares = |line: &[f64]| line.iter().map(|t| t * t).sum::<f64>();
-            let lines = table.chunks_exact(WIDTH).zip(counts);
-            lines
-                .map(|(line, count)| squares(line) / count.max(1.0))
-                .sum()
-        }
-        (Numbers(of_a), Numbers(of_b)) => {
-            let mut table = [[0.0; WIDTH]; WIDTH];
-            for (x, &i) in of_a.iter().zip(order) {
-                let y = &of_b[i as usize];
-                for (line, x) in table.iter_mut().zip(x) {
-                    line.iter_mut().zip(y).for_each(|(t, y)| *t += x * y);
-                }
-            }
-            table.iter().flatten().map(|t| t * t).sum::<f64>() / n.max(1.0)
-        }
+    if let (PairScores::Numbers(_), PairScores::Levels { .. }) = (a, b) {
         // The order means nothing but a pairing: the same one from the other side.
-        (Numbers(_), Levels { .. }) => {
-            let mut inverse = vec![0; order.len()];
-            order
-                .iter()
-                .zip(0..)
-                .for_each(|(&i, place)| inverse[i as usize] = place);
-            statistic(b, a, &inverse, table)
+        let mut inverse = vec![0; order.len()];
+        let places = order.iter().zip(0..);
+        places.for_each(|(&i, place)| inverse[i as usize] = place);
+        return statistic(b, a, &inverse, table);
+    }
+    pulp::Arch::new().dispatch(Products { a, b, order, table })
+}
+
+/// The sums of products behind T.
+struct Products<'a> {
+    a: &'a PairScores,
+    b: &'a PairScores,
+    order: &'a [u32],
+    table: &'a mut Vec<f64>,
+}
+
+impl pulp::NullaryFnOnce for Products<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn call(self) -> f64 {
+        use PairScores::{Levels, Numbers};
+        let (order, table, n) = (self.order, self.table, self.order.len() as f64);
+        table.clear();
+        match (self.a, self.b) {
+            (
+                Levels { codes, counts },
+                Levels {
+                    codes: of_b,
+                    counts: counts_of_b,
+                },
+            ) => {
+                let width = counts_of_b.len();
+                table.resize(counts.len() * width, 0.0);
+                for (&k, &i) in codes.iter().zip(order) {
+                    table[k as usize * width + of_b[i as usize] as usize] += 1.0;
+                }
+                chi_squared(table, counts, counts_of_b, n)
+            }
+            (Levels { codes, counts }, Numbers(numbers)) => {
+                table.resize(counts.len() * WIDTH, 0.0);
+                for (&k, &i) in codes.iter().zip(order) {
+                    let line = &mut table[k as usize * WIDTH..][..WIDTH];
+                    let score = &numbers[i as usize];
+                    for k in 0..WIDTH {
+                        line[k] += score[k];
+                    }
+                }
+                let mut sum = 0.0;
+                for (line, count) in table.chunks_exact(WIDTH).zip(counts) {
+                    sum += line.iter().map(|t| t * t).sum::<f64>() / count.max(1.0);
+                }
+                sum
+            }
+            (Numbers(of_a), Numbers(of_b)) => {
+                let mut table = [[0.0; WIDTH]; WIDTH];
+                for (x, &i) in of_a.iter().zip(order) {
+                    let y = &of_b[i as usize];
+                    for k in 0..WIDTH {
+                        for l in 0..WIDTH {
+                            table[k][l] += x[k] * y[l];
+                        }
+                    }
+                }
+                table.iter().flatten().map(|t| t * t).sum::<f64>() / n.max(1.0)
+            }
+            (Numbers(_), Levels { .. }) => unreachable!("asked from the other side"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Missing cells filled in: expectations, intervals, draws, and completed tables. Equations: `docs/itf.md#completed-tables`.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use npb_data::{Field, MixedColumn, MixedTable};
 use npb_infer::{Xoshiro256PlusPlus, parallel, stream};
@@ -376,6 +377,7 @@ impl ItfFit {
         let of_table = |table: usize| order[table % order.len()] as usize;
         let mut used = vec![!rows.training; order.len()];
         (0..n.min(order.len())).for_each(|table| used[of_table(table)] = true);
+        let of_nothing = OnceLock::new();
         let row = |row, likelihoods: &RowLikelihoods| {
             let targets = self.targets(rows, row);
             if targets.is_empty() {
@@ -387,7 +389,16 @@ impl ItfFit {
             let ask = |draw: usize| {
                 used[draw].then(|| self.ask_one(draw, rows, row, |_| true, likelihoods))
             };
-            let asked: Vec<Option<RowInDraw>> = (0..order.len()).map(ask).collect();
+            let ask_all = || (0..order.len()).map(ask).collect();
+            let own: Vec<Option<RowInDraw>>;
+            let asked = match rows.training || self.is_known(rows, row) {
+                true => {
+                    own = ask_all();
+                    &own
+                }
+                // New rows of which nothing is known are alike.
+                false => of_nothing.get_or_init(ask_all),
+            };
             let weights = match rows.training {
                 true => Vec::new(),
                 false => draw_weights(asked.iter().flatten(), false),
@@ -609,6 +620,13 @@ impl ItfFit {
         let gaps = |(j, cells)| (j, law(j).gaps(cells, row));
         let all = rows.cells().iter().enumerate().map(gaps);
         all.filter(|(_, missing)| !missing.is_empty()).collect()
+    }
+
+    /// Whether any part of a row is known.
+    fn is_known(&self, rows: &ItfRows, row: usize) -> bool {
+        let columns = self.draws()[0].columns.iter().zip(rows.cells());
+        let mut columns = columns.map(|(column, cells)| column.law.is_observed(cells, row));
+        columns.any(|observed| observed)
     }
 
     /// Takes the rounding of a mean over draws back where there was nothing to average.

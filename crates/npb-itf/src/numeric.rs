@@ -21,25 +21,47 @@ impl pulp::NullaryFnOnce for ExpRows<'_> {
         // Not by `map` and `sum`: they stay functions of their own, without the vector instructions of this one.
         let mut sum = 0.0;
         for row in self.out.chunks_exact_mut(self.width) {
-            sum += exp_row(row);
+            sum += below_largest(row);
+        }
+        // One long loop: rows are too short to fill vector registers.
+        for x in self.out.iter_mut() {
+            *x = exp_below_zero(*x);
         }
         sum
     }
 }
 
-/// One row of [`exp_rows`]; inlined into loops that run under vector instructions.
+/// Subtracts the largest number of a row from all, unless it is minus infinity, and returns it; inlined into loops that run under vector
+/// instructions.
 #[inline(always)]
-fn exp_row(row: &mut [f64]) -> f64 {
-    let mut largest = f64::NEG_INFINITY;
-    for &x in row.iter() {
-        largest = if x > largest { x } else { largest };
+fn below_largest(row: &mut [f64]) -> f64 {
+    let largest = largest(row);
+    if largest > f64::NEG_INFINITY {
+        row.iter_mut().for_each(|x| *x -= largest);
     }
-    if largest == f64::NEG_INFINITY {
-        row.fill(0.0);
-        return largest;
+    largest
+}
+
+/// The larger of two numbers; not `f64::max`, which looks at what is not a number.
+#[inline(always)]
+pub(crate) fn larger(x: f64, than: f64) -> f64 {
+    if x > than { x } else { than }
+}
+
+/// The largest number, minus infinity when there is none.
+#[inline(always)]
+pub(crate) fn largest(numbers: &[f64]) -> f64 {
+    // Four running maxima are the same in the end, and can be vector instructions.
+    let mut lanes = [f64::NEG_INFINITY; 4];
+    let (whole, rest) = numbers.as_chunks::<4>();
+    for numbers in whole {
+        for lane in 0..4 {
+            lanes[lane] = larger(numbers[lane], lanes[lane]);
+        }
     }
-    for x in row {
-        *x = exp_below_zero(*x - largest);
+    let mut largest = larger(larger(lanes[0], lanes[1]), larger(lanes[2], lanes[3]));
+    for &x in rest {
+        largest = larger(x, largest);
     }
     largest
 }

@@ -93,17 +93,34 @@ impl RowLikelihoods {
 }
 
 /// Log likelihoods of the cells of some rows in a column whose kernel has many numbers for every cluster, row by row; empty for other columns.
-pub(crate) fn costly_ln_likelihoods(
-    column: &ColumnDraw,
-    cells: &Cells,
-    rows: Range<usize>,
-) -> Vec<f64> {
+fn costly_ln_likelihoods(column: &ColumnDraw, cells: &Cells, rows: Range<usize>) -> Vec<f64> {
     if !column.law.is_costly() || rows.is_empty() {
         return Vec::new();
     }
     let n = column.n_clusters;
     let mut out = vec![0.0; rows.len() * n];
     (column.law).ln_likelihoods(cells, rows, n, RowLabels::NONE, &mut out);
+    out
+}
+
+/// Log likelihoods of the cells of some rows in a column of a draw, row by row.
+pub(crate) fn ln_likelihoods_of(
+    draw: &Draw,
+    column: usize,
+    cells: &Cells,
+    rows: &[usize],
+) -> Vec<f64> {
+    let (own, mut counts) = (&draw.columns[column], Vec::new());
+    let (n, others) = (own.n_clusters, own.others(draw, column, &mut counts));
+    let mut out = vec![0.0; rows.len() * n];
+    let mut rest = &mut out[..];
+    // Rows that follow each other are asked about at once.
+    for rows in rows.chunk_by(|a, b| a + 1 == *b) {
+        let (these, after) = rest.split_at_mut(rows.len() * n);
+        let rows = rows[0]..rows[0] + rows.len();
+        own.law.ln_likelihoods(cells, rows, n, others, these);
+        rest = after;
+    }
     out
 }
 
@@ -909,7 +926,7 @@ impl ColumnDraw {
     }
 
     /// Σ_k ψ_rk L_k.
-    fn sum(&self, r: usize, likelihoods: &[f64]) -> f64 {
+    pub(crate) fn sum(&self, r: usize, likelihoods: &[f64]) -> f64 {
         if self.weights.is_empty() {
             return likelihoods[r];
         }

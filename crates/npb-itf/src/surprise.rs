@@ -1,17 +1,21 @@
 //! How odd single cells are: their surprisals given the rest of their rows, and what is usual of each column.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use npb_infer::parallel;
 use npb_priors::special::log_sum_exp;
 
 use crate::groups::changed;
-use crate::kernels::Cells;
-use crate::predict::{Cell, costly_ln_likelihoods};
+use crate::kernels::{Cells, Column};
+use crate::numeric::exp_rows;
+use crate::predict::{Cell, ln_likelihoods_of};
 use crate::{Draw, ItfError, ItfFit, ItfRows};
 
 /// Rows that are asked about together.
-const BLOCK: usize = 64;
+const BLOCK: usize = 128;
+/// Sums of products that are smaller are found by their logarithms: no factor is above 1, so that what is lost is below 1e-100 of larger ones.
+const LEAST: f64 = 1e-200;
 /// Simulated rows behind what is usual of each column.
 const SIMULATED: usize = 400;
 
@@ -129,10 +133,88 @@ struct RowBlock<'a> {
     fit: &'a ItfFit,
     rows: &'a ItfRows,
     range: Range<usize>,
+    /// What is alike among the cells of each column of the model.
+    kinds: Vec<Kinds>,
     /// Of each column of a group the group's cells of these rows without it.
-    less: Vec<Option<Cells>>,
+    less: Vec<Option<(Cells, Kinds)>>,
     /// Known cells: row, column.
     known: Vec<(usize, usize)>,
+    /// Row by row the columns of the model that they are in, and their places in the row, by columns.
+    inside: Vec<Vec<(usize, usize)>>,
+}
+
+/// Which cells are alike, so that what is asked of them is computed once.
+struct Kinds {
+    /// Kind of each row's cell.
+    codes: Vec<u32>,
+    /// A row with a cell of each kind.
+    firsts: Vec<usize>,
+}
+
+impl Kinds {
+    fn new(law: &Column, cells: &Cells, rows: Range<usize>) -> Self {
+        let (mut seen, mut codes, mut firsts) = (HashMap::new(), Vec::new(), Vec::new());
+        for row in rows.clone() {
+            let Some(key) = law.cell_key(cells, row) else {
+                return Self {
+                    codes: (0..rows.len() as u32).collect(),
+                    firsts: rows.collect(),
+                };
+            };
+            let code = *seen.entry(key).or_insert(firsts.len() as u32);
+            if code as usize == firsts.len() {
+                firsts.push(row);
+            }
+            codes.push(code);
+        }
+        Self { codes, firsts }
+    }
+}
+
+/// What a draw says of the cells of a column: of every kind Σ_k ψ_rk L_k for every top-level cluster r, divided by a factor.
+struct Sums<'k> {
+    kinds: &'k Kinds,
+    n_top: usize,
+    sums: Vec<f64>,
+    ln_factors: Vec<f64>,
+}
+
+impl<'k> Sums<'k> {
+    fn new(draw: &Draw, column: usize, cells: &Cells, kinds: &'k Kinds) -> Self {
+        let own = &draw.columns[column];
+        let (n, n_top) = (own.n_clusters, draw.blocks[own.block].weights.len());
+        let mut likelihoods = ln_likelihoods_of(draw, column, cells, &kinds.firsts);
+        let mut sums = Vec::with_capacity(kinds.firsts.len() * n_top);
+        let lines = likelihoods.chunks_exact_mut(n);
+        let ln_factors = lines.map(|line| {
+            let ln_factor = exp_rows(line, n);
+            sums.extend((0..n_top).map(|r| own.sum(r, line)));
+            ln_factor
+        });
+        Self {
+            ln_factors: ln_factors.collect(),
+            kinds,
+            n_top,
+            sums,
+        }
+    }
+
+    /// Those of a row and the logarithm of its factor.
+    fn of(&self, at: usize) -> (&[f64], f64) {
+        let code = self.kinds.codes[at] as usize;
+        let sums = &self.sums[code * self.n_top..][..self.n_top];
+        (sums, self.ln_factors[code])
+    }
+}
+
+/// The known cells of a row, and the columns of the model in a block that they are in, with their places among the cells.
+type Asked<'a> = (&'a [(usize, usize)], &'a [(usize, usize)]);
+
+/// What a draw says of all cells, by columns of the model, and of groups without each of their columns.
+struct OfDraw<'d> {
+    draw: &'d Draw,
+    whole: Vec<Sums<'d>>,
+    less: Vec<Option<Sums<'d>>>,
 }
 
 /// Log densities of the rest of a row, and of all of it, in every draw.
@@ -170,12 +252,6 @@ impl LogSum {
     }
 }
 
-/// Log likelihoods of the cells of some rows in one draw, where they are computed for all these rows at once; else empty.
-struct OfColumns {
-    whole: Vec<Vec<f64>>,
-    less: Vec<Vec<f64>>,
-}
-
 impl<'a> RowBlock<'a> {
     fn new(fit: &'a ItfFit, rows: &'a ItfRows, range: Range<usize>) -> Self {
         let these: Vec<usize> = range.clone().collect();
@@ -183,7 +259,9 @@ impl<'a> RowBlock<'a> {
             let (column, part) = (place.column, place.part?);
             let law = &fit.draws()[0].columns[column].law;
             let shown = |_, other: usize, x: Option<f64>| x.filter(|_| other != part);
-            Some(changed(law, &rows.cells()[column], &these, shown))
+            let cells = changed(law, &rows.cells()[column], &these, shown);
+            let kinds = Kinds::new(law, &cells, 0..these.len());
+            Some((cells, kinds))
         };
         let is_known = |&(row, j): &(usize, usize)| {
             let (place, law) = (fit.places()[j], fit.law(j));
@@ -197,9 +275,22 @@ impl<'a> RowBlock<'a> {
         let all = range
             .clone()
             .flat_map(|row| (0..n_columns).map(move |j| (row, j)));
+        let known: Vec<(usize, usize)> = all.filter(is_known).collect();
+        let by_column = |cells: &[(usize, usize)]| {
+            let cells = cells.iter().enumerate();
+            let inside = cells.map(|(at, cell)| (fit.places()[cell.1].column, at));
+            let mut inside: Vec<(usize, usize)> = inside.collect();
+            inside.sort_unstable();
+            inside
+        };
+        let laws = fit.draws()[0].columns.iter().zip(rows.cells());
         Self {
+            kinds: laws
+                .map(|(column, cells)| Kinds::new(&column.law, cells, range.clone()))
+                .collect(),
             less: fit.places().iter().map(less).collect(),
-            known: all.filter(is_known).collect(),
+            inside: known.chunk_by(|a, b| a.0 == b.0).map(by_column).collect(),
+            known,
             fit,
             rows,
             range,
@@ -212,12 +303,14 @@ impl<'a> RowBlock<'a> {
             all: LogSum::NOTHING,
         };
         let mut sums = vec![nothing; self.known.len()];
+        let mut memory = Vec::new();
         for draw in self.fit.draws() {
-            let of_columns = self.costly(draw);
+            let draw = self.of_draw(draw);
             let mut left = &mut sums[..];
-            for cells in self.known.chunk_by(|a, b| a.0 == b.0) {
+            let rows = self.known.chunk_by(|a, b| a.0 == b.0);
+            for (cells, inside) in rows.zip(&self.inside) {
                 let (own, others) = std::mem::take(&mut left).split_at_mut(cells.len());
-                self.add_row(draw, cells, &of_columns, own);
+                self.add_row(&draw, cells, inside, own, &mut memory);
                 left = others;
             }
         }
@@ -238,65 +331,40 @@ impl<'a> RowBlock<'a> {
         self.known.iter().zip(sums).map(cell).collect()
     }
 
-    fn costly(&self, draw: &Draw) -> OfColumns {
-        let whole = draw.columns.iter().zip(self.rows.cells());
-        let whole =
-            whole.map(|(column, cells)| costly_ln_likelihoods(column, cells, self.range.clone()));
-        let less = self
-            .fit
-            .places()
-            .iter()
-            .zip(&self.less)
-            .map(|(place, less)| match less {
-                Some(cells) => {
-                    costly_ln_likelihoods(&draw.columns[place.column], cells, 0..self.range.len())
-                }
-                None => Vec::new(),
-            });
-        OfColumns {
+    fn of_draw<'d>(&'d self, draw: &'d Draw) -> OfDraw<'d> {
+        let columns = self.rows.cells().iter().zip(&self.kinds).enumerate();
+        let whole = columns.map(|(column, (cells, kinds))| Sums::new(draw, column, cells, kinds));
+        let less = self.fit.places().iter().zip(&self.less);
+        let less = less.map(|(place, less)| {
+            let (cells, kinds) = less.as_ref()?;
+            Some(Sums::new(draw, place.column, cells, kinds))
+        });
+        OfDraw {
+            draw,
             whole: whole.collect(),
             less: less.collect(),
         }
     }
 
-    /// Adds what a draw says about the known cells of a row.
+    /// Adds what a draw says about the known cells of a row, which are inside these columns of the model.
     fn add_row(
         &self,
-        draw: &Draw,
+        of_draw: &OfDraw<'_>,
         known: &[(usize, usize)],
-        costly: &OfColumns,
+        inside: &[(usize, usize)],
         sums: &mut [Both],
+        memory: &mut Vec<f64>,
     ) {
-        let row = known[0].0;
+        let draw = of_draw.draw;
         let (mut totals, mut rests) = (vec![0.0; draw.blocks.len()], vec![0.0; known.len()]);
-        for (b, block) in draw.blocks.iter().enumerate() {
-            let places = |j: usize| self.fit.places()[j].column;
-            let mut inside: Vec<usize> = known.iter().map(|cell| places(cell.1)).collect();
-            inside.sort_unstable();
-            inside.dedup();
-            inside.retain(|&column| draw.columns[column].block == b);
-            let of_column = |&column: &usize| {
-                let cells = &self.rows.cells()[column];
-                let ln = self.of_row(&costly.whole[column], draw, column, row);
-                self.ln_sums(draw, column, (cells, row, ln))
-            };
-            let of_columns: Vec<Vec<f64>> = inside.iter().map(of_column).collect();
-            let weights = block.weights.iter().map(|w| w.ln()).collect();
-            let (without, with) = without_each(weights, &of_columns);
-            totals[b] = log_sum_exp(&with);
-            for (&(_, j), rest) in known.iter().zip(&mut rests) {
-                let Some(at) = inside.iter().position(|&column| column == places(j)) else {
-                    continue;
-                };
-                *rest = match &self.less[j] {
-                    None => log_sum_exp(&without[at]),
-                    Some(cells) => {
-                        let ln = self.of_row(&costly.less[j], draw, places(j), row);
-                        let here = (cells, row - self.range.start, ln);
-                        let less = self.ln_sums(draw, places(j), here);
-                        log_sum_exp(&plus(&without[at], &less))
-                    }
-                };
+        let mut own = Vec::with_capacity(inside.len());
+        for (b, total) in totals.iter_mut().enumerate() {
+            own.clear();
+            let in_block = |&&(column, _): &&(usize, usize)| draw.columns[column].block == b;
+            own.extend(inside.iter().filter(in_block).copied());
+            match self.in_numbers(of_draw, b, (known, &own), &mut rests, memory) {
+                Some(ln) => *total = ln,
+                None => *total = self.in_logarithms(draw, b, (known, &own), &mut rests),
             }
         }
         for ((&(_, j), rest), sums) in known.iter().zip(rests).zip(sums) {
@@ -314,25 +382,93 @@ impl<'a> RowBlock<'a> {
         }
     }
 
-    /// Of log likelihoods of all these rows those of one.
-    fn of_row<'l>(&self, ln: &'l [f64], draw: &Draw, column: usize, row: usize) -> &'l [f64] {
-        let n = draw.columns[column].n_clusters;
-        let first = (row - self.range.start) * n;
-        ln.get(first..first + n).unwrap_or(&[])
+    /// Log density of a row's cells in a block, and of all but each of them into `rests`; `None` where numbers are too small.
+    fn in_numbers(
+        &self,
+        of_draw: &OfDraw<'_>,
+        b: usize,
+        (known, inside): Asked<'_>,
+        rests: &mut [f64],
+        memory: &mut Vec<f64>,
+    ) -> Option<f64> {
+        let weights = &of_draw.draw.blocks[b].weights;
+        let (n, at) = (weights.len(), known[0].0 - self.range.start);
+        let columns = || inside.chunk_by(|a, b| a.0 == b.0);
+        // Products of the weights and of the sums of all columns before each; then those of the columns after it.
+        memory.clear();
+        memory.extend_from_slice(weights);
+        let mut ln_all = 0.0;
+        for column in columns() {
+            let (sums, ln_factor) = of_draw.whole[column[0].0].of(at);
+            ln_all += ln_factor;
+            let first = memory.len() - n;
+            for (r, sum) in sums.iter().enumerate() {
+                memory.push(memory[first + r] * sum);
+            }
+        }
+        let whole: f64 = memory[memory.len() - n..].iter().sum();
+        let of_least = memory.len();
+        memory.resize(of_least + n, 1.0);
+        let (before, after) = memory.split_at_mut(of_least);
+        for (before, column) in before.chunks_exact(n).rev().skip(1).zip(columns().rev()) {
+            let (sums, ln_factor) = of_draw.whole[column[0].0].of(at);
+            for &(_, place) in column {
+                let products = before.iter().zip(after.iter()).map(|(x, y)| x * y);
+                let (rest, ln): (f64, f64) = match &of_draw.less[known[place].1] {
+                    None => (products.sum(), 0.0),
+                    Some(less) => {
+                        let (sums, ln) = less.of(at);
+                        (products.zip(sums).map(|(x, y)| x * y).sum(), ln)
+                    }
+                };
+                if rest < LEAST {
+                    return None;
+                }
+                rests[place] = rest.ln() + (ln_all - ln_factor) + ln;
+            }
+            after.iter_mut().zip(sums).for_each(|(x, sum)| *x *= sum);
+        }
+        (whole >= LEAST).then(|| whole.ln() + ln_all)
+    }
+
+    /// The same whatever the numbers.
+    fn in_logarithms(
+        &self,
+        draw: &Draw,
+        b: usize,
+        (known, inside): Asked<'_>,
+        rests: &mut [f64],
+    ) -> f64 {
+        let row = known[0].0;
+        let columns = || inside.chunk_by(|a, b| a.0 == b.0);
+        let of_column = |column: &[(usize, usize)]| {
+            let column = column[0].0;
+            self.ln_sums(draw, column, (&self.rows.cells()[column], row))
+        };
+        let of_columns: Vec<Vec<f64>> = columns().map(of_column).collect();
+        let weights = draw.blocks[b].weights.iter().map(|w| w.ln()).collect();
+        let (without, with) = without_each(weights, &of_columns);
+        for (column, without) in columns().zip(&without) {
+            for &(column, place) in column {
+                rests[place] = match &self.less[known[place].1] {
+                    None => log_sum_exp(without),
+                    Some((cells, _)) => {
+                        let less = self.ln_sums(draw, column, (cells, row - self.range.start));
+                        log_sum_exp(&plus(without, &less))
+                    }
+                };
+            }
+        }
+        log_sum_exp(&with)
     }
 
     /// ln Σ_k ψ_rk L_k of a cell for every top-level cluster r.
-    fn ln_sums(
-        &self,
-        draw: &Draw,
-        column: usize,
-        (cells, row, ln): (&Cells, usize, &[f64]),
-    ) -> Vec<f64> {
+    fn ln_sums(&self, draw: &Draw, column: usize, (cells, row): (&Cells, usize)) -> Vec<f64> {
         let own = &draw.columns[column];
         let cell = Cell {
             cells,
             row,
-            likelihoods: Some(ln),
+            likelihoods: None,
         };
         let zeros = vec![0.0; draw.blocks[own.block].weights.len()];
         own.add_ln_sums(zeros, cell, draw, column)

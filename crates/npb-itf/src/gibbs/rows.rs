@@ -16,6 +16,7 @@ use rand::RngExt;
 use crate::collapsed;
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column};
+use crate::numeric::larger;
 use crate::state::ColumnState;
 use crate::sticks::Sticks;
 
@@ -31,6 +32,8 @@ const MAX_LN: f64 = 600.0;
 const LANES: usize = 4;
 /// A column has kinds of cells when there are so many rows for each.
 const ROWS_OF_A_KIND: usize = 8;
+/// Sums up to each label are stored when there are so many rows for each kind and top-level cluster.
+const ROWS_OF_A_SUM: usize = 2;
 /// Rows of one unit of work.
 const CHUNK: usize = 64;
 
@@ -106,6 +109,8 @@ struct Table {
     ln_factors: Vec<f64>,
     /// `sums[code * n_top + r]` = Σ_k ψ_rk likelihood; with one level a copy of the likelihoods.
     sums: Vec<f64>,
+    /// `up_to[(code * n_top + r) * K + k]` = Σ_{l <= k} ψ_rl likelihood, where there are rows enough for it to pay; else empty.
+    up_to: Vec<f64>,
 }
 
 impl Table {
@@ -122,6 +127,8 @@ impl Table {
         self.likelihoods.resize(n_kinds * n, 0.0);
         self.sums.resize(n_kinds * n_top, 0.0);
         self.ln_factors.clear();
+        self.up_to.clear();
+        let pays = n_kinds * n_top * ROWS_OF_A_SUM <= kinds.codes.len();
         let lines = self.likelihoods.chunks_exact_mut(n);
         for ((&first, line), sums) in
             (kinds.firsts.iter().zip(lines)).zip(self.sums.chunks_exact_mut(n_top))
@@ -131,9 +138,29 @@ impl Table {
             self.ln_factors.push(ln_factor);
             match lower {
                 None => sums.copy_from_slice(line),
-                Some(lower) => lower.all_sums(n_top, line, sums),
+                Some(lower) => {
+                    lower.all_sums(n_top, line, sums);
+                    if pays {
+                        (0..n_top).for_each(|r| lower.push_up_to(r, line, &mut self.up_to));
+                    }
+                }
             }
         }
+    }
+
+    /// A label drawn by `u` below the sum of its weights in top-level cluster r: as [`Lower::pick`]. `None` where that is not known here.
+    #[inline(always)]
+    fn pick(&self, place: usize, n: usize, u: f64) -> Option<Option<u32>> {
+        let up_to = self.up_to.get(place * n..(place + 1) * n)?;
+        // Counted in steps of one that cannot overflow: vector instructions do not look.
+        let mut lanes = [0_u64; LANES];
+        for sums in up_to.as_chunks::<LANES>().0 {
+            for lane in 0..LANES {
+                lanes[lane] = lanes[lane].wrapping_add(u64::from(sums[lane] <= u));
+            }
+        }
+        let passed = lanes.into_iter().fold(0, u64::wrapping_add) as usize;
+        Some((passed < n).then_some(passed as u32))
     }
 }
 
@@ -765,13 +792,24 @@ impl Lower {
         self.weights(r, likelihoods).sum()
     }
 
+    /// The sums of the weights up to each label.
+    fn push_up_to(&self, r: usize, likelihoods: &[f64], out: &mut Vec<f64>) {
+        let mut sum = 0.0;
+        out.extend(self.weights(r, likelihoods).map(|weight| {
+            sum += weight;
+            sum
+        }));
+    }
+
     /// Σ_k ψ_rk L_k for r = from..from + N.
     #[inline(always)]
     fn sums<const N: usize>(&self, from: usize, likelihoods: &[f64], out: &mut [f64]) {
         let mut sums = [0.0; N];
         let rows = self.psi.chunks_exact(self.n_top());
         for (&likelihood, psi) in likelihoods.iter().zip(rows) {
-            let psi = &psi[from..from + N];
+            let Some(psi) = psi[from..].first_chunk::<N>() else {
+                break;
+            };
             for r in 0..N {
                 sums[r] += likelihood * psi[r];
             }
@@ -851,11 +889,16 @@ impl DrawChunk<'_, '_> {
                     }
                 }
             };
-            let mut largest = 0.0;
-            for (weight, factor) in self.weights.iter_mut().zip(factors) {
-                *weight *= factor;
-                largest = if *weight > largest { *weight } else { largest };
+            // Four by four: with so few clusters a plain loop would not be turned into vector instructions.
+            let mut lanes = [0.0; LANES];
+            let weights = self.weights.as_chunks_mut::<LANES>().0;
+            for (weights, factors) in weights.iter_mut().zip(factors.as_chunks::<LANES>().0) {
+                for lane in 0..LANES {
+                    weights[lane] *= factors[lane];
+                    lanes[lane] = larger(weights[lane], lanes[lane]);
+                }
             }
+            let largest = larger(larger(lanes[0], lanes[1]), larger(lanes[2], lanes[3]));
             if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
                 self.weights.iter_mut().for_each(|w| *w /= largest);
                 ln_factor += largest.ln();
@@ -872,22 +915,24 @@ impl DrawChunk<'_, '_> {
         let top = out[0] as usize;
         let mut start = 0;
         for (j, lower) in block.lower.iter().enumerate() {
-            let (these, known) = if let Some(kinds) = block.kinds[j] {
+            let (these, known, place) = if let Some(kinds) = block.kinds[j] {
                 let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
                 let these = &table.likelihoods[code * lower.n..][..lower.n];
-                (these, &table.sums[code * n_top..][..n_top])
+                let known = &table.sums[code * n_top..][..n_top];
+                (these, known, Some((table, code * n_top + top)))
             } else {
                 let these = &self.likelihoods[start + i * lower.n..][..lower.n];
                 start += self.rows.len() * lower.n;
-                (these, &self.sums[j * n_top..][..n_top])
+                (these, &self.sums[j * n_top..][..n_top], None)
             };
             // Sums below K are known, added up in the same order as in `pick`, so that u is below the whole.
-            let total = match known.get(top) {
-                Some(&total) => total,
-                None => lower.sum(top, these),
+            let (total, place) = match known.get(top) {
+                Some(&total) => (total, place),
+                None => (lower.sum(top, these), None),
             };
             let u = self.rng.random::<f64>() * total;
-            let label = lower.pick(top, these, u);
+            let stored = place.and_then(|(table, place)| table.pick(place, lower.n, u));
+            let label = stored.unwrap_or_else(|| lower.pick(top, these, u));
             out[1 + j] = label.unwrap_or(block.columns[j].labels[row]);
         }
     }

@@ -385,6 +385,9 @@ impl NormalParams {
     }
 }
 
+/// Clusters side by side.
+const LANES: usize = 4;
+
 struct Densities<'a> {
     values: &'a [f64],
     observed: &'a [bool],
@@ -400,16 +403,28 @@ impl pulp::NullaryFnOnce for Densities<'_> {
     #[inline(always)]
     fn call(self) {
         let n_clusters = self.means.len();
+        let whole = n_clusters - n_clusters % LANES;
         let cells = self.values.iter().zip(self.observed);
         for ((&x, &observed), out) in cells.zip(self.out.chunks_exact_mut(n_clusters)) {
             if !observed {
                 out.fill(0.0);
                 continue;
             }
-            for k in 0..n_clusters {
+            let of = |k: usize| {
                 let d = x - self.means[k];
-                out[k] = self.constants[k] - 0.5 * self.precisions[k] * d * d;
+                self.constants[k] - 0.5 * self.precisions[k] * d * d
+            };
+            // Four by four: so few clusters would not be turned into vector instructions otherwise.
+            for k in (0..whole).step_by(LANES) {
+                let (means, precisions) =
+                    (&self.means[k..k + LANES], &self.precisions[k..k + LANES]);
+                let (constants, out) = (&self.constants[k..k + LANES], &mut out[k..k + LANES]);
+                for lane in 0..LANES {
+                    let d = x - means[lane];
+                    out[lane] = constants[lane] - 0.5 * precisions[lane] * d * d;
+                }
             }
+            (whole..n_clusters).for_each(|k| out[k] = of(k));
         }
     }
 }
