@@ -5,6 +5,8 @@
 
 mod calibration;
 mod classifier;
+mod images;
+mod labels;
 
 use std::process::ExitCode;
 
@@ -20,7 +22,12 @@ pub struct Outcome {
 }
 
 /// Names and functions of all rows.
-const ROWS: [(&str, fn() -> Outcome); 1] = [("classifier", classifier::run)];
+const ROWS: [(&str, fn() -> Outcome); 4] = [
+    ("classifier", classifier::run),
+    ("denoise", images::denoise),
+    ("inpaint", images::inpaint),
+    ("labels", labels::run),
+];
 
 fn main() -> ExitCode {
     let mut names = Vec::new();

@@ -21,7 +21,7 @@ use crate::error::expect;
 use crate::lasso::LassoBlock;
 use crate::loadings::{Loadings, PAD};
 use crate::precision::{channel_counts, draw_precision, draw_slabs, residual_squares};
-use crate::scan::{self, ResidualWork, ScanPrior, ScanWork};
+use crate::scan::{self, ResidualWork, ScanPrior, ScanRow, ScanWork, TOGETHER};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
 use crate::spikes::SpikeDraw;
 use crate::state::{BpfaState, Dictionary, Shared};
@@ -917,7 +917,26 @@ impl WithSimd for ScanBlock<'_> {
         let mut weights = Vec::new();
         let [chain, sweep, block] = self.key;
         let kp = self.loadings.kp;
-        for i in first..(first + BLOCK_ROWS).min(self.rows.n_rows()) {
+        let last = (first + BLOCK_ROWS).min(self.rows.n_rows());
+        let shared = self.rows.is_complete() && self.entry_weights.is_empty();
+        work.common.clear();
+        if shared && self.constants.len() == kp {
+            let norms = &self.loadings.norms;
+            work.common.resize(kp, 0.0);
+            scan::thresholds(norms, self.slab, self.constants, &mut work.common);
+        }
+        for i in first..last {
+            let together = (i - first) % TOGETHER;
+            if shared && together == 0 {
+                let rows = (i..(i + TOGETHER).min(last)).map(|i| ScanRow {
+                    columns: None,
+                    values: self.rows.values(i),
+                    weights: self.column_weights,
+                    scores: self.state.scores.row(i),
+                    shared,
+                });
+                scan::correlate_together(simd, self.loadings, rows, work);
+            }
             let row = row_for_scan(
                 self.rows,
                 &self.state.scores,
@@ -926,6 +945,9 @@ impl WithSimd for ScanBlock<'_> {
                 i,
                 &mut weights,
             );
+            if shared {
+                work.take(together, kp);
+            }
             let group = self.state.dependence.group(i);
             let prior = ScanPrior {
                 slab: self.slab,

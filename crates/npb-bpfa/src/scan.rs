@@ -1,7 +1,8 @@
 //! The hot loop: the switches and scores of one row, atom after atom, in vector registers (docs/bpfa.md#switches).
 //!
 //! With l = d_k' W (r + d_k s_k), q = d_k' W d_k, A = g_k + q, the switch is on when `logit pi_k + ln(g_k / A)/2 + l^2/(2A)` exceeds the logit of a uniform
-//! number, that is when l^2 exceeds a threshold that is known before the scan begins. So most atoms cost one comparison.
+//! number u, that is when l^2 exceeds a threshold. Few u are below [`SMALL`]: which ones, and where, is drawn beforehand. All others leave an atom off whose l^2 is
+//! below the threshold of `u = SMALL`, which is known before the scan begins; so most atoms cost one comparison and no random number.
 
 use std::ops::Range;
 
@@ -43,16 +44,32 @@ pub(crate) struct ScanWork {
     /// d_k' W d_k, of rows that do not share it.
     pub(crate) norms: Vec<f32>,
     threshold: Vec<f32>,
-    own_threshold: Vec<f32>,
+    /// Thresholds of `u = SMALL`, where all rows have the same; empty: they are found for each row.
+    pub(crate) common: Vec<f32>,
+    /// Atoms whose u is below [`SMALL`], ascending, and the squared odds of u.
+    small: Vec<(usize, f32)>,
     /// Scores that are still in the residual and to be drawn again.
     pending: Vec<f32>,
     pub(crate) residual: ResidualWork,
     /// W r.
     weighted: Vec<f32>,
+    /// The same of rows that are looked at together, and their `linear`.
+    together: Vec<f32>,
+    linears: Vec<f32>,
     change: Vec<f32>,
     /// What was drawn.
     pub(crate) atoms: Vec<u16>,
     pub(crate) values: Vec<f32>,
+}
+
+impl ScanWork {
+    /// Makes what was found of a row of those looked at together that of the row that is scanned next.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, row: usize, kp: usize) {
+        self.linear.resize(kp, 0.0);
+        self.linear
+            .copy_from_slice(&self.linears[row * kp..(row + 1) * kp]);
+    }
 }
 
 /// A residual, and scratch memory for it.
@@ -73,7 +90,37 @@ const TILE: usize = 8;
 /// change costs this many products for each entry, and not K.
 pub(crate) const AHEAD: usize = 64;
 
-/// Scans all atoms; appends the active ones to `work.atoms` and `work.values`.
+/// Uniform numbers below this are drawn by the places where they are.
+const SMALL: f64 = 1.0 / 64.0;
+
+/// Squared odds of a number between 0 and 1.
+#[inline(always)]
+fn squared_odds(u: f64) -> f32 {
+    let odds = ((u + 1e-17) / (1.0 - u + 1e-17)) as f32;
+    odds * odds
+}
+
+/// Draws which of `k` uniform numbers are small: places apart by geometric laws.
+#[inline(always)]
+fn draw_small(k: usize, small: &mut Vec<(usize, f32)>, rng: &mut Xoshiro256PlusPlus) {
+    small.clear();
+    let mut next = 0.0;
+    loop {
+        let u = (rng.next_u64() >> 40) as f32 * 2f32.powi(-24) + 2f32.powi(-25);
+        next += (ln(u) * LN_NOT_SMALL_RECIPROCAL).floor();
+        if next >= k as f32 {
+            return;
+        }
+        let u: f64 = rng.random();
+        small.push((next as usize, squared_odds(SMALL * u)));
+        next += 1.0;
+    }
+}
+
+/// `1 / ln(1 - SMALL)`.
+const LN_NOT_SMALL_RECIPROCAL: f32 = -63.498_688;
+
+/// Scans all atoms, of rows that share products given `work.linear`; appends the active ones to `work.atoms` and `work.values`.
 #[inline(always)]
 pub(crate) fn scan_row<S: Simd>(
     simd: S,
@@ -85,27 +132,108 @@ pub(crate) fn scan_row<S: Simd>(
 ) {
     let kp = d.kp;
     work.pending.resize(kp, 0.0);
-    work.own_threshold.resize(kp, 0.0);
     work.threshold.resize(kp, 0.0);
-    random_bits(&mut work.threshold, rng);
-    weigh_residual(simd, d, row, work);
+    draw_small(d.k, &mut work.small, rng);
+    if !row.shared {
+        weigh_residual(simd, d, row, work);
+    }
     let mut scores = row.scores.iter().peekable();
+    let mut small = 0;
     for span in spans(d, row) {
-        correlate(simd, d, row, span.clone(), work);
+        if !row.shared {
+            correlate(simd, d, row, span.clone(), work);
+        }
         let norms = if row.shared { &d.norms } else { &work.norms };
-        thresholds(
-            &norms[span.clone()],
-            &prior.slab[span.clone()],
-            &prior.constant[span.clone()],
-            &mut work.threshold[span.clone()],
-        );
+        if work.common.is_empty() {
+            thresholds(
+                &norms[span.clone()],
+                &prior.slab[span.clone()],
+                &prior.constant[span.clone()],
+                &mut work.threshold[span.clone()],
+            );
+        } else {
+            work.threshold[span.clone()].copy_from_slice(&work.common[span.clone()]);
+        }
+        let first = small;
+        while let Some(&(k, odds)) = work.small.get(small).filter(|s| s.0 < span.end) {
+            work.threshold[k] = threshold(norms[k], prior, k, odds);
+            small += 1;
+        }
         while let Some((k, s)) = scores.next_if(|&(k, _)| k < span.end) {
             work.pending[k] = s;
-            work.own_threshold[k] = work.threshold[k];
             // No square is below: an active atom is always reached, and drawn anew.
             work.threshold[k] = -1.0;
         }
-        scan_span(simd, d, row, prior, span, work, rng);
+        scan_span(simd, d, row, prior, (span, first), work, rng);
+    }
+}
+
+/// Rows that are looked at together.
+pub(crate) const TOGETHER: usize = 32;
+
+/// `d_k' W r` of rows that share their products, to `work.linears`; [`ScanWork::take`] hands them out.
+#[inline(always)]
+pub(crate) fn correlate_together<'a, S: Simd>(
+    simd: S,
+    d: &Loadings,
+    rows: impl Iterator<Item = ScanRow<'a>>,
+    work: &mut ScanWork,
+) {
+    work.together.clear();
+    let (mut n, mut p) = (0, 0);
+    for row in rows {
+        weigh_residual(simd, d, row, work);
+        work.together.extend_from_slice(&work.weighted);
+        p = work.weighted.len();
+        n += 1;
+    }
+    work.linears.resize(n * d.kp, 0.0);
+    let registers = d.kp / S::F32_LANES;
+    let (out, _) = S::as_mut_simd_f32s(&mut work.linears);
+    let mut start = 0;
+    while start < registers {
+        let wide = registers - start >= 4;
+        let mut row = 0;
+        while row < n {
+            let taken = if n - row >= 4 { 4 } else { 1 };
+            let coefficients = &work.together[row * p..(row + taken) * p];
+            let out = &mut out[row * registers..(row + taken) * registers];
+            match (taken, wide) {
+                (4, true) => tile::<S, 4, 4>(simd, d, coefficients, start, out),
+                (4, false) => tile::<S, 4, 1>(simd, d, coefficients, start, out),
+                (_, true) => tile::<S, 1, 4>(simd, d, coefficients, start, out),
+                _ => tile::<S, 1, 1>(simd, d, coefficients, start, out),
+            }
+            row += taken;
+        }
+        start += if wide { 4 } else { 1 };
+    }
+}
+
+/// `out_r <- sum_p a_rp D[p, ]` of R rows, in T registers from number `start` on.
+#[inline(always)]
+fn tile<S: Simd, const R: usize, const T: usize>(
+    simd: S,
+    d: &Loadings,
+    coefficients: &[f32],
+    start: usize,
+    out: &mut [S::f32s],
+) {
+    let p = coefficients.len() / R;
+    let registers = out.len() / R;
+    let mut sums = [[simd.splat_f32s(0.0); T]; R];
+    let rows: [&[f32]; R] = std::array::from_fn(|r| &coefficients[r * p..(r + 1) * p]);
+    for column in 0..p {
+        let loadings = &S::as_simd_f32s(d.column(column)).0[start..start + T];
+        for (sums, row) in sums.iter_mut().zip(rows) {
+            let a = simd.splat_f32s(row[column]);
+            for (sum, &x) in sums.iter_mut().zip(loadings) {
+                *sum = simd.mul_add_e_f32s(a, x, *sum);
+            }
+        }
+    }
+    for (out, sums) in out.chunks_exact_mut(registers).zip(&sums) {
+        out[start..start + T].copy_from_slice(sums);
     }
 }
 
@@ -119,13 +247,14 @@ pub(crate) fn spans(d: &Loadings, row: ScanRow<'_>) -> impl Iterator<Item = Rang
         .map(move |start| start..(start + step).min(kp))
 }
 
+/// Scans the atoms of `span`; `small`: number of the first of them whose u is small.
 #[inline(always)]
 fn scan_span<S: Simd>(
     simd: S,
     d: &Loadings,
     row: ScanRow<'_>,
     prior: ScanPrior<'_>,
-    span: Range<usize>,
+    (span, mut small): (Range<usize>, usize),
     work: &mut ScanWork,
     rng: &mut Xoshiro256PlusPlus,
 ) {
@@ -143,7 +272,15 @@ fn scan_span<S: Simd>(
             };
             let old = work.pending[k];
             let linear = work.linear[k] + norm * old;
-            let on = old == 0.0 || linear * linear > work.own_threshold[k];
+            while work.small.get(small).is_some_and(|s| s.0 < k) {
+                small += 1;
+            }
+            let mut on = old == 0.0 && work.small.get(small).is_some_and(|s| s.0 == k);
+            if !on {
+                let least = if old == 0.0 { SMALL } else { 0.0 };
+                let u = least + (1.0 - least) * rng.random::<f64>();
+                on = linear * linear > threshold(norm, prior, k, squared_odds(u));
+            }
             let mut new = 0.0;
             if on {
                 let precision = prior.slab[k] + norm;
@@ -158,7 +295,9 @@ fn scan_span<S: Simd>(
             }
             work.threshold[k] = f32::INFINITY;
             work.pending[k] = 0.0;
-            deflate(simd, d, row, k, new - old, register * lanes..span.end, work);
+            if new != old {
+                deflate(simd, d, row, k, new - old, register * lanes..span.end, work);
+            }
         }
     }
 }
@@ -424,27 +563,22 @@ fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) 
     }
 }
 
-/// Fills `out` with random bits, 32 for each number.
+/// [`threshold`] of each atom at `u = SMALL`.
 #[inline(always)]
-fn random_bits(out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
-    for pair in out.chunks_exact_mut(2) {
-        let bits = rng.next_u64();
-        pair[0] = f32::from_bits(bits as u32);
-        pair[1] = f32::from_bits((bits >> 32) as u32);
+pub(crate) fn thresholds(norms: &[f32], slab: &[f32], constant: &[f32], out: &mut [f32]) {
+    let odds = squared_odds(SMALL);
+    let prior = slab.iter().zip(constant);
+    for ((out, &norm), (&slab, &constant)) in out.iter_mut().zip(norms).zip(prior) {
+        let precision = slab + norm;
+        *out = precision * (ln(precision * odds) - constant);
     }
 }
 
-/// `A (ln(A o^2) - constant)`, o the odds of a uniform number, of which `out` has the bits: l^2 beyond it switches the atom on.
+/// `A (ln(A o^2) - constant)`, o^2 the squared odds of a uniform number: l^2 beyond it switches the atom on.
 #[inline(always)]
-fn thresholds(norms: &[f32], slab: &[f32], constant: &[f32], out: &mut [f32]) {
-    let prior = slab.iter().zip(constant);
-    for ((out, &norm), (&slab, &constant)) in out.iter_mut().zip(norms).zip(prior) {
-        let bits = out.to_bits();
-        // Both tails keep their relative precision.
-        let odds = (bits as f32 + 0.5) / (!bits as f32 + 0.5);
-        let precision = slab + norm;
-        *out = precision * (ln(precision * odds * odds) - constant);
-    }
+fn threshold(norm: f32, prior: ScanPrior<'_>, k: usize, odds: f32) -> f32 {
+    let precision = prior.slab[k] + norm;
+    precision * (ln(precision * odds) - prior.constant[k])
 }
 
 /// ln x for positive normal x, to about 1e-7 relative to max(1, |ln x|); vectorises. Source: minimax polynomial of ln(1 + f) on [sqrt(1/2) - 1, sqrt(2) - 1]
@@ -495,12 +629,8 @@ pub(crate) mod tests {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Vec<f64> {
         let kp = d.kp;
-        let mut bits = Vec::with_capacity(kp);
-        for _ in 0..kp / 2 {
-            let both = rng.next_u64();
-            bits.extend([both as u32, (both >> 32) as u32]);
-        }
-        let uniform = |k: usize| (f64::from(bits[k]) + 0.5) / 2f64.powi(32);
+        let mut small = Vec::new();
+        draw_small(d.k, &mut small, rng);
         let mut s = vec![0.0; kp];
         row.scores.iter().for_each(|(k, x)| s[k] = f64::from(x));
         let dot = |s: &[f64], k: usize, own: bool| -> (f64, f64) {
@@ -525,10 +655,20 @@ pub(crate) mod tests {
             let precision = slab + norm;
             let ln_odds = 0.5 * f64::from(prior.constant[k]) - 0.5 * precision.ln()
                 + 0.5 * linear * linear / precision;
-            let u = uniform(k);
             let old = s[k];
             s[k] = 0.0;
-            if (u / (1.0 - u)).ln() < ln_odds {
+            let least = (SMALL / (1.0 - SMALL)).ln();
+            let drawn = small.iter().find(|s| s.0 == k && old == 0.0);
+            let bar = match drawn {
+                Some((_, odds)) => 0.5 * f64::from(*odds).ln(),
+                None if old == 0.0 && ln_odds < least => f64::INFINITY,
+                None => {
+                    let from = if old == 0.0 { SMALL } else { 0.0 };
+                    let u = from + (1.0 - from) * rng.random::<f64>();
+                    (u / (1.0 - u)).ln()
+                }
+            };
+            if bar < ln_odds {
                 let z: f32 = rng.sample(StandardNormal);
                 s[k] = linear / precision + f64::from(z) / precision.sqrt();
             }
@@ -558,6 +698,12 @@ pub(crate) mod tests {
 
         #[inline(always)]
         fn with_simd<S: Simd>(mut self, simd: S) {
+            if self.row.shared {
+                // More rows than one register of rows, this one the last.
+                let rows = [self.row; 6].into_iter();
+                correlate_together(simd, self.d, rows, self.work);
+                self.work.take(5, self.d.kp);
+            }
             scan_row(simd, self.d, self.row, self.prior, self.work, &mut self.rng);
         }
     }
@@ -603,6 +749,10 @@ pub(crate) mod tests {
                 constant: &constant,
             };
             let mut work = ScanWork::default();
+            if case % 4 == 0 {
+                work.common.resize(kp, 0.0);
+                thresholds(&d.norms, &slab, &constant, &mut work.common);
+            }
             arch.dispatch(Once {
                 d: &d,
                 row,
@@ -622,6 +772,30 @@ pub(crate) mod tests {
         }
         // A decision on the edge may fall otherwise in single precision.
         assert!(different <= 1, "{different} rows differ");
+    }
+
+    /// The number of small uniforms is binomial and each of them uniform; every place is as likely as any other.
+    #[test]
+    fn small_uniforms_are_as_often_as_they_should() {
+        assert!((f64::from(LN_NOT_SMALL_RECIPROCAL) * (1.0 - SMALL).ln() - 1.0).abs() < 1e-6);
+        let (k, n) = (70, 40_000);
+        let (mut counts, mut below, mut small) = (vec![0.0_f64; k], 0.0_f64, Vec::new());
+        let half = squared_odds(SMALL / 2.0);
+        for i in 0..n {
+            draw_small(k, &mut small, &mut stream(9, [i, 0, 0, 0]));
+            for &(place, odds) in &small {
+                counts[place] += 1.0;
+                below += f64::from(u8::from(odds < half));
+            }
+        }
+        let expected = n as f64 * SMALL;
+        let chi: f64 = counts.iter().map(|c| (c - expected).powi(2) / expected).sum();
+        // Mean 70 (1 - SMALL), standard deviation about 12.
+        assert!(chi < 70.0 + 4.0 * 12.0, "{chi}");
+        let all: f64 = counts.iter().sum();
+        let size = k as f64 * expected;
+        assert!((all - size).abs() < 4.0 * size.sqrt(), "{all} {size}");
+        assert!((below - all / 2.0).abs() < 4.0 * (all / 4.0).sqrt(), "{below} {all}");
     }
 
     #[test]
