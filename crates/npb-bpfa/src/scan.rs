@@ -44,10 +44,10 @@ pub(crate) struct ScanWork {
     /// d_k' W d_k, of rows that do not share it.
     pub(crate) norms: Vec<f32>,
     threshold: Vec<f32>,
+    own_threshold: Vec<f32>,
     /// Thresholds of `u = SMALL`, where all rows have the same; empty: they are found for each row.
     pub(crate) common: Vec<f32>,
-    /// Atoms whose u is below [`SMALL`], ascending, and the squared odds of u.
-    small: Vec<(usize, f32)>,
+    small: Small,
     /// Scores that are still in the residual and to be drawn again.
     pending: Vec<f32>,
     pub(crate) residual: ResidualWork,
@@ -90,35 +90,70 @@ const TILE: usize = 8;
 /// change costs this many products for each entry, and not K.
 pub(crate) const AHEAD: usize = 64;
 
-/// Uniform numbers below this are drawn by the places where they are.
-const SMALL: f64 = 1.0 / 64.0;
+/// Uniform numbers below this, `2^-SMALL_BITS`, are drawn by the places where they are.
+const SMALL: f32 = 1.0 / 32.0;
+const SMALL_BITS: usize = 5;
 
-/// Squared odds of a number between 0 and 1.
-#[inline(always)]
-fn squared_odds(u: f64) -> f32 {
-    let odds = ((u + 1e-17) / (1.0 - u + 1e-17)) as f32;
-    odds * odds
+/// Twice the logit of [`SMALL`]: `2 ln(1/31)`.
+const SMALL_LN_ODDS: f32 = -6.867_974_4;
+
+/// Uniform numbers that are below [`SMALL`].
+#[derive(Default)]
+struct Small {
+    /// Which atoms have them, ascending.
+    atoms: Vec<usize>,
+    /// Twice their logits.
+    ln_odds: Vec<f32>,
 }
 
-/// Draws which of `k` uniform numbers are small: places apart by geometric laws.
-#[inline(always)]
-fn draw_small(k: usize, small: &mut Vec<(usize, f32)>, rng: &mut Xoshiro256PlusPlus) {
-    small.clear();
-    let mut next = 0.0;
-    loop {
-        let u = (rng.next_u64() >> 40) as f32 * 2f32.powi(-24) + 2f32.powi(-25);
-        next += (ln(u) * LN_NOT_SMALL_RECIPROCAL).floor();
-        if next >= k as f32 {
-            return;
+impl Small {
+    /// Draws which of `k` uniform numbers are small, and these.
+    #[inline(always)]
+    fn draw(&mut self, k: usize, rng: &mut Xoshiro256PlusPlus) {
+        self.atoms.clear();
+        for first in (0..k).step_by(64) {
+            let mut places = u64::MAX;
+            (0..SMALL_BITS).for_each(|_| places &= rng.next_u64());
+            while places != 0 {
+                let atom = first + places.trailing_zeros() as usize;
+                if atom < k {
+                    self.atoms.push(atom);
+                }
+                places &= places - 1;
+            }
         }
-        let u: f64 = rng.random();
-        small.push((next as usize, squared_odds(SMALL * u)));
-        next += 1.0;
+        let n = self.atoms.len();
+        self.ln_odds.clear();
+        self.ln_odds.resize(n.next_multiple_of(LARGEST_REGISTER), 0.0);
+        for pair in self.ln_odds[..n.next_multiple_of(2)].chunks_exact_mut(2) {
+            let bits = rng.next_u64();
+            pair[0] = f32::from_bits(bits as u32);
+            pair[1] = f32::from_bits((bits >> 32) as u32);
+        }
+        let chunks = self.ln_odds.as_chunks_mut::<LARGEST_REGISTER>().0;
+        for chunk in chunks {
+            for x in chunk {
+                *x = small_ln_odds(x.to_bits());
+            }
+        }
     }
 }
 
-/// `1 / ln(1 - SMALL)`.
-const LN_NOT_SMALL_RECIPROCAL: f32 = -63.498_688;
+/// Twice the logit of SMALL times the uniform number of these bits: `2 (ln u - ln(1 - u))`, the latter by its series.
+#[inline(always)]
+fn small_ln_odds(bits: u32) -> f32 {
+    let u = SMALL * 2f32.powi(-32) * (bits as f32 + 0.5);
+    let series = 1.0 + u * (0.5 + u * (1.0 / 3.0 + u * (0.25 + u * 0.2)));
+    2.0 * (ln(u) + u * series)
+}
+
+/// Twice the logit of a uniform number from `least` to 1.
+#[inline(always)]
+fn ln_odds_above(least: f32, rng: &mut Xoshiro256PlusPlus) -> f32 {
+    let u = least + (1.0 - least) * 2f32.powi(-32) * (rng.next_u32() as f32 + 0.5);
+    // Both tails keep their relative precision where `least` is 0.
+    2.0 * ln(u / (1.0 - u).max(2f32.powi(-32)))
+}
 
 /// Scans all atoms, of rows that share products given `work.linear`; appends the active ones to `work.atoms` and `work.values`.
 #[inline(always)]
@@ -132,8 +167,9 @@ pub(crate) fn scan_row<S: Simd>(
 ) {
     let kp = d.kp;
     work.pending.resize(kp, 0.0);
+    work.own_threshold.resize(kp, 0.0);
     work.threshold.resize(kp, 0.0);
-    draw_small(d.k, &mut work.small, rng);
+    work.small.draw(d.k, rng);
     if !row.shared {
         weigh_residual(simd, d, row, work);
     }
@@ -154,15 +190,19 @@ pub(crate) fn scan_row<S: Simd>(
         } else {
             work.threshold[span.clone()].copy_from_slice(&work.common[span.clone()]);
         }
-        let first = small;
-        while let Some(&(k, odds)) = work.small.get(small).filter(|s| s.0 < span.end) {
-            work.threshold[k] = threshold(norms[k], prior, k, odds);
-            small += 1;
-        }
         while let Some((k, s)) = scores.next_if(|&(k, _)| k < span.end) {
             work.pending[k] = s;
+            work.own_threshold[k] = work.threshold[k];
             // No square is below: an active atom is always reached, and drawn anew.
             work.threshold[k] = -1.0;
+        }
+        let first = small;
+        while let Some(&k) = work.small.atoms.get(small).filter(|k| **k < span.end) {
+            if work.pending[k] == 0.0 {
+                let precision = prior.slab[k] + norms[k];
+                work.threshold[k] += precision * (work.small.ln_odds[small] - SMALL_LN_ODDS);
+            }
+            small += 1;
         }
         scan_span(simd, d, row, prior, (span, first), work, rng);
     }
@@ -222,18 +262,19 @@ fn tile<S: Simd, const R: usize, const T: usize>(
     let p = coefficients.len() / R;
     let registers = out.len() / R;
     let mut sums = [[simd.splat_f32s(0.0); T]; R];
-    let rows: [&[f32]; R] = std::array::from_fn(|r| &coefficients[r * p..(r + 1) * p]);
     for column in 0..p {
         let loadings = &S::as_simd_f32s(d.column(column)).0[start..start + T];
-        for (sums, row) in sums.iter_mut().zip(rows) {
-            let a = simd.splat_f32s(row[column]);
-            for (sum, &x) in sums.iter_mut().zip(loadings) {
-                *sum = simd.mul_add_e_f32s(a, x, *sum);
+        for r in 0..R {
+            let a = simd.splat_f32s(coefficients[r * p + column]);
+            for t in 0..T {
+                sums[r][t] = simd.mul_add_e_f32s(a, loadings[t], sums[r][t]);
             }
         }
     }
-    for (out, sums) in out.chunks_exact_mut(registers).zip(&sums) {
-        out[start..start + T].copy_from_slice(sums);
+    for r in 0..R {
+        for t in 0..T {
+            out[r * registers + start + t] = sums[r][t];
+        }
     }
 }
 
@@ -272,18 +313,21 @@ fn scan_span<S: Simd>(
             };
             let old = work.pending[k];
             let linear = work.linear[k] + norm * old;
-            while work.small.get(small).is_some_and(|s| s.0 < k) {
+            while work.small.atoms.get(small).is_some_and(|a| *a < k) {
                 small += 1;
             }
-            let mut on = old == 0.0 && work.small.get(small).is_some_and(|s| s.0 == k);
+            let precision = prior.slab[k] + norm;
+            let mut on = old == 0.0 && work.small.atoms.get(small) == Some(&k);
             if !on {
-                let least = if old == 0.0 { SMALL } else { 0.0 };
-                let u = least + (1.0 - least) * rng.random::<f64>();
-                on = linear * linear > threshold(norm, prior, k, squared_odds(u));
+                let (least, threshold) = match old == 0.0 {
+                    true => (SMALL, work.threshold[k]),
+                    false => (0.0, work.own_threshold[k]),
+                };
+                let more = ln_odds_above(least, rng) - SMALL_LN_ODDS;
+                on = linear * linear > threshold + precision * more;
             }
             let mut new = 0.0;
             if on {
-                let precision = prior.slab[k] + norm;
                 let z: f32 = rng.sample(StandardNormal);
                 new = linear / precision + z / precision.sqrt();
                 if new == 0.0 {
@@ -552,8 +596,10 @@ fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) 
     let at = |x: &[f32]| S::as_simd_f32s(x).0[register];
     let linear = simd.mul_add_e_f32s(at(view.norms), at(view.pending), at(view.linear));
     let square = simd.mul_f32s(linear, linear);
-    let excess = simd.sub_f32s(square, at(view.threshold));
-    if simd.reduce_max_f32s(excess) > 0.0 {
+    let above = simd.greater_than_f32s(square, at(view.threshold));
+    // Of the answer only whether there is one: not all registers count lanes from the same end.
+    if simd.first_true_m32s(above) < S::F32_LANES {
+        let excess = simd.sub_f32s(square, at(view.threshold));
         let mut lanes = [0.0_f32; 16];
         S::as_mut_simd_f32s(&mut lanes).0[0] = excess;
         let rest = lanes[..S::F32_LANES].iter().enumerate().skip(next);
@@ -563,22 +609,14 @@ fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) 
     }
 }
 
-/// [`threshold`] of each atom at `u = SMALL`.
+/// `A (ln(A o^2) - constant)`, o the odds of SMALL: l^2 beyond it switches an atom on whose uniform number is that.
 #[inline(always)]
 pub(crate) fn thresholds(norms: &[f32], slab: &[f32], constant: &[f32], out: &mut [f32]) {
-    let odds = squared_odds(SMALL);
     let prior = slab.iter().zip(constant);
     for ((out, &norm), (&slab, &constant)) in out.iter_mut().zip(norms).zip(prior) {
         let precision = slab + norm;
-        *out = precision * (ln(precision * odds) - constant);
+        *out = precision * (ln(precision) + (SMALL_LN_ODDS - constant));
     }
-}
-
-/// `A (ln(A o^2) - constant)`, o^2 the squared odds of a uniform number: l^2 beyond it switches the atom on.
-#[inline(always)]
-fn threshold(norm: f32, prior: ScanPrior<'_>, k: usize, odds: f32) -> f32 {
-    let precision = prior.slab[k] + norm;
-    precision * (ln(precision * odds) - prior.constant[k])
 }
 
 /// ln x for positive normal x, to about 1e-7 relative to max(1, |ln x|); vectorises. Source: minimax polynomial of ln(1 + f) on [sqrt(1/2) - 1, sqrt(2) - 1]
@@ -629,8 +667,8 @@ pub(crate) mod tests {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Vec<f64> {
         let kp = d.kp;
-        let mut small = Vec::new();
-        draw_small(d.k, &mut small, rng);
+        let mut small = Small::default();
+        small.draw(d.k, rng);
         let mut s = vec![0.0; kp];
         row.scores.iter().for_each(|(k, x)| s[k] = f64::from(x));
         let dot = |s: &[f64], k: usize, own: bool| -> (f64, f64) {
@@ -657,17 +695,14 @@ pub(crate) mod tests {
                 + 0.5 * linear * linear / precision;
             let old = s[k];
             s[k] = 0.0;
-            let least = (SMALL / (1.0 - SMALL)).ln();
-            let drawn = small.iter().find(|s| s.0 == k && old == 0.0);
+            let drawn = small.atoms.iter().position(|a| *a == k && old == 0.0);
             let bar = match drawn {
-                Some((_, odds)) => 0.5 * f64::from(*odds).ln(),
-                None if old == 0.0 && ln_odds < least => f64::INFINITY,
-                None => {
-                    let from = if old == 0.0 { SMALL } else { 0.0 };
-                    let u = from + (1.0 - from) * rng.random::<f64>();
-                    (u / (1.0 - u)).ln()
-                }
+                Some(at) => small.ln_odds[at],
+                None if old == 0.0 && 2.0 * ln_odds < f64::from(SMALL_LN_ODDS) => f32::INFINITY,
+                None if old == 0.0 => ln_odds_above(SMALL, rng),
+                None => ln_odds_above(0.0, rng),
             };
+            let bar = 0.5 * f64::from(bar);
             if bar < ln_odds {
                 let z: f32 = rng.sample(StandardNormal);
                 s[k] = linear / precision + f64::from(z) / precision.sqrt();
@@ -774,28 +809,39 @@ pub(crate) mod tests {
         assert!(different <= 1, "{different} rows differ");
     }
 
-    /// The number of small uniforms is binomial and each of them uniform; every place is as likely as any other.
+    /// The number of small uniforms is binomial, every place is as likely as any other, and all together they are uniform.
     #[test]
-    fn small_uniforms_are_as_often_as_they_should() {
-        assert!((f64::from(LN_NOT_SMALL_RECIPROCAL) * (1.0 - SMALL).ln() - 1.0).abs() < 1e-6);
+    fn uniforms_that_are_small_are_as_often_as_they_should() {
+        let odds = f64::from(SMALL) / (1.0 - f64::from(SMALL));
+        assert!((2.0 * odds.ln() - f64::from(SMALL_LN_ODDS)).abs() < 1e-6);
         let (k, n) = (70, 40_000);
-        let (mut counts, mut below, mut small) = (vec![0.0_f64; k], 0.0_f64, Vec::new());
-        let half = squared_odds(SMALL / 2.0);
+        let (mut counts, mut below, mut small) = (vec![0.0_f64; k], 0.0_f64, Small::default());
+        let half = 2.0 * (0.5 * SMALL / (1.0 - 0.5 * SMALL)).ln();
+        let (mut above, mut above_half) = (0.0, 0.0);
         for i in 0..n {
-            draw_small(k, &mut small, &mut stream(9, [i, 0, 0, 0]));
-            for &(place, odds) in &small {
+            let rng = &mut stream(9, [i, 0, 0, 0]);
+            small.draw(k, rng);
+            for (&place, &ln_odds) in small.atoms.iter().zip(&small.ln_odds) {
                 counts[place] += 1.0;
-                below += f64::from(u8::from(odds < half));
+                below += f64::from(u8::from(ln_odds < half));
+                assert!(ln_odds < SMALL_LN_ODDS + 1e-5);
             }
+            let ln_odds = ln_odds_above(SMALL, rng);
+            assert!(ln_odds > SMALL_LN_ODDS - 1e-5);
+            above += f64::from(u8::from(ln_odds > 0.0));
+            above_half += f64::from(u8::from(ln_odds_above(0.0, rng) > 2.0));
         }
-        let expected = n as f64 * SMALL;
+        let n = n as f64;
+        let expected = n * f64::from(SMALL);
         let chi: f64 = counts.iter().map(|c| (c - expected).powi(2) / expected).sum();
-        // Mean 70 (1 - SMALL), standard deviation about 12.
+        // Mean 68, standard deviation about 12.
         assert!(chi < 70.0 + 4.0 * 12.0, "{chi}");
+        let near = |count: f64, n: f64, p: f64| (count - n * p).abs() < 4.0 * (n * p * (1.0 - p)).sqrt();
         let all: f64 = counts.iter().sum();
-        let size = k as f64 * expected;
-        assert!((all - size).abs() < 4.0 * size.sqrt(), "{all} {size}");
-        assert!((below - all / 2.0).abs() < 4.0 * (all / 4.0).sqrt(), "{below} {all}");
+        assert!(near(all, k as f64 * n, f64::from(SMALL)), "{all}");
+        assert!(near(below, all, 0.5), "{below} of {all}");
+        assert!(near(above, n, 0.5 / (1.0 - f64::from(SMALL))), "{above}");
+        assert!(near(above_half, n, 1.0 / (1.0 + 1f64.exp())), "{above_half}");
     }
 
     #[test]
