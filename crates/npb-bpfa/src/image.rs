@@ -9,7 +9,7 @@ use npb_infer::{
 use npb_priors::special::normal_quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::config::BpfaConfig;
+use crate::config::{BpfaConfig, BpfaMove};
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
 use crate::patches::{
@@ -43,6 +43,8 @@ pub struct ImageConfig {
     pub step: [usize; 2],
     /// Where the dictionary starts.
     pub start: AtomStart,
+    /// Patches of an image with more than about four times as many that the first seven eighths of the burn-in are made of, evenly spread: they find the dictionary as well. 0: all.
+    pub sample: usize,
     /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
     /// The restored image may then leave these bounds. None: all values are what was measured.
     pub bounds: Option<[f64; 2]>,
@@ -59,6 +61,7 @@ impl Default for ImageConfig {
             depth: 0,
             step: [1, 1],
             start: AtomStart::SmoothedPatches,
+            sample: 16_000,
             bounds: None,
             model: BpfaConfig {
                 chains: 0,
@@ -67,6 +70,12 @@ impl Default for ImageConfig {
         }
     }
 }
+
+/// The last one in so many sweeps of the burn-in, and all that are kept, are made of all patches.
+const ALL_PATCHES: u64 = 8;
+
+/// Draws of the scores of all patches before anything else of them is drawn.
+const SETTLING: usize = 2;
 
 /// Patches about a pixel that are few, and the chains that make up for it.
 const FEW_PATCHES: usize = 4;
@@ -168,6 +177,29 @@ impl ImageConfig {
         };
         let step = [self.step[0], self.step[1], 1];
         Ok(PatchGrid::new(image.size(), [height, width, depth], step)?)
+    }
+
+    /// Patches that a chain begins with, evenly spread; none: it begins with all. Spikes belong to pixels and anchors to places: these see all.
+    fn sample_of(&self, grid: &PatchGrid) -> Vec<usize> {
+        let n = grid.n_patches();
+        let apart = n.isqrt().div_ceil(self.sample.max(1).isqrt());
+        let model = &self.model;
+        let all = model.spikes.is_some() || model.usage.dependent().is_some();
+        if self.sample == 0 || apart < 2 || all || !model.has_switches() {
+            return Vec::new();
+        }
+        let on_lattice = |patch: &usize| {
+            let [row, column, channel] = grid.corner(*patch);
+            let [down, across] = self.step;
+            channel == 0 && (row / down).is_multiple_of(apart) && (column / across).is_multiple_of(apart)
+        };
+        (0..n).filter(on_lattice).collect()
+    }
+
+    /// Sweeps that are made of the sample.
+    fn sampled_sweeps(&self) -> u64 {
+        let burn_in = self.model.sweeps.burn_in;
+        burn_in - burn_in / ALL_PATCHES
     }
 
     fn extras(&self, units: &ImageUnits) -> Extras {
@@ -394,9 +426,15 @@ pub fn restore_watched(
     )?;
     let (n, sweeps) = (config.model.chains, config.model.sweeps);
     let checkpoint = watch.checkpoint("npb-bpfa/image/checkpoint", Restored::VERSION, key, n)?;
+    let chosen = config.sample_of(&grid);
+    let some = match chosen.is_empty() {
+        true => None,
+        false => Some(rows(&unit_image, &grid, chosen.iter().copied(), config.extras(&units))?),
+    };
     let work = Work {
         image: &unit_image,
         rows: &all,
+        sample: some.as_ref(),
         grid,
         config,
     };
@@ -457,6 +495,8 @@ type ImageChain = Chain<(BpfaState, Totals), ()>;
 struct Work<'a> {
     image: &'a Image,
     rows: &'a BpfaRows,
+    /// Some of the rows, where the chain begins with these.
+    sample: Option<&'a BpfaRows>,
     grid: PatchGrid,
     config: &'a ImageConfig,
 }
@@ -477,7 +517,28 @@ impl<'a> Work<'a> {
                 (sampler, totals)
             }
         };
-        Ok(Restoring { sampler, totals })
+        Ok(Restoring {
+            work: self,
+            chain,
+            sampler,
+            totals,
+        })
+    }
+
+    /// The rows that sweep number `sweep` is made of.
+    fn rows_at(self, sweep: u64) -> &'a BpfaRows {
+        match self.sample {
+            Some(sample) if sweep <= self.config.sampled_sweeps() => sample,
+            _ => self.rows,
+        }
+    }
+
+    /// A chain of all rows that goes on with what a chain of the sample has found.
+    fn of_all(self, sampler: &BpfaSampler<'_>, chain: u64) -> Result<BpfaSampler<'a>, BpfaError> {
+        let (shared, made) = (sampler.state().shared.clone(), sampler.n_sweeps());
+        let model = self.config.model.clone();
+        let start = BpfaSampler::with_shared(self.rows, model, chain, shared)?;
+        self.go_on(chain, start.into_state(), made)
     }
 
     fn go_on(
@@ -486,7 +547,11 @@ impl<'a> Work<'a> {
         state: BpfaState,
         sweeps: u64,
     ) -> Result<BpfaSampler<'a>, BpfaError> {
-        BpfaSampler::go_on(self.rows, self.config.model.clone(), chain, state, sweeps)
+        let rows = match state.scores.n_rows() == self.rows.n_rows() {
+            true => self.rows,
+            false => self.rows_at(sweeps),
+        };
+        BpfaSampler::go_on(rows, self.config.model.clone(), chain, state, sweeps)
     }
 
     fn start(self, chain: u64) -> Result<BpfaSampler<'a>, BpfaError> {
@@ -498,9 +563,11 @@ impl<'a> Work<'a> {
         let sampler = match self.config.start {
             AtomStart::SmoothedPatches => {
                 let image = without(self.image, &suspects)?;
-                start_from_patches(&image, &self.grid, self.rows, model, chain)?
+                start_from_patches(&image, &self.grid, self.rows_at(1), model, chain)?
             }
-            AtomStart::NoisyPatches => BpfaSampler::begin(self.rows, model.clone(), chain, None)?,
+            AtomStart::NoisyPatches => {
+                BpfaSampler::begin(self.rows_at(1), model.clone(), chain, None)?
+            }
         };
         if suspects.is_empty() {
             return Ok(sampler);
@@ -514,6 +581,8 @@ impl<'a> Work<'a> {
 
 /// A chain that sums what it restores.
 struct Restoring<'d> {
+    work: Work<'d>,
+    chain: u64,
     sampler: BpfaSampler<'d>,
     totals: Totals,
 }
@@ -528,6 +597,14 @@ impl Sampler for Restoring<'_> {
     }
 
     fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), BpfaError> {
+        let all = self.work.rows.n_rows();
+        if self.sampler.rows().n_rows() < all && self.work.rows_at(sweep.number).n_rows() == all {
+            self.sampler = self.work.of_all(&self.sampler, self.chain)?;
+            // Scores of all patches find the atoms before these move.
+            for _ in 0..SETTLING {
+                self.sampler.apply(BpfaMove::Scores)?;
+            }
+        }
         self.sampler.sweep()?;
         scalars.copy_from_slice(&self.sampler.scalars());
         if sweep.kept {
@@ -699,7 +776,12 @@ fn summarise(
         let (state, mut totals) = chain.state;
         if totals.sums.rounds() == 0 {
             let made = chain.trace.n_sweeps() as u64;
-            totals.add(&work.go_on(number, state.clone(), made)?);
+            let mut sampler = work.go_on(number, state.clone(), made)?;
+            if sampler.rows().n_rows() < work.rows.n_rows() {
+                sampler = work.of_all(&sampler, number)?;
+                sampler.apply(BpfaMove::Scores)?;
+            }
+            totals.add(&sampler);
         }
         of_first.get_or_insert_with(|| (state.shared.dictionary, totals.mean_usage()));
         match &mut all {

@@ -48,6 +48,10 @@ pub(crate) struct ScanWork {
     /// Thresholds of `u = SMALL`, where all rows have the same; empty: they are found for each row.
     pub(crate) common: Vec<f32>,
     small: Small,
+    /// Twice the logits of uniform numbers: from [`SMALL`] to 1, as many as were taken, and one for each active atom.
+    above: [f32; LARGEST_REGISTER],
+    taken: usize,
+    own: Vec<f32>,
     /// Scores that are still in the residual and to be drawn again.
     pending: Vec<f32>,
     pub(crate) residual: ResidualWork,
@@ -122,20 +126,29 @@ impl Small {
                 places &= places - 1;
             }
         }
-        let n = self.atoms.len();
-        self.ln_odds.clear();
-        self.ln_odds.resize(n.next_multiple_of(LARGEST_REGISTER), 0.0);
-        for pair in self.ln_odds[..n.next_multiple_of(2)].chunks_exact_mut(2) {
-            let bits = rng.next_u64();
-            pair[0] = f32::from_bits(bits as u32);
-            pair[1] = f32::from_bits((bits >> 32) as u32);
+        draw_each(&mut self.ln_odds, self.atoms.len(), rng, small_ln_odds);
+    }
+}
+
+/// Makes `out` so many numbers at least, each from 32 random bits, in vector registers.
+#[inline(always)]
+fn draw_each(out: &mut Vec<f32>, n: usize, rng: &mut Xoshiro256PlusPlus, make: impl Fn(u32) -> f32) {
+    out.clear();
+    out.resize(n.next_multiple_of(LARGEST_REGISTER), 0.0);
+    let (drawn, _) = out.split_at_mut(n.next_multiple_of(2));
+    draw_bits(drawn, rng);
+    for chunk in out.as_chunks_mut::<LARGEST_REGISTER>().0 {
+        for x in chunk {
+            *x = make(x.to_bits());
         }
-        let chunks = self.ln_odds.as_chunks_mut::<LARGEST_REGISTER>().0;
-        for chunk in chunks {
-            for x in chunk {
-                *x = small_ln_odds(x.to_bits());
-            }
-        }
+    }
+}
+
+#[inline(always)]
+fn draw_bits(out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
+    for pair in out.as_chunks_mut::<2>().0 {
+        let bits = rng.next_u64();
+        *pair = [bits as u32, (bits >> 32) as u32].map(f32::from_bits);
     }
 }
 
@@ -147,12 +160,29 @@ fn small_ln_odds(bits: u32) -> f32 {
     2.0 * (ln(u) + u * series)
 }
 
-/// Twice the logit of a uniform number from `least` to 1.
+/// Twice the logit of the uniform number of these bits, between `least` and 1.
 #[inline(always)]
-fn ln_odds_above(least: f32, rng: &mut Xoshiro256PlusPlus) -> f32 {
-    let u = least + (1.0 - least) * 2f32.powi(-32) * (rng.next_u32() as f32 + 0.5);
-    // Both tails keep their relative precision where `least` is 0.
-    2.0 * ln(u / (1.0 - u).max(2f32.powi(-32)))
+fn ln_odds_above(least: f32, bits: u32) -> f32 {
+    let u = 2f32.powi(-32) * (bits as f32 + 0.5);
+    let v = 2f32.powi(-32) * (!bits as f32 + 0.5);
+    // Both tails keep their relative precision.
+    2.0 * ln((least * v + u) / ((1.0 - least) * v))
+}
+
+impl ScanWork {
+    /// Twice the logit of a uniform number between SMALL and 1.
+    #[inline(always)]
+    fn next_above(&mut self, rng: &mut Xoshiro256PlusPlus) -> f32 {
+        if self.taken == LARGEST_REGISTER {
+            self.taken = 0;
+            draw_bits(&mut self.above, rng);
+            for x in &mut self.above {
+                *x = ln_odds_above(SMALL, x.to_bits());
+            }
+        }
+        self.taken += 1;
+        self.above[self.taken - 1]
+    }
 }
 
 /// Scans all atoms, of rows that share products given `work.linear`; appends the active ones to `work.atoms` and `work.values`.
@@ -170,11 +200,14 @@ pub(crate) fn scan_row<S: Simd>(
     work.own_threshold.resize(kp, 0.0);
     work.threshold.resize(kp, 0.0);
     work.small.draw(d.k, rng);
+    let n = row.scores.n_active();
+    draw_each(&mut work.own, n, rng, |bits| ln_odds_above(0.0, bits));
+    work.taken = LARGEST_REGISTER;
     if !row.shared {
         weigh_residual(simd, d, row, work);
     }
     let mut scores = row.scores.iter().peekable();
-    let mut small = 0;
+    let (mut small, mut own) = (0, 0);
     for span in spans(d, row) {
         if !row.shared {
             correlate(simd, d, row, span.clone(), work);
@@ -192,7 +225,9 @@ pub(crate) fn scan_row<S: Simd>(
         }
         while let Some((k, s)) = scores.next_if(|&(k, _)| k < span.end) {
             work.pending[k] = s;
-            work.own_threshold[k] = work.threshold[k];
+            let more = (prior.slab[k] + norms[k]) * (work.own[own] - SMALL_LN_ODDS);
+            own += 1;
+            work.own_threshold[k] = work.threshold[k] + more;
             // No square is below: an active atom is always reached, and drawn anew.
             work.threshold[k] = -1.0;
         }
@@ -319,12 +354,13 @@ fn scan_span<S: Simd>(
             let precision = prior.slab[k] + norm;
             let mut on = old == 0.0 && work.small.atoms.get(small) == Some(&k);
             if !on {
-                let (least, threshold) = match old == 0.0 {
-                    true => (SMALL, work.threshold[k]),
-                    false => (0.0, work.own_threshold[k]),
+                let threshold = match old == 0.0 {
+                    true => {
+                        work.threshold[k] + precision * (work.next_above(rng) - SMALL_LN_ODDS)
+                    }
+                    false => work.own_threshold[k],
                 };
-                let more = ln_odds_above(least, rng) - SMALL_LN_ODDS;
-                on = linear * linear > threshold + precision * more;
+                on = linear * linear > threshold;
             }
             let mut new = 0.0;
             if on {
@@ -669,6 +705,11 @@ pub(crate) mod tests {
         let kp = d.kp;
         let mut small = Small::default();
         small.draw(d.k, rng);
+        let mut own = Vec::new();
+        draw_each(&mut own, row.scores.n_active(), rng, |bits| ln_odds_above(0.0, bits));
+        let mut own = own.into_iter();
+        let mut above = ScanWork::default();
+        above.taken = LARGEST_REGISTER;
         let mut s = vec![0.0; kp];
         row.scores.iter().for_each(|(k, x)| s[k] = f64::from(x));
         let dot = |s: &[f64], k: usize, own: bool| -> (f64, f64) {
@@ -699,8 +740,8 @@ pub(crate) mod tests {
             let bar = match drawn {
                 Some(at) => small.ln_odds[at],
                 None if old == 0.0 && 2.0 * ln_odds < f64::from(SMALL_LN_ODDS) => f32::INFINITY,
-                None if old == 0.0 => ln_odds_above(SMALL, rng),
-                None => ln_odds_above(0.0, rng),
+                None if old == 0.0 => above.next_above(rng),
+                None => own.next().unwrap_or(f32::INFINITY),
             };
             let bar = 0.5 * f64::from(bar);
             if bar < ln_odds {
@@ -826,10 +867,10 @@ pub(crate) mod tests {
                 below += f64::from(u8::from(ln_odds < half));
                 assert!(ln_odds < SMALL_LN_ODDS + 1e-5);
             }
-            let ln_odds = ln_odds_above(SMALL, rng);
+            let ln_odds = ln_odds_above(SMALL, rng.next_u32());
             assert!(ln_odds > SMALL_LN_ODDS - 1e-5);
             above += f64::from(u8::from(ln_odds > 0.0));
-            above_half += f64::from(u8::from(ln_odds_above(0.0, rng) > 2.0));
+            above_half += f64::from(u8::from(ln_odds_above(0.0, rng.next_u32()) > 2.0));
         }
         let n = n as f64;
         let expected = n * f64::from(SMALL);
