@@ -9,7 +9,7 @@ use npb_infer::{
 use npb_priors::special::normal_quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{BpfaConfig, BpfaMove};
+use crate::config::BpfaConfig;
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
 use crate::patches::{
@@ -73,9 +73,6 @@ impl Default for ImageConfig {
 
 /// The last one in so many sweeps of the burn-in, and all that are kept, are made of all patches.
 const ALL_PATCHES: u64 = 8;
-
-/// Draws of the scores of all patches before anything else of them is drawn.
-const SETTLING: usize = 2;
 
 /// Patches about a pixel that are few, and the chains that make up for it.
 const FEW_PATCHES: usize = 4;
@@ -199,7 +196,7 @@ impl ImageConfig {
     /// Sweeps that are made of the sample.
     fn sampled_sweeps(&self) -> u64 {
         let burn_in = self.model.sweeps.burn_in;
-        burn_in - burn_in / ALL_PATCHES
+        burn_in - burn_in / std::env::var("PIX_ALL").map_or(ALL_PATCHES, |x| x.parse().unwrap_or(8))
     }
 
     fn extras(&self, units: &ImageUnits) -> Extras {
@@ -538,7 +535,9 @@ impl<'a> Work<'a> {
         let (shared, made) = (sampler.state().shared.clone(), sampler.n_sweeps());
         let model = self.config.model.clone();
         let start = BpfaSampler::with_shared(self.rows, model, chain, shared)?;
-        self.go_on(chain, start.into_state(), made)
+        let mut sampler = self.go_on(chain, start.into_state(), made)?;
+        sampler.start_scores();
+        Ok(sampler)
     }
 
     fn go_on(
@@ -600,10 +599,6 @@ impl Sampler for Restoring<'_> {
         let all = self.work.rows.n_rows();
         if self.sampler.rows().n_rows() < all && self.work.rows_at(sweep.number).n_rows() == all {
             self.sampler = self.work.of_all(&self.sampler, self.chain)?;
-            // Scores of all patches find the atoms before these move.
-            for _ in 0..SETTLING {
-                self.sampler.apply(BpfaMove::Scores)?;
-            }
         }
         self.sampler.sweep()?;
         scalars.copy_from_slice(&self.sampler.scalars());
@@ -779,7 +774,6 @@ fn summarise(
             let mut sampler = work.go_on(number, state.clone(), made)?;
             if sampler.rows().n_rows() < work.rows.n_rows() {
                 sampler = work.of_all(&sampler, number)?;
-                sampler.apply(BpfaMove::Scores)?;
             }
             totals.add(&sampler);
         }

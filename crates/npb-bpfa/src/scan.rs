@@ -243,6 +243,56 @@ pub(crate) fn scan_row<S: Simd>(
     }
 }
 
+/// Most atoms that a row starts with.
+const MOST_AT_START: usize = 32;
+
+/// Scores for a row that has none to start from: the most probable atom first, then the next given it, while there is one that is rather on than off. A scan from
+/// nothing takes atoms as they come, and many sweeps to be rid of those that others replace. Appends as [`scan_row`].
+#[inline(always)]
+pub(crate) fn pursue_row<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    prior: ScanPrior<'_>,
+    work: &mut ScanWork,
+) {
+    let all = 0..d.kp;
+    if !row.shared {
+        weigh_residual(simd, d, row, work);
+        correlate(simd, d, row, all.clone(), work);
+    }
+    let mut bars = std::mem::take(&mut work.threshold);
+    let mut precisions = std::mem::take(&mut work.own_threshold);
+    bars.resize(d.kp, 0.0);
+    precisions.resize(d.kp, 0.0);
+    let norms = if row.shared { &d.norms } else { &work.norms };
+    for k in all.clone() {
+        precisions[k] = prior.slab[k] + norms[k];
+        bars[k] = ln(precisions[k]) - prior.constant[k];
+    }
+    let mut chosen: Vec<(u16, f32)> = Vec::with_capacity(MOST_AT_START);
+    while chosen.len() < MOST_AT_START {
+        let (mut best, mut most) = (0, 0.0);
+        for (k, &linear) in work.linear.iter().enumerate() {
+            let gain = linear * linear / precisions[k] - bars[k];
+            if gain > most {
+                (best, most) = (k, gain);
+            }
+        }
+        if most == 0.0 {
+            break;
+        }
+        let score = work.linear[best] / precisions[best];
+        chosen.push((best as u16, score));
+        bars[best] = f32::INFINITY;
+        deflate(simd, d, row, best, score, all.clone(), work);
+    }
+    chosen.sort_unstable_by_key(|(k, _)| *k);
+    work.atoms.extend(chosen.iter().map(|(k, _)| k));
+    work.values.extend(chosen.iter().map(|(_, s)| s));
+    (work.threshold, work.own_threshold) = (bars, precisions);
+}
+
 /// Rows that are looked at together.
 pub(crate) const TOGETHER: usize = 32;
 
@@ -479,13 +529,17 @@ fn look_tile<S: Simd, const R: usize>(
         let (loadings, _) = S::as_simd_f32s(d.column(place(row.columns, e)));
         let (a, w) = (simd.splat_f32s(a), simd.splat_f32s(w));
         let loadings = &loadings[start..start + R];
-        for ((sum, square), &x) in sums.iter_mut().zip(&mut squares).zip(loadings) {
-            *sum = simd.mul_add_e_f32s(a, x, *sum);
-            *square = simd.mul_add_e_f32s(simd.mul_f32s(w, x), x, *square);
+        // By numbers: zipped arrays are kept in memory, not in registers.
+        for t in 0..R {
+            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
+            squares[t] =
+                simd.mul_add_e_f32s(simd.mul_f32s(w, loadings[t]), loadings[t], squares[t]);
         }
     }
-    linear[start..start + R].copy_from_slice(&sums);
-    norms[start..start + R].copy_from_slice(&squares);
+    for t in 0..R {
+        linear[start + t] = sums[t];
+        norms[start + t] = squares[t];
+    }
 }
 
 /// `out <- sum_e a_e D[column e, ]` of these atoms; added to what is there when `ADD`.
@@ -530,16 +584,21 @@ fn project_tile<S: Simd, const ADD: bool, const R: usize>(
 ) {
     let mut sums = [simd.splat_f32s(0.0); R];
     if ADD {
-        sums.copy_from_slice(&out[start..start + R]);
+        for t in 0..R {
+            sums[t] = out[start + t];
+        }
     }
     for (e, &a) in coefficients.iter().enumerate() {
         let (loadings, _) = S::as_simd_f32s(d.column(place(columns, e)));
         let a = simd.splat_f32s(a);
-        for (sum, &x) in sums.iter_mut().zip(&loadings[start..start + R]) {
-            *sum = simd.mul_add_e_f32s(a, x, *sum);
+        let loadings = &loadings[start..start + R];
+        for t in 0..R {
+            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
         }
     }
-    out[start..start + R].copy_from_slice(&sums);
+    for t in 0..R {
+        out[start + t] = sums[t];
+    }
 }
 
 /// Column of entry e of a row.
@@ -636,10 +695,11 @@ fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) 
     // Of the answer only whether there is one: not all registers count lanes from the same end.
     if simd.first_true_m32s(above) < S::F32_LANES {
         let excess = simd.sub_f32s(square, at(view.threshold));
-        let mut lanes = [0.0_f32; 16];
+        let mut lanes = [0.0_f32; LARGEST_REGISTER];
         S::as_mut_simd_f32s(&mut lanes).0[0] = excess;
-        let rest = lanes[..S::F32_LANES].iter().enumerate().skip(next);
-        rest.filter(|(_, x)| **x > 0.0).map(|(lane, _)| lane).next()
+        let bits = (lanes.iter().enumerate()).fold(0_u32, |bits, (lane, x)| bits | u32::from(*x > 0.0) << lane);
+        let rest = bits >> next << next;
+        (rest != 0).then(|| rest.trailing_zeros() as usize)
     } else {
         None
     }
