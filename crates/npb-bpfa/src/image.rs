@@ -43,7 +43,8 @@ pub struct ImageConfig {
     pub step: [usize; 2],
     /// Where the dictionary starts.
     pub start: AtomStart,
-    /// Patches of an image with more than about four times as many that the first seven eighths of the burn-in are made of, evenly spread: they find the dictionary as well. 0: all.
+    /// About so many patches, evenly spread, are what the first eleven twelfths of the burn-in are made of where there are more; the chain then goes on with all.
+    /// 0: all from the beginning.
     pub sample: usize,
     /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
     /// The restored image may then leave these bounds. None: all values are what was measured.
@@ -61,7 +62,7 @@ impl Default for ImageConfig {
             depth: 0,
             step: [1, 1],
             start: AtomStart::SmoothedPatches,
-            sample: 16_000,
+            sample: 0,
             bounds: None,
             model: BpfaConfig {
                 chains: 0,
@@ -72,7 +73,10 @@ impl Default for ImageConfig {
 }
 
 /// The last one in so many sweeps of the burn-in, and all that are kept, are made of all patches.
-const ALL_PATCHES: u64 = 8;
+const ALL_PATCHES: u64 = 12;
+
+/// Patches that chains of images with nothing missing begin with: the dictionary of more is hardly better.
+const SAMPLE: usize = 16_000;
 
 /// Patches about a pixel that are few, and the chains that make up for it.
 const FEW_PATCHES: usize = 4;
@@ -84,8 +88,8 @@ const MOSTLY_HOLES: f64 = 0.7;
 impl ImageConfig {
     /// The default with the patches, noise and sweeps that suit an image: 7 x 7 patches and noise by channel when several of its channels say something of their own;
     /// patches of its size when that is smaller; 80 + 80 sweeps when nearly everything is observed (240 + 80
-    /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap), 30 + 30 when less than 30% is (the start is far from
-    /// noise and the rows are short), 200 + 100 in between.
+    /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap; else, of a large image, 240 + 30 of which the first
+    /// 220 see about 16,000 of its patches), 30 + 12 when less than 30% is (the start is far from noise and the rows are short), 200 + 100 in between.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
         let within = |side: usize| [side.min(image.height()), side.min(image.width())];
@@ -100,14 +104,23 @@ impl ImageConfig {
         config.model.channel_noise = several;
         let missing = image.n_missing() as f64 / image.values().len() as f64;
         let (burn_in, keep) = if missing < HOLES {
+            let sampled = Self {
+                sample: SAMPLE,
+                ..config.clone()
+            };
+            let many = (sampled.grid(&image)).is_ok_and(|grid| !sampled.sample_of(&grid).is_empty());
             match config.noise_share(&image) > MUCH_NOISE {
                 true => (240, 80),
+                false if many => {
+                    config.sample = SAMPLE;
+                    (240, 30)
+                }
                 false => (80, 80),
             }
         } else if missing < MOSTLY_HOLES {
             (200, 100)
         } else {
-            (30, 30)
+            (30, 12)
         };
         config.model.sweeps = SweepPlan {
             burn_in,
@@ -196,7 +209,7 @@ impl ImageConfig {
     /// Sweeps that are made of the sample.
     fn sampled_sweeps(&self) -> u64 {
         let burn_in = self.model.sweeps.burn_in;
-        burn_in - burn_in / std::env::var("PIX_ALL").map_or(ALL_PATCHES, |x| x.parse().unwrap_or(8))
+        burn_in - burn_in / ALL_PATCHES
     }
 
     fn extras(&self, units: &ImageUnits) -> Extras {
