@@ -27,7 +27,9 @@ fn of_seed(seed: u64) -> Outcome {
     let loadings: Vec<Vec<f64>> = (0..N_FACTORS).map(|_| normals(N_INPUTS, rng)).collect();
     let labels: Vec<Vec<f64>> = (0..N_LABELS).map(|_| directions(rng)).collect();
     // Between one row in twenty and one in seven.
-    let rates: Vec<f64> = (0..N_LABELS).map(|_| rng.random_range(0.05..0.15)).collect();
+    let rates: Vec<f64> = (0..N_LABELS)
+        .map(|_| rng.random_range(0.05..0.15))
+        .collect();
     let mut inputs = Vec::new();
     let mut scores = vec![Vec::new(); N_LABELS];
     for _ in 0..N_TRAIN + N_TEST {
@@ -43,7 +45,11 @@ fn of_seed(seed: u64) -> Outcome {
             own.push(score + 0.5 * rng.sample::<f64, _>(StandardNormal));
         }
     }
-    let truth: Vec<Vec<bool>> = scores.iter().zip(&rates).map(|(s, r)| above(s, *r)).collect();
+    let truth: Vec<Vec<bool>> = scores
+        .iter()
+        .zip(&rates)
+        .map(|(s, r)| above(s, *r))
+        .collect();
     score(&inputs, &truth)
 }
 

@@ -43,7 +43,7 @@ pub struct ImageConfig {
     pub step: [usize; 2],
     /// Where the dictionary starts.
     pub start: AtomStart,
-    /// About so many patches, evenly spread, are what the first eleven twelfths of the burn-in are made of where there are more; the chain then goes on with all.
+    /// So many patches or a few more, evenly spread, are what the first eleven twelfths of the burn-in are made of where there are four times as many; the chain then goes on with all.
     /// 0: all from the beginning.
     pub sample: usize,
     /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
@@ -108,7 +108,8 @@ impl ImageConfig {
                 sample: SAMPLE,
                 ..config.clone()
             };
-            let many = (sampled.grid(&image)).is_ok_and(|grid| !sampled.sample_of(&grid).is_empty());
+            let many =
+                (sampled.grid(&image)).is_ok_and(|grid| !sampled.sample_of(&grid).is_empty());
             match config.noise_share(&image) > MUCH_NOISE {
                 true => (240, 80),
                 false if many => {
@@ -192,7 +193,7 @@ impl ImageConfig {
     /// Patches that a chain begins with, evenly spread; none: it begins with all. Spikes belong to pixels and anchors to places: these see all.
     fn sample_of(&self, grid: &PatchGrid) -> Vec<usize> {
         let n = grid.n_patches();
-        let apart = n.isqrt().div_ceil(self.sample.max(1).isqrt());
+        let apart = n.isqrt() / self.sample.max(1).isqrt();
         let model = &self.model;
         let all = model.spikes.is_some() || model.usage.dependent().is_some();
         if self.sample == 0 || apart < 2 || all || !model.has_switches() {
@@ -201,7 +202,9 @@ impl ImageConfig {
         let on_lattice = |patch: &usize| {
             let [row, column, channel] = grid.corner(*patch);
             let [down, across] = self.step;
-            channel == 0 && (row / down).is_multiple_of(apart) && (column / across).is_multiple_of(apart)
+            channel == 0
+                && (row / down).is_multiple_of(apart)
+                && (column / across).is_multiple_of(apart)
         };
         (0..n).filter(on_lattice).collect()
     }
@@ -439,7 +442,12 @@ pub fn restore_watched(
     let chosen = config.sample_of(&grid);
     let some = match chosen.is_empty() {
         true => None,
-        false => Some(rows(&unit_image, &grid, chosen.iter().copied(), config.extras(&units))?),
+        false => Some(rows(
+            &unit_image,
+            &grid,
+            chosen.iter().copied(),
+            config.extras(&units),
+        )?),
     };
     let work = Work {
         image: &unit_image,

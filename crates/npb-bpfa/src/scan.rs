@@ -132,7 +132,12 @@ impl Small {
 
 /// Makes `out` so many numbers at least, each from 32 random bits, in vector registers.
 #[inline(always)]
-fn draw_each(out: &mut Vec<f32>, n: usize, rng: &mut Xoshiro256PlusPlus, make: impl Fn(u32) -> f32) {
+fn draw_each(
+    out: &mut Vec<f32>,
+    n: usize,
+    rng: &mut Xoshiro256PlusPlus,
+    make: impl Fn(u32) -> f32,
+) {
     out.clear();
     out.resize(n.next_multiple_of(LARGEST_REGISTER), 0.0);
     let (drawn, _) = out.split_at_mut(n.next_multiple_of(2));
@@ -405,9 +410,7 @@ fn scan_span<S: Simd>(
             let mut on = old == 0.0 && work.small.atoms.get(small) == Some(&k);
             if !on {
                 let threshold = match old == 0.0 {
-                    true => {
-                        work.threshold[k] + precision * (work.next_above(rng) - SMALL_LN_ODDS)
-                    }
+                    true => work.threshold[k] + precision * (work.next_above(rng) - SMALL_LN_ODDS),
                     false => work.own_threshold[k],
                 };
                 on = linear * linear > threshold;
@@ -697,7 +700,8 @@ fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) 
         let excess = simd.sub_f32s(square, at(view.threshold));
         let mut lanes = [0.0_f32; LARGEST_REGISTER];
         S::as_mut_simd_f32s(&mut lanes).0[0] = excess;
-        let bits = (lanes.iter().enumerate()).fold(0_u32, |bits, (lane, x)| bits | u32::from(*x > 0.0) << lane);
+        let bits = (lanes.iter().enumerate())
+            .fold(0_u32, |bits, (lane, x)| bits | u32::from(*x > 0.0) << lane);
         let rest = bits >> next << next;
         (rest != 0).then(|| rest.trailing_zeros() as usize)
     } else {
@@ -766,7 +770,9 @@ pub(crate) mod tests {
         let mut small = Small::default();
         small.draw(d.k, rng);
         let mut own = Vec::new();
-        draw_each(&mut own, row.scores.n_active(), rng, |bits| ln_odds_above(0.0, bits));
+        draw_each(&mut own, row.scores.n_active(), rng, |bits| {
+            ln_odds_above(0.0, bits)
+        });
         let mut own = own.into_iter();
         let mut above = ScanWork::default();
         above.taken = LARGEST_REGISTER;
@@ -934,15 +940,22 @@ pub(crate) mod tests {
         }
         let n = n as f64;
         let expected = n * f64::from(SMALL);
-        let chi: f64 = counts.iter().map(|c| (c - expected).powi(2) / expected).sum();
+        let chi: f64 = counts
+            .iter()
+            .map(|c| (c - expected).powi(2) / expected)
+            .sum();
         // Mean 68, standard deviation about 12.
         assert!(chi < 70.0 + 4.0 * 12.0, "{chi}");
-        let near = |count: f64, n: f64, p: f64| (count - n * p).abs() < 4.0 * (n * p * (1.0 - p)).sqrt();
+        let near =
+            |count: f64, n: f64, p: f64| (count - n * p).abs() < 4.0 * (n * p * (1.0 - p)).sqrt();
         let all: f64 = counts.iter().sum();
         assert!(near(all, k as f64 * n, f64::from(SMALL)), "{all}");
         assert!(near(below, all, 0.5), "{below} of {all}");
         assert!(near(above, n, 0.5 / (1.0 - f64::from(SMALL))), "{above}");
-        assert!(near(above_half, n, 1.0 / (1.0 + 1f64.exp())), "{above_half}");
+        assert!(
+            near(above_half, n, 1.0 / (1.0 + 1f64.exp())),
+            "{above_half}"
+        );
     }
 
     #[test]

@@ -69,10 +69,10 @@ struct Candidate {
 }
 
 /// Logarithms that hold for row after row: an atom is on in few of them, and complete rows have one precision.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Known {
-    /// Other rows that use the atom, and all others.
-    at: (u64, usize),
+    /// Other rows that use the atom, and all others: those that `ln_odds` is of.
+    at: Option<(u64, usize)>,
     ln_odds: f64,
     precision: f64,
     ln_width: f64,
@@ -88,7 +88,13 @@ impl Collapsed<'_> {
         let pairs = m * m;
         let mut candidates = Vec::new();
         let mut products = Vec::new();
-        let mut known = vec![Known::default(); m];
+        let nothing = Known {
+            at: None,
+            ln_odds: 0.0,
+            precision: 0.0,
+            ln_width: 0.0,
+        };
+        let mut known = vec![nothing; m];
         for first in (0..self.rows.n_rows()).step_by(PART_ROWS) {
             let n = (self.rows.n_rows() - first).min(PART_ROWS);
             candidates.clear();
@@ -140,8 +146,8 @@ impl Collapsed<'_> {
             let linear = f64::from(own[j].linear + q * old);
             let precision = self.slabs[j] + f64::from(q);
             let known = &mut known[j];
-            if known.at != (counts[j], others) {
-                known.at = (counts[j], others);
+            if known.at != Some((counts[j], others)) {
+                known.at = Some((counts[j], others));
                 known.ln_odds = self.priors[j].ln_odds(counts[j] as usize, others);
             }
             if known.precision != precision {
