@@ -517,6 +517,10 @@ const LOOK: usize = 4;
 
 /// `sum_e a_e D[column e, ]` and `sum_e w_e D[column e, ]^2`.
 #[inline(always)]
+#[expect(
+    clippy::manual_memcpy,
+    reason = "sums that are copied as slices are kept in memory, not in registers"
+)]
 fn look_tile<S: Simd, const R: usize>(
     simd: S,
     d: &Loadings,
@@ -577,6 +581,10 @@ fn project<S: Simd, const ADD: bool>(
 }
 
 #[inline(always)]
+#[expect(
+    clippy::manual_memcpy,
+    reason = "sums that are copied as slices are kept in memory, not in registers"
+)]
 fn project_tile<S: Simd, const ADD: bool, const R: usize>(
     simd: S,
     d: &Loadings,
