@@ -782,8 +782,10 @@ pub(crate) mod tests {
             ln_odds_above(0.0, bits)
         });
         let mut own = own.into_iter();
-        let mut above = ScanWork::default();
-        above.taken = LARGEST_REGISTER;
+        let mut above = ScanWork {
+            taken: LARGEST_REGISTER,
+            ..ScanWork::default()
+        };
         let mut s = vec![0.0; kp];
         row.scores.iter().for_each(|(k, x)| s[k] = f64::from(x));
         let dot = |s: &[f64], k: usize, own: bool| -> (f64, f64) {
