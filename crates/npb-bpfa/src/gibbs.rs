@@ -21,7 +21,7 @@ use crate::error::expect;
 use crate::lasso::LassoBlock;
 use crate::loadings::{Loadings, PAD};
 use crate::precision::{channel_counts, draw_precision, draw_slabs, residual_squares};
-use crate::scan::{self, ResidualWork, ScanPrior, ScanWork};
+use crate::scan::{self, ResidualWork, ScanPrior, ScanRow, ScanWork, TOGETHER};
 use crate::scores::{BLOCK_ROWS, ScoreBlock, Scores};
 use crate::spikes::SpikeDraw;
 use crate::state::{BpfaState, Dictionary, Shared};
@@ -353,12 +353,21 @@ impl<'d> BpfaSampler<'d> {
         counts
     }
 
+    /// Gives rows without scores those that are most probable, one atom after the other: a start for all rows of a chain that some of them have begun. Of
+    /// spike-and-slab scores.
+    pub(crate) fn start_scores(&mut self) {
+        let (columns, entries) = self.noise_weights();
+        let shared = self.rows.is_complete() && entries.is_empty();
+        self.refresh_loadings(shared.then_some(&columns));
+        self.state.scores.blocks = self.scan_rows(&columns, &entries, true);
+    }
+
     fn draw_scores(&mut self) -> Result<(), BpfaError> {
         let (columns, entries) = self.noise_weights();
         let shared = self.rows.is_complete() && entries.is_empty();
         self.refresh_loadings(shared.then_some(&columns));
         let blocks = match self.config.scores {
-            ScorePrior::SpikeSlab => self.scan_rows(&columns, &entries),
+            ScorePrior::SpikeSlab => self.scan_rows(&columns, &entries, false),
             ScorePrior::Dense => self.draw_dense(&columns, &entries)?,
             ScorePrior::Lasso { .. } => self.draw_laplace(&columns, &entries),
         };
@@ -367,7 +376,12 @@ impl<'d> BpfaSampler<'d> {
     }
 
     /// Switches and scores given the weights.
-    fn scan_rows(&mut self, columns: &[f32], entries: &[f32]) -> Vec<ScoreBlock> {
+    fn scan_rows(
+        &mut self,
+        columns: &[f32],
+        entries: &[f32],
+        from_nothing: bool,
+    ) -> Vec<ScoreBlock> {
         self.scan_prior();
         let memory = &self.memory;
         let blocks = 0..self.state.scores.blocks.len();
@@ -381,6 +395,7 @@ impl<'d> BpfaSampler<'d> {
                 constants: &memory.constant,
                 state: &self.state,
                 block,
+                from_nothing,
                 seed: self.config.seed,
                 key: [self.chain, self.sweep, SCORES],
                 work,
@@ -899,6 +914,8 @@ struct ScanBlock<'a> {
     constants: &'a [f32],
     state: &'a BpfaState,
     block: usize,
+    /// Rows have no scores yet, and start with the most probable ones.
+    from_nothing: bool,
     seed: u64,
     key: [u64; 3],
     work: &'a mut ScanWork,
@@ -917,7 +934,26 @@ impl WithSimd for ScanBlock<'_> {
         let mut weights = Vec::new();
         let [chain, sweep, block] = self.key;
         let kp = self.loadings.kp;
-        for i in first..(first + BLOCK_ROWS).min(self.rows.n_rows()) {
+        let last = (first + BLOCK_ROWS).min(self.rows.n_rows());
+        let shared = self.rows.is_complete() && self.entry_weights.is_empty();
+        work.common.clear();
+        if shared && self.constants.len() == kp {
+            let norms = &self.loadings.norms;
+            work.common.resize(kp, 0.0);
+            scan::thresholds(norms, self.slab, self.constants, &mut work.common);
+        }
+        for i in first..last {
+            let together = (i - first) % TOGETHER;
+            if shared && together == 0 {
+                let rows = (i..(i + TOGETHER).min(last)).map(|i| ScanRow {
+                    columns: None,
+                    values: self.rows.values(i),
+                    weights: self.column_weights,
+                    scores: self.state.scores.row(i),
+                    shared,
+                });
+                scan::correlate_together(simd, self.loadings, rows, work);
+            }
             let row = row_for_scan(
                 self.rows,
                 &self.state.scores,
@@ -926,13 +962,19 @@ impl WithSimd for ScanBlock<'_> {
                 i,
                 &mut weights,
             );
+            if shared {
+                work.take(together, kp);
+            }
             let group = self.state.dependence.group(i);
             let prior = ScanPrior {
                 slab: self.slab,
                 constant: &self.constants[group * kp..(group + 1) * kp],
             };
             let rng = &mut stream(self.seed, [chain, sweep, block, i as u64]);
-            scan::scan_row(simd, self.loadings, row, prior, work, rng);
+            match self.from_nothing {
+                true => scan::pursue_row(simd, self.loadings, row, prior, work),
+                false => scan::scan_row(simd, self.loadings, row, prior, work, rng),
+            }
             starts.push(work.atoms.len() as u32);
         }
         ScoreBlock {

@@ -43,6 +43,9 @@ pub struct ImageConfig {
     pub step: [usize; 2],
     /// Where the dictionary starts.
     pub start: AtomStart,
+    /// So many patches or a few more, evenly spread, are what the first eleven twelfths of the burn-in are made of where there are four times as many; the chain then goes on with all.
+    /// 0: all from the beginning.
+    pub sample: usize,
     /// Values at which the measurements were cut off, such as 0 and 255: a pixel at or beyond one says only that its value lies there or beyond.
     /// The restored image may then leave these bounds. None: all values are what was measured.
     pub bounds: Option<[f64; 2]>,
@@ -59,6 +62,7 @@ impl Default for ImageConfig {
             depth: 0,
             step: [1, 1],
             start: AtomStart::SmoothedPatches,
+            sample: 0,
             bounds: None,
             model: BpfaConfig {
                 chains: 0,
@@ -67,6 +71,12 @@ impl Default for ImageConfig {
         }
     }
 }
+
+/// The last one in so many sweeps of the burn-in, and all that are kept, are made of all patches.
+const ALL_PATCHES: u64 = 12;
+
+/// Patches that chains of images with nothing missing begin with: the dictionary of more is hardly better.
+const SAMPLE: usize = 16_000;
 
 /// Patches about a pixel that are few, and the chains that make up for it.
 const FEW_PATCHES: usize = 4;
@@ -78,8 +88,8 @@ const MOSTLY_HOLES: f64 = 0.7;
 impl ImageConfig {
     /// The default with the patches, noise and sweeps that suit an image: 7 x 7 patches and noise by channel when several of its channels say something of their own;
     /// patches of its size when that is smaller; 80 + 80 sweeps when nearly everything is observed (240 + 80
-    /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap), 30 + 30 when less than 30% is (the start is far from
-    /// noise and the rows are short), 200 + 100 in between.
+    /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap; else, of a large image, 240 + 30 of which the first
+    /// 220 see about 16,000 of its patches), 30 + 12 when less than 30% is (the start is far from noise and the rows are short), 200 + 100 in between.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
         let within = |side: usize| [side.min(image.height()), side.min(image.width())];
@@ -94,14 +104,24 @@ impl ImageConfig {
         config.model.channel_noise = several;
         let missing = image.n_missing() as f64 / image.values().len() as f64;
         let (burn_in, keep) = if missing < HOLES {
+            let sampled = Self {
+                sample: SAMPLE,
+                ..config.clone()
+            };
+            let many =
+                (sampled.grid(&image)).is_ok_and(|grid| !sampled.sample_of(&grid).is_empty());
             match config.noise_share(&image) > MUCH_NOISE {
                 true => (240, 80),
+                false if many => {
+                    config.sample = SAMPLE;
+                    (240, 30)
+                }
                 false => (80, 80),
             }
         } else if missing < MOSTLY_HOLES {
             (200, 100)
         } else {
-            (30, 30)
+            (30, 12)
         };
         config.model.sweeps = SweepPlan {
             burn_in,
@@ -168,6 +188,31 @@ impl ImageConfig {
         };
         let step = [self.step[0], self.step[1], 1];
         Ok(PatchGrid::new(image.size(), [height, width, depth], step)?)
+    }
+
+    /// Patches that a chain begins with, evenly spread; none: it begins with all. Spikes belong to pixels and anchors to places: these see all.
+    fn sample_of(&self, grid: &PatchGrid) -> Vec<usize> {
+        let n = grid.n_patches();
+        let apart = n.isqrt() / self.sample.max(1).isqrt();
+        let model = &self.model;
+        let all = model.spikes.is_some() || model.usage.dependent().is_some();
+        if self.sample == 0 || apart < 2 || all || !model.has_switches() {
+            return Vec::new();
+        }
+        let on_lattice = |patch: &usize| {
+            let [row, column, channel] = grid.corner(*patch);
+            let [down, across] = self.step;
+            channel == 0
+                && (row / down).is_multiple_of(apart)
+                && (column / across).is_multiple_of(apart)
+        };
+        (0..n).filter(on_lattice).collect()
+    }
+
+    /// Sweeps that are made of the sample.
+    fn sampled_sweeps(&self) -> u64 {
+        let burn_in = self.model.sweeps.burn_in;
+        burn_in - burn_in / ALL_PATCHES
     }
 
     fn extras(&self, units: &ImageUnits) -> Extras {
@@ -394,9 +439,20 @@ pub fn restore_watched(
     )?;
     let (n, sweeps) = (config.model.chains, config.model.sweeps);
     let checkpoint = watch.checkpoint("npb-bpfa/image/checkpoint", Restored::VERSION, key, n)?;
+    let chosen = config.sample_of(&grid);
+    let some = match chosen.is_empty() {
+        true => None,
+        false => Some(rows(
+            &unit_image,
+            &grid,
+            chosen.iter().copied(),
+            config.extras(&units),
+        )?),
+    };
     let work = Work {
         image: &unit_image,
         rows: &all,
+        sample: some.as_ref(),
         grid,
         config,
     };
@@ -457,6 +513,8 @@ type ImageChain = Chain<(BpfaState, Totals), ()>;
 struct Work<'a> {
     image: &'a Image,
     rows: &'a BpfaRows,
+    /// Some of the rows, where the chain begins with these.
+    sample: Option<&'a BpfaRows>,
     grid: PatchGrid,
     config: &'a ImageConfig,
 }
@@ -477,7 +535,30 @@ impl<'a> Work<'a> {
                 (sampler, totals)
             }
         };
-        Ok(Restoring { sampler, totals })
+        Ok(Restoring {
+            work: self,
+            chain,
+            sampler,
+            totals,
+        })
+    }
+
+    /// The rows that sweep number `sweep` is made of.
+    fn rows_at(self, sweep: u64) -> &'a BpfaRows {
+        match self.sample {
+            Some(sample) if sweep <= self.config.sampled_sweeps() => sample,
+            _ => self.rows,
+        }
+    }
+
+    /// A chain of all rows that goes on with what a chain of the sample has found.
+    fn of_all(self, sampler: &BpfaSampler<'_>, chain: u64) -> Result<BpfaSampler<'a>, BpfaError> {
+        let (shared, made) = (sampler.state().shared.clone(), sampler.n_sweeps());
+        let model = self.config.model.clone();
+        let start = BpfaSampler::with_shared(self.rows, model, chain, shared)?;
+        let mut sampler = self.go_on(chain, start.into_state(), made)?;
+        sampler.start_scores();
+        Ok(sampler)
     }
 
     fn go_on(
@@ -486,7 +567,11 @@ impl<'a> Work<'a> {
         state: BpfaState,
         sweeps: u64,
     ) -> Result<BpfaSampler<'a>, BpfaError> {
-        BpfaSampler::go_on(self.rows, self.config.model.clone(), chain, state, sweeps)
+        let rows = match state.scores.n_rows() == self.rows.n_rows() {
+            true => self.rows,
+            false => self.rows_at(sweeps),
+        };
+        BpfaSampler::go_on(rows, self.config.model.clone(), chain, state, sweeps)
     }
 
     fn start(self, chain: u64) -> Result<BpfaSampler<'a>, BpfaError> {
@@ -498,9 +583,11 @@ impl<'a> Work<'a> {
         let sampler = match self.config.start {
             AtomStart::SmoothedPatches => {
                 let image = without(self.image, &suspects)?;
-                start_from_patches(&image, &self.grid, self.rows, model, chain)?
+                start_from_patches(&image, &self.grid, self.rows_at(1), model, chain)?
             }
-            AtomStart::NoisyPatches => BpfaSampler::begin(self.rows, model.clone(), chain, None)?,
+            AtomStart::NoisyPatches => {
+                BpfaSampler::begin(self.rows_at(1), model.clone(), chain, None)?
+            }
         };
         if suspects.is_empty() {
             return Ok(sampler);
@@ -514,6 +601,8 @@ impl<'a> Work<'a> {
 
 /// A chain that sums what it restores.
 struct Restoring<'d> {
+    work: Work<'d>,
+    chain: u64,
     sampler: BpfaSampler<'d>,
     totals: Totals,
 }
@@ -528,6 +617,10 @@ impl Sampler for Restoring<'_> {
     }
 
     fn step(&mut self, sweep: Sweep, scalars: &mut [f64]) -> Result<(), BpfaError> {
+        let all = self.work.rows.n_rows();
+        if self.sampler.rows().n_rows() < all && self.work.rows_at(sweep.number).n_rows() == all {
+            self.sampler = self.work.of_all(&self.sampler, self.chain)?;
+        }
         self.sampler.sweep()?;
         scalars.copy_from_slice(&self.sampler.scalars());
         if sweep.kept {
@@ -699,7 +792,11 @@ fn summarise(
         let (state, mut totals) = chain.state;
         if totals.sums.rounds() == 0 {
             let made = chain.trace.n_sweeps() as u64;
-            totals.add(&work.go_on(number, state.clone(), made)?);
+            let mut sampler = work.go_on(number, state.clone(), made)?;
+            if sampler.rows().n_rows() < work.rows.n_rows() {
+                sampler = work.of_all(&sampler, number)?;
+            }
+            totals.add(&sampler);
         }
         of_first.get_or_insert_with(|| (state.shared.dictionary, totals.mean_usage()));
         match &mut all {

@@ -1,7 +1,8 @@
 //! The hot loop: the switches and scores of one row, atom after atom, in vector registers (docs/bpfa.md#switches).
 //!
 //! With l = d_k' W (r + d_k s_k), q = d_k' W d_k, A = g_k + q, the switch is on when `logit pi_k + ln(g_k / A)/2 + l^2/(2A)` exceeds the logit of a uniform
-//! number, that is when l^2 exceeds a threshold that is known before the scan begins. So most atoms cost one comparison.
+//! number u, that is when l^2 exceeds a threshold. Few u are below [`SMALL`]: which ones, and where, is drawn beforehand. All others leave an atom off whose l^2 is
+//! below the threshold of `u = SMALL`, which is known before the scan begins; so most atoms cost one comparison and no random number.
 
 use std::ops::Range;
 
@@ -44,15 +45,35 @@ pub(crate) struct ScanWork {
     pub(crate) norms: Vec<f32>,
     threshold: Vec<f32>,
     own_threshold: Vec<f32>,
+    /// Thresholds of `u = SMALL`, where all rows have the same; empty: they are found for each row.
+    pub(crate) common: Vec<f32>,
+    small: Small,
+    /// Twice the logits of uniform numbers: from [`SMALL`] to 1, as many as were taken, and one for each active atom.
+    above: [f32; LARGEST_REGISTER],
+    taken: usize,
+    own: Vec<f32>,
     /// Scores that are still in the residual and to be drawn again.
     pending: Vec<f32>,
     pub(crate) residual: ResidualWork,
     /// W r.
     weighted: Vec<f32>,
+    /// The same of rows that are looked at together, and their `linear`.
+    together: Vec<f32>,
+    linears: Vec<f32>,
     change: Vec<f32>,
     /// What was drawn.
     pub(crate) atoms: Vec<u16>,
     pub(crate) values: Vec<f32>,
+}
+
+impl ScanWork {
+    /// Makes what was found of a row of those looked at together that of the row that is scanned next.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, row: usize, kp: usize) {
+        self.linear.resize(kp, 0.0);
+        self.linear
+            .copy_from_slice(&self.linears[row * kp..(row + 1) * kp]);
+    }
 }
 
 /// A residual, and scratch memory for it.
@@ -73,7 +94,103 @@ const TILE: usize = 8;
 /// change costs this many products for each entry, and not K.
 pub(crate) const AHEAD: usize = 64;
 
-/// Scans all atoms; appends the active ones to `work.atoms` and `work.values`.
+/// Uniform numbers below this, `2^-SMALL_BITS`, are drawn by the places where they are.
+const SMALL: f32 = 1.0 / 32.0;
+const SMALL_BITS: usize = 5;
+
+/// Twice the logit of [`SMALL`]: `2 ln(1/31)`.
+const SMALL_LN_ODDS: f32 = -6.867_974_4;
+
+/// Uniform numbers that are below [`SMALL`].
+#[derive(Default)]
+struct Small {
+    /// Which atoms have them, ascending.
+    atoms: Vec<usize>,
+    /// Twice their logits.
+    ln_odds: Vec<f32>,
+}
+
+impl Small {
+    /// Draws which of `k` uniform numbers are small, and these.
+    #[inline(always)]
+    fn draw(&mut self, k: usize, rng: &mut Xoshiro256PlusPlus) {
+        self.atoms.clear();
+        for first in (0..k).step_by(64) {
+            let mut places = u64::MAX;
+            (0..SMALL_BITS).for_each(|_| places &= rng.next_u64());
+            while places != 0 {
+                let atom = first + places.trailing_zeros() as usize;
+                if atom < k {
+                    self.atoms.push(atom);
+                }
+                places &= places - 1;
+            }
+        }
+        draw_each(&mut self.ln_odds, self.atoms.len(), rng, small_ln_odds);
+    }
+}
+
+/// Makes `out` so many numbers at least, each from 32 random bits, in vector registers.
+#[inline(always)]
+fn draw_each(
+    out: &mut Vec<f32>,
+    n: usize,
+    rng: &mut Xoshiro256PlusPlus,
+    make: impl Fn(u32) -> f32,
+) {
+    out.clear();
+    out.resize(n.next_multiple_of(LARGEST_REGISTER), 0.0);
+    let (drawn, _) = out.split_at_mut(n.next_multiple_of(2));
+    draw_bits(drawn, rng);
+    for chunk in out.as_chunks_mut::<LARGEST_REGISTER>().0 {
+        for x in chunk {
+            *x = make(x.to_bits());
+        }
+    }
+}
+
+#[inline(always)]
+fn draw_bits(out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
+    for pair in out.as_chunks_mut::<2>().0 {
+        let bits = rng.next_u64();
+        *pair = [bits as u32, (bits >> 32) as u32].map(f32::from_bits);
+    }
+}
+
+/// Twice the logit of SMALL times the uniform number of these bits: `2 (ln u - ln(1 - u))`, the latter by its series.
+#[inline(always)]
+fn small_ln_odds(bits: u32) -> f32 {
+    let u = SMALL * 2f32.powi(-32) * (bits as f32 + 0.5);
+    let series = 1.0 + u * (0.5 + u * (1.0 / 3.0 + u * (0.25 + u * 0.2)));
+    2.0 * (ln(u) + u * series)
+}
+
+/// Twice the logit of the uniform number of these bits, between `least` and 1.
+#[inline(always)]
+fn ln_odds_above(least: f32, bits: u32) -> f32 {
+    let u = 2f32.powi(-32) * (bits as f32 + 0.5);
+    let v = 2f32.powi(-32) * (!bits as f32 + 0.5);
+    // Both tails keep their relative precision.
+    2.0 * ln((least * v + u) / ((1.0 - least) * v))
+}
+
+impl ScanWork {
+    /// Twice the logit of a uniform number between SMALL and 1.
+    #[inline(always)]
+    fn next_above(&mut self, rng: &mut Xoshiro256PlusPlus) -> f32 {
+        if self.taken == LARGEST_REGISTER {
+            self.taken = 0;
+            draw_bits(&mut self.above, rng);
+            for x in &mut self.above {
+                *x = ln_odds_above(SMALL, x.to_bits());
+            }
+        }
+        self.taken += 1;
+        self.above[self.taken - 1]
+    }
+}
+
+/// Scans all atoms, of rows that share products given `work.linear`; appends the active ones to `work.atoms` and `work.values`.
 #[inline(always)]
 pub(crate) fn scan_row<S: Simd>(
     simd: S,
@@ -87,25 +204,167 @@ pub(crate) fn scan_row<S: Simd>(
     work.pending.resize(kp, 0.0);
     work.own_threshold.resize(kp, 0.0);
     work.threshold.resize(kp, 0.0);
-    random_bits(&mut work.threshold, rng);
-    weigh_residual(simd, d, row, work);
+    work.small.draw(d.k, rng);
+    let n = row.scores.n_active();
+    draw_each(&mut work.own, n, rng, |bits| ln_odds_above(0.0, bits));
+    work.taken = LARGEST_REGISTER;
+    if !row.shared {
+        weigh_residual(simd, d, row, work);
+    }
     let mut scores = row.scores.iter().peekable();
+    let (mut small, mut own) = (0, 0);
     for span in spans(d, row) {
-        correlate(simd, d, row, span.clone(), work);
+        if !row.shared {
+            correlate(simd, d, row, span.clone(), work);
+        }
         let norms = if row.shared { &d.norms } else { &work.norms };
-        thresholds(
-            &norms[span.clone()],
-            &prior.slab[span.clone()],
-            &prior.constant[span.clone()],
-            &mut work.threshold[span.clone()],
-        );
+        if work.common.is_empty() {
+            thresholds(
+                &norms[span.clone()],
+                &prior.slab[span.clone()],
+                &prior.constant[span.clone()],
+                &mut work.threshold[span.clone()],
+            );
+        } else {
+            work.threshold[span.clone()].copy_from_slice(&work.common[span.clone()]);
+        }
         while let Some((k, s)) = scores.next_if(|&(k, _)| k < span.end) {
             work.pending[k] = s;
-            work.own_threshold[k] = work.threshold[k];
+            let more = (prior.slab[k] + norms[k]) * (work.own[own] - SMALL_LN_ODDS);
+            own += 1;
+            work.own_threshold[k] = work.threshold[k] + more;
             // No square is below: an active atom is always reached, and drawn anew.
             work.threshold[k] = -1.0;
         }
-        scan_span(simd, d, row, prior, span, work, rng);
+        let first = small;
+        while let Some(&k) = work.small.atoms.get(small).filter(|k| **k < span.end) {
+            if work.pending[k] == 0.0 {
+                let precision = prior.slab[k] + norms[k];
+                work.threshold[k] += precision * (work.small.ln_odds[small] - SMALL_LN_ODDS);
+            }
+            small += 1;
+        }
+        scan_span(simd, d, row, prior, (span, first), work, rng);
+    }
+}
+
+/// Most atoms that a row starts with.
+const MOST_AT_START: usize = 32;
+
+/// Scores for a row that has none to start from: the most probable atom first, then the next given it, while there is one that is rather on than off. A scan from
+/// nothing takes atoms as they come, and many sweeps to be rid of those that others replace. Appends as [`scan_row`].
+#[inline(always)]
+pub(crate) fn pursue_row<S: Simd>(
+    simd: S,
+    d: &Loadings,
+    row: ScanRow<'_>,
+    prior: ScanPrior<'_>,
+    work: &mut ScanWork,
+) {
+    let all = 0..d.kp;
+    if !row.shared {
+        weigh_residual(simd, d, row, work);
+        correlate(simd, d, row, all.clone(), work);
+    }
+    let mut bars = std::mem::take(&mut work.threshold);
+    let mut precisions = std::mem::take(&mut work.own_threshold);
+    bars.resize(d.kp, 0.0);
+    precisions.resize(d.kp, 0.0);
+    let norms = if row.shared { &d.norms } else { &work.norms };
+    for k in all.clone() {
+        precisions[k] = prior.slab[k] + norms[k];
+        bars[k] = ln(precisions[k]) - prior.constant[k];
+    }
+    let mut chosen: Vec<(u16, f32)> = Vec::with_capacity(MOST_AT_START);
+    while chosen.len() < MOST_AT_START {
+        let (mut best, mut most) = (0, 0.0);
+        for (k, &linear) in work.linear.iter().enumerate() {
+            let gain = linear * linear / precisions[k] - bars[k];
+            if gain > most {
+                (best, most) = (k, gain);
+            }
+        }
+        if most == 0.0 {
+            break;
+        }
+        let score = work.linear[best] / precisions[best];
+        chosen.push((best as u16, score));
+        bars[best] = f32::INFINITY;
+        deflate(simd, d, row, best, score, all.clone(), work);
+    }
+    chosen.sort_unstable_by_key(|(k, _)| *k);
+    work.atoms.extend(chosen.iter().map(|(k, _)| k));
+    work.values.extend(chosen.iter().map(|(_, s)| s));
+    (work.threshold, work.own_threshold) = (bars, precisions);
+}
+
+/// Rows that are looked at together.
+pub(crate) const TOGETHER: usize = 32;
+
+/// `d_k' W r` of rows that share their products, to `work.linears`; [`ScanWork::take`] hands them out.
+#[inline(always)]
+pub(crate) fn correlate_together<'a, S: Simd>(
+    simd: S,
+    d: &Loadings,
+    rows: impl Iterator<Item = ScanRow<'a>>,
+    work: &mut ScanWork,
+) {
+    work.together.clear();
+    let (mut n, mut p) = (0, 0);
+    for row in rows {
+        weigh_residual(simd, d, row, work);
+        work.together.extend_from_slice(&work.weighted);
+        p = work.weighted.len();
+        n += 1;
+    }
+    work.linears.resize(n * d.kp, 0.0);
+    let registers = d.kp / S::F32_LANES;
+    let (out, _) = S::as_mut_simd_f32s(&mut work.linears);
+    let mut start = 0;
+    while start < registers {
+        let wide = registers - start >= 4;
+        let mut row = 0;
+        while row < n {
+            let taken = if n - row >= 4 { 4 } else { 1 };
+            let coefficients = &work.together[row * p..(row + taken) * p];
+            let out = &mut out[row * registers..(row + taken) * registers];
+            match (taken, wide) {
+                (4, true) => tile::<S, 4, 4>(simd, d, coefficients, start, out),
+                (4, false) => tile::<S, 4, 1>(simd, d, coefficients, start, out),
+                (_, true) => tile::<S, 1, 4>(simd, d, coefficients, start, out),
+                _ => tile::<S, 1, 1>(simd, d, coefficients, start, out),
+            }
+            row += taken;
+        }
+        start += if wide { 4 } else { 1 };
+    }
+}
+
+/// `out_r <- sum_p a_rp D[p, ]` of R rows, in T registers from number `start` on.
+#[inline(always)]
+fn tile<S: Simd, const R: usize, const T: usize>(
+    simd: S,
+    d: &Loadings,
+    coefficients: &[f32],
+    start: usize,
+    out: &mut [S::f32s],
+) {
+    let p = coefficients.len() / R;
+    let registers = out.len() / R;
+    let mut sums = [[simd.splat_f32s(0.0); T]; R];
+    for column in 0..p {
+        let loadings = &S::as_simd_f32s(d.column(column)).0[start..start + T];
+        for r in 0..R {
+            let a = simd.splat_f32s(coefficients[r * p + column]);
+            for t in 0..T {
+                sums[r][t] = simd.mul_add_e_f32s(a, loadings[t], sums[r][t]);
+            }
+        }
+    }
+    for r in 0..R {
+        for t in 0..T {
+            out[r * registers + start + t] = sums[r][t];
+        }
     }
 }
 
@@ -119,13 +378,14 @@ pub(crate) fn spans(d: &Loadings, row: ScanRow<'_>) -> impl Iterator<Item = Rang
         .map(move |start| start..(start + step).min(kp))
 }
 
+/// Scans the atoms of `span`; `small`: number of the first of them whose u is small.
 #[inline(always)]
 fn scan_span<S: Simd>(
     simd: S,
     d: &Loadings,
     row: ScanRow<'_>,
     prior: ScanPrior<'_>,
-    span: Range<usize>,
+    (span, mut small): (Range<usize>, usize),
     work: &mut ScanWork,
     rng: &mut Xoshiro256PlusPlus,
 ) {
@@ -143,10 +403,20 @@ fn scan_span<S: Simd>(
             };
             let old = work.pending[k];
             let linear = work.linear[k] + norm * old;
-            let on = old == 0.0 || linear * linear > work.own_threshold[k];
+            while work.small.atoms.get(small).is_some_and(|a| *a < k) {
+                small += 1;
+            }
+            let precision = prior.slab[k] + norm;
+            let mut on = old == 0.0 && work.small.atoms.get(small) == Some(&k);
+            if !on {
+                let threshold = match old == 0.0 {
+                    true => work.threshold[k] + precision * (work.next_above(rng) - SMALL_LN_ODDS),
+                    false => work.own_threshold[k],
+                };
+                on = linear * linear > threshold;
+            }
             let mut new = 0.0;
             if on {
-                let precision = prior.slab[k] + norm;
                 let z: f32 = rng.sample(StandardNormal);
                 new = linear / precision + z / precision.sqrt();
                 if new == 0.0 {
@@ -158,7 +428,9 @@ fn scan_span<S: Simd>(
             }
             work.threshold[k] = f32::INFINITY;
             work.pending[k] = 0.0;
-            deflate(simd, d, row, k, new - old, register * lanes..span.end, work);
+            if new != old {
+                deflate(simd, d, row, k, new - old, register * lanes..span.end, work);
+            }
         }
     }
 }
@@ -245,6 +517,10 @@ const LOOK: usize = 4;
 
 /// `sum_e a_e D[column e, ]` and `sum_e w_e D[column e, ]^2`.
 #[inline(always)]
+#[expect(
+    clippy::manual_memcpy,
+    reason = "sums that are copied as slices are kept in memory, not in registers"
+)]
 fn look_tile<S: Simd, const R: usize>(
     simd: S,
     d: &Loadings,
@@ -260,13 +536,17 @@ fn look_tile<S: Simd, const R: usize>(
         let (loadings, _) = S::as_simd_f32s(d.column(place(row.columns, e)));
         let (a, w) = (simd.splat_f32s(a), simd.splat_f32s(w));
         let loadings = &loadings[start..start + R];
-        for ((sum, square), &x) in sums.iter_mut().zip(&mut squares).zip(loadings) {
-            *sum = simd.mul_add_e_f32s(a, x, *sum);
-            *square = simd.mul_add_e_f32s(simd.mul_f32s(w, x), x, *square);
+        // By numbers: zipped arrays are kept in memory, not in registers.
+        for t in 0..R {
+            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
+            squares[t] =
+                simd.mul_add_e_f32s(simd.mul_f32s(w, loadings[t]), loadings[t], squares[t]);
         }
     }
-    linear[start..start + R].copy_from_slice(&sums);
-    norms[start..start + R].copy_from_slice(&squares);
+    for t in 0..R {
+        linear[start + t] = sums[t];
+        norms[start + t] = squares[t];
+    }
 }
 
 /// `out <- sum_e a_e D[column e, ]` of these atoms; added to what is there when `ADD`.
@@ -301,6 +581,10 @@ fn project<S: Simd, const ADD: bool>(
 }
 
 #[inline(always)]
+#[expect(
+    clippy::manual_memcpy,
+    reason = "sums that are copied as slices are kept in memory, not in registers"
+)]
 fn project_tile<S: Simd, const ADD: bool, const R: usize>(
     simd: S,
     d: &Loadings,
@@ -311,16 +595,21 @@ fn project_tile<S: Simd, const ADD: bool, const R: usize>(
 ) {
     let mut sums = [simd.splat_f32s(0.0); R];
     if ADD {
-        sums.copy_from_slice(&out[start..start + R]);
+        for t in 0..R {
+            sums[t] = out[start + t];
+        }
     }
     for (e, &a) in coefficients.iter().enumerate() {
         let (loadings, _) = S::as_simd_f32s(d.column(place(columns, e)));
         let a = simd.splat_f32s(a);
-        for (sum, &x) in sums.iter_mut().zip(&loadings[start..start + R]) {
-            *sum = simd.mul_add_e_f32s(a, x, *sum);
+        let loadings = &loadings[start..start + R];
+        for t in 0..R {
+            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
         }
     }
-    out[start..start + R].copy_from_slice(&sums);
+    for t in 0..R {
+        out[start + t] = sums[t];
+    }
 }
 
 /// Column of entry e of a row.
@@ -413,37 +702,28 @@ fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) 
     let at = |x: &[f32]| S::as_simd_f32s(x).0[register];
     let linear = simd.mul_add_e_f32s(at(view.norms), at(view.pending), at(view.linear));
     let square = simd.mul_f32s(linear, linear);
-    let excess = simd.sub_f32s(square, at(view.threshold));
-    if simd.reduce_max_f32s(excess) > 0.0 {
-        let mut lanes = [0.0_f32; 16];
+    let above = simd.greater_than_f32s(square, at(view.threshold));
+    // Of the answer only whether there is one: not all registers count lanes from the same end.
+    if simd.first_true_m32s(above) < S::F32_LANES {
+        let excess = simd.sub_f32s(square, at(view.threshold));
+        let mut lanes = [0.0_f32; LARGEST_REGISTER];
         S::as_mut_simd_f32s(&mut lanes).0[0] = excess;
-        let rest = lanes[..S::F32_LANES].iter().enumerate().skip(next);
-        rest.filter(|(_, x)| **x > 0.0).map(|(lane, _)| lane).next()
+        let bits = (lanes.iter().enumerate())
+            .fold(0_u32, |bits, (lane, x)| bits | u32::from(*x > 0.0) << lane);
+        let rest = bits >> next << next;
+        (rest != 0).then(|| rest.trailing_zeros() as usize)
     } else {
         None
     }
 }
 
-/// Fills `out` with random bits, 32 for each number.
+/// `A (ln(A o^2) - constant)`, o the odds of SMALL: l^2 beyond it switches an atom on whose uniform number is that.
 #[inline(always)]
-fn random_bits(out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
-    for pair in out.chunks_exact_mut(2) {
-        let bits = rng.next_u64();
-        pair[0] = f32::from_bits(bits as u32);
-        pair[1] = f32::from_bits((bits >> 32) as u32);
-    }
-}
-
-/// `A (ln(A o^2) - constant)`, o the odds of a uniform number, of which `out` has the bits: l^2 beyond it switches the atom on.
-#[inline(always)]
-fn thresholds(norms: &[f32], slab: &[f32], constant: &[f32], out: &mut [f32]) {
+pub(crate) fn thresholds(norms: &[f32], slab: &[f32], constant: &[f32], out: &mut [f32]) {
     let prior = slab.iter().zip(constant);
     for ((out, &norm), (&slab, &constant)) in out.iter_mut().zip(norms).zip(prior) {
-        let bits = out.to_bits();
-        // Both tails keep their relative precision.
-        let odds = (bits as f32 + 0.5) / (!bits as f32 + 0.5);
         let precision = slab + norm;
-        *out = precision * (ln(precision * odds * odds) - constant);
+        *out = precision * (ln(precision) + (SMALL_LN_ODDS - constant));
     }
 }
 
@@ -495,12 +775,17 @@ pub(crate) mod tests {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Vec<f64> {
         let kp = d.kp;
-        let mut bits = Vec::with_capacity(kp);
-        for _ in 0..kp / 2 {
-            let both = rng.next_u64();
-            bits.extend([both as u32, (both >> 32) as u32]);
-        }
-        let uniform = |k: usize| (f64::from(bits[k]) + 0.5) / 2f64.powi(32);
+        let mut small = Small::default();
+        small.draw(d.k, rng);
+        let mut own = Vec::new();
+        draw_each(&mut own, row.scores.n_active(), rng, |bits| {
+            ln_odds_above(0.0, bits)
+        });
+        let mut own = own.into_iter();
+        let mut above = ScanWork {
+            taken: LARGEST_REGISTER,
+            ..ScanWork::default()
+        };
         let mut s = vec![0.0; kp];
         row.scores.iter().for_each(|(k, x)| s[k] = f64::from(x));
         let dot = |s: &[f64], k: usize, own: bool| -> (f64, f64) {
@@ -525,10 +810,17 @@ pub(crate) mod tests {
             let precision = slab + norm;
             let ln_odds = 0.5 * f64::from(prior.constant[k]) - 0.5 * precision.ln()
                 + 0.5 * linear * linear / precision;
-            let u = uniform(k);
             let old = s[k];
             s[k] = 0.0;
-            if (u / (1.0 - u)).ln() < ln_odds {
+            let drawn = small.atoms.iter().position(|a| *a == k && old == 0.0);
+            let bar = match drawn {
+                Some(at) => small.ln_odds[at],
+                None if old == 0.0 && 2.0 * ln_odds < f64::from(SMALL_LN_ODDS) => f32::INFINITY,
+                None if old == 0.0 => above.next_above(rng),
+                None => own.next().unwrap_or(f32::INFINITY),
+            };
+            let bar = 0.5 * f64::from(bar);
+            if bar < ln_odds {
                 let z: f32 = rng.sample(StandardNormal);
                 s[k] = linear / precision + f64::from(z) / precision.sqrt();
             }
@@ -558,6 +850,12 @@ pub(crate) mod tests {
 
         #[inline(always)]
         fn with_simd<S: Simd>(mut self, simd: S) {
+            if self.row.shared {
+                // More rows than one register of rows, this one the last.
+                let rows = [self.row; 6].into_iter();
+                correlate_together(simd, self.d, rows, self.work);
+                self.work.take(5, self.d.kp);
+            }
             scan_row(simd, self.d, self.row, self.prior, self.work, &mut self.rng);
         }
     }
@@ -603,6 +901,10 @@ pub(crate) mod tests {
                 constant: &constant,
             };
             let mut work = ScanWork::default();
+            if case % 4 == 0 {
+                work.common.resize(kp, 0.0);
+                thresholds(&d.norms, &slab, &constant, &mut work.common);
+            }
             arch.dispatch(Once {
                 d: &d,
                 row,
@@ -622,6 +924,48 @@ pub(crate) mod tests {
         }
         // A decision on the edge may fall otherwise in single precision.
         assert!(different <= 1, "{different} rows differ");
+    }
+
+    /// The number of small uniforms is binomial, every place is as likely as any other, and all together they are uniform.
+    #[test]
+    fn uniforms_that_are_small_are_as_often_as_they_should() {
+        let odds = f64::from(SMALL) / (1.0 - f64::from(SMALL));
+        assert!((2.0 * odds.ln() - f64::from(SMALL_LN_ODDS)).abs() < 1e-6);
+        let (k, n) = (70, 40_000);
+        let (mut counts, mut below, mut small) = (vec![0.0_f64; k], 0.0_f64, Small::default());
+        let half = 2.0 * (0.5 * SMALL / (1.0 - 0.5 * SMALL)).ln();
+        let (mut above, mut above_half) = (0.0, 0.0);
+        for i in 0..n {
+            let rng = &mut stream(9, [i, 0, 0, 0]);
+            small.draw(k, rng);
+            for (&place, &ln_odds) in small.atoms.iter().zip(&small.ln_odds) {
+                counts[place] += 1.0;
+                below += f64::from(u8::from(ln_odds < half));
+                assert!(ln_odds < SMALL_LN_ODDS + 1e-5);
+            }
+            let ln_odds = ln_odds_above(SMALL, rng.next_u32());
+            assert!(ln_odds > SMALL_LN_ODDS - 1e-5);
+            above += f64::from(u8::from(ln_odds > 0.0));
+            above_half += f64::from(u8::from(ln_odds_above(0.0, rng.next_u32()) > 2.0));
+        }
+        let n = n as f64;
+        let expected = n * f64::from(SMALL);
+        let chi: f64 = counts
+            .iter()
+            .map(|c| (c - expected).powi(2) / expected)
+            .sum();
+        // Mean 68, standard deviation about 12.
+        assert!(chi < 70.0 + 4.0 * 12.0, "{chi}");
+        let near =
+            |count: f64, n: f64, p: f64| (count - n * p).abs() < 4.0 * (n * p * (1.0 - p)).sqrt();
+        let all: f64 = counts.iter().sum();
+        assert!(near(all, k as f64 * n, f64::from(SMALL)), "{all}");
+        assert!(near(below, all, 0.5), "{below} of {all}");
+        assert!(near(above, n, 0.5 / (1.0 - f64::from(SMALL))), "{above}");
+        assert!(
+            near(above_half, n, 1.0 / (1.0 + 1f64.exp())),
+            "{above_half}"
+        );
     }
 
     #[test]

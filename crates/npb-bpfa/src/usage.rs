@@ -68,6 +68,16 @@ struct Candidate {
     z: f32,
 }
 
+/// Logarithms that hold for row after row: an atom is on in few of them, and complete rows have one precision.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Other rows that use the atom, and all others: those that `ln_odds` is of.
+    at: Option<(u64, usize)>,
+    ln_odds: f64,
+    precision: f64,
+    ln_width: f64,
+}
+
 impl Collapsed<'_> {
     /// Scans all rows; `counts`: numbers of rows of each anchor that use each of the atoms, at `anchor * m + j`.
     ///
@@ -78,6 +88,13 @@ impl Collapsed<'_> {
         let pairs = m * m;
         let mut candidates = Vec::new();
         let mut products = Vec::new();
+        let nothing = Known {
+            at: None,
+            ln_odds: 0.0,
+            precision: 0.0,
+            ln_width: 0.0,
+        };
+        let mut known = vec![nothing; m];
         for first in (0..self.rows.n_rows()).step_by(PART_ROWS) {
             let n = (self.rows.n_rows() - first).min(PART_ROWS);
             candidates.clear();
@@ -106,13 +123,20 @@ impl Collapsed<'_> {
             for (i, (own, products)) in rows.zip(products.chunks_exact(pairs)).enumerate() {
                 let group = self.dependence.group(first + i);
                 let counts = &mut counts[group * m..(group + 1) * m];
-                self.decide(own, products, self.group_rows[group], counts);
+                self.decide(own, products, self.group_rows[group], counts, &mut known);
             }
             self.write(scores, first / BLOCK_ROWS, &candidates);
         }
     }
 
-    fn decide(&self, own: &mut [Candidate], products: &[f32], rows: u64, counts: &mut [u64]) {
+    fn decide(
+        &self,
+        own: &mut [Candidate],
+        products: &[f32],
+        rows: u64,
+        counts: &mut [u64],
+        known: &mut [Known],
+    ) {
         let m = own.len();
         let others = rows as usize - 1;
         for j in 0..m {
@@ -121,9 +145,16 @@ impl Collapsed<'_> {
             let q = products[j * (m + 1)];
             let linear = f64::from(own[j].linear + q * old);
             let precision = self.slabs[j] + f64::from(q);
-            let ln_odds = self.priors[j].ln_odds(counts[j] as usize, others)
-                + 0.5 * (self.slabs[j] / precision).ln()
-                + 0.5 * linear * linear / precision;
+            let known = &mut known[j];
+            if known.at != Some((counts[j], others)) {
+                known.at = Some((counts[j], others));
+                known.ln_odds = self.priors[j].ln_odds(counts[j] as usize, others);
+            }
+            if known.precision != precision {
+                known.precision = precision;
+                known.ln_width = 0.5 * (self.slabs[j] / precision).ln();
+            }
+            let ln_odds = known.ln_odds + known.ln_width + 0.5 * linear * linear / precision;
             let mut new = 0.0;
             if ln_odds > f64::from(bar) {
                 new = (linear / precision + f64::from(z) / precision.sqrt()) as f32;

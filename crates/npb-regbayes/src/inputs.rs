@@ -35,6 +35,9 @@ pub(crate) enum Rows<'a> {
     Dense(&'a [f64]),
     /// Entries that are not there are 0.
     Sparse(&'a Ratings),
+    /// Inner products of all rows, for targets of one score: "weights" are then the scores of the rows themselves. A visit costs nothing, and only a dual that
+    /// moves costs a row.
+    Products(&'a [f64]),
 }
 
 impl<'a> Inputs<'a> {
@@ -67,6 +70,18 @@ impl<'a> Inputs<'a> {
             rows: Rows::Sparse(rows),
             n_rows: rows.n_rows(),
             n_cols: rows.n_cols(),
+            ones: 0.0,
+        }
+    }
+
+    /// Rows by their inner products, a column of ones included.
+    pub(crate) fn products(products: &'a [f64]) -> Self {
+        let n_rows = products.len().isqrt();
+        debug_assert_eq!(n_rows * n_rows, products.len());
+        Self {
+            rows: Rows::Products(products),
+            n_rows,
+            n_cols: n_rows,
             ones: 0.0,
         }
     }
@@ -112,6 +127,7 @@ impl<'a> Inputs<'a> {
                 let terms = columns.iter().zip(values);
                 terms.map(|(&j, x)| x * own[j as usize]).sum()
             }
+            Rows::Products(_) => own[row],
         }
     }
 
@@ -123,6 +139,7 @@ impl<'a> Inputs<'a> {
                 npb_linalg::dot(x, x)
             }
             Rows::Sparse(ratings) => ratings.row(row).1.iter().map(|x| x * x).sum(),
+            Rows::Products(products) => products[row * (self.n_cols + 1)],
         };
         own + self.ones * self.ones
     }

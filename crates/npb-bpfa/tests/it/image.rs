@@ -250,6 +250,44 @@ fn a_stopped_run_goes_on_in_the_same_bits() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A chain that begins with a sample of patches: its bits do not depend on threads, nor on where it was stopped, on the sample or after it; a stop on the sample
+/// answers for all patches.
+#[test]
+fn chains_may_begin_with_some_patches() {
+    let folder = std::env::temp_dir().join(format!("npb-bpfa-sample-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("checkpoint");
+    for missing in [0.0, 0.3] {
+        let image = damaged(&truth(40, 36, 1), 15.0, missing, 3);
+        let all = config(24, 4);
+        let some = ImageConfig {
+            sample: 100,
+            ..all.clone()
+        };
+        let whole = in_pool(1, || restore(&image, &some).unwrap());
+        assert_eq!(in_pool(3, || restore(&image, &some).unwrap()), whole);
+        let slow = restore(&image, &all).unwrap();
+        assert_ne!(whole.image().unwrap(), slow.image().unwrap());
+        let [fast, slow] = [&whole, &slow].map(|r| psnr(r, &truth(40, 36, 1)));
+        assert!(fast > slow - 1.5, "{fast} {slow}");
+        // 22 sweeps are of the sample.
+        for stop in [1, 22, 23, 26] {
+            let end = move |p: &Progress<'_>| match p.step >= stop {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            };
+            let watch = Watch::new(end).with_checkpoint(&path, Every::sweeps(1));
+            let stopped = restore_watched(&image, &some, &watch).unwrap();
+            assert_eq!(stopped.traces[0].n_sweeps() as u64, stop);
+            assert!(psnr(&stopped, &truth(40, 36, 1)) > 15.0);
+            let again = Watch::none().with_checkpoint(&path, Every::sweeps(1));
+            assert_eq!(restore_watched(&image, &some, &again).unwrap(), whole);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn a_restored_image_comes_back_from_its_file() {
     let image = damaged(&truth(16, 16, 1), 15.0, 0.0, 12);

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use npb_infer::parallel;
+use npb_linalg::faer::MatRef;
 
 use super::calibration::{Curve, Scored, cross_entropy};
 use super::members::Block;
+use crate::dense::product;
 use crate::error::RegBayesError;
 use crate::inputs::Inputs;
 use crate::loss::Slack;
@@ -18,6 +20,8 @@ const IN_FOLDS: MachineLimits = MachineLimits {
     tolerance: 1e-2,
     max_passes: 100,
 };
+/// Rows whose inner products are held, at most: 32 MB.
+const MOST_PRODUCTS: usize = 2000;
 /// Costs in a row that make the loss larger before larger ones are given up.
 const RISES: usize = 2;
 /// Members, with repetition, that a stack is made of.
@@ -88,15 +92,44 @@ impl HeldOutTargets {
         Cow::Owned(places.iter().flat_map(row).collect())
     }
 
+    /// Inner products of the rows of a block, the column of ones included; none where rows are many, or longer vectors than what a member sees of them.
+    fn products(&self, block: &Block) -> Vec<f64> {
+        let (n, width) = (self.folds.len(), block.width);
+        if n > MOST_PRODUCTS || n > 2 * width {
+            return Vec::new();
+        }
+        let rows = MatRef::from_row_major_slice(&block.rows, n, width);
+        let products = product(rows, rows.transpose(), 1.0);
+        let all = (0..n).flat_map(|i| products.col_as_slice(i));
+        all.map(|x| x + self.ones * self.ones).collect()
+    }
+
+    /// Products of the rows of a task.
+    fn own_products<'b>(&self, m: usize, products: &'b [f64]) -> Cow<'b, [f64]> {
+        let (places, n) = (&self.goals[m].places, self.folds.len());
+        if places.len() == n {
+            return Cow::Borrowed(products);
+        }
+        let row = |&i: &usize| places.iter().map(move |&j| products[i * n + j]);
+        Cow::Owned(places.iter().flat_map(row).collect())
+    }
+
     /// Held-out scores of a task at a cost, by machines that begin where those in `warm` ended.
     fn left_out(
         &self,
-        block: &Block,
+        (block, products): (&Block, &[f64]),
         (m, cost): (usize, f64),
         warm: &mut Vec<Solution>,
     ) -> Result<Vec<f64>, RegBayesError> {
-        let rows = self.rows(m, block);
-        let machine = Machine::new(Inputs::dense(&rows, block.width)?.with_ones(self.ones)?);
+        let rows = match products.is_empty() {
+            true => self.rows(m, block),
+            false => self.own_products(m, products),
+        };
+        let inputs = match products.is_empty() {
+            true => Inputs::dense(&rows, block.width)?.with_ones(self.ones)?,
+            false => Inputs::products(&rows),
+        };
+        let machine = Machine::new(inputs);
         *warm = parallel::try_map(0..self.n_folds, |fold| {
             self.solve(&machine, (m, cost, Some(fold)), warm.get(fold), &IN_FOLDS)
         })?;
@@ -156,11 +189,12 @@ impl HeldOutTargets {
         costs: &[f64],
         mut tell: impl FnMut(usize, f64) -> ControlFlow<()>,
     ) -> Result<Option<Vec<Found>>, RegBayesError> {
+        let products = self.products(block);
         let mut warm = vec![Vec::new(); self.goals.len()];
         let mut all: Vec<Found> = Vec::new();
         for (step, &cost) in costs.iter().enumerate() {
             let one = |(m, warm): (usize, &mut Vec<Solution>)| -> Result<_, RegBayesError> {
-                let scores = self.left_out(block, (m, cost), warm)?;
+                let scores = self.left_out((block, &products), (m, cost), warm)?;
                 Ok(self.calibrate(m, scores))
             };
             let found = parallel::try_map(warm.iter_mut().enumerate(), one)?;

@@ -11,6 +11,9 @@ use crate::inputs::{Inputs, Rows};
 /// Second word of the keys of the streams of this module.
 const ORDER: u64 = 0x6d61_6368;
 
+/// Why classes do not come with inner products of rows.
+const ONE_SCORE: &str = "products of rows are for targets of one score";
+
 /// Puts the rows of one round in a new order.
 pub(super) fn shuffle(rows: &mut [u32], round: u64) {
     rows.shuffle(&mut stream(0, [0, ORDER, round, 0]));
@@ -28,6 +31,7 @@ pub(super) fn score<S: Simd>(simd: S, inputs: &Inputs<'_>, row: usize, w: &[f64]
             let terms = columns.iter().zip(values);
             terms.fold(0.0, |sum, (&j, x)| sum + x * w[j as usize])
         }
+        Rows::Products(_) => w[row],
     }
 }
 
@@ -39,7 +43,7 @@ pub(super) fn add<S: Simd>(simd: S, inputs: &Inputs<'_>, row: usize, a: f64, w: 
         *w += a * inputs.ones;
     }
     match inputs.rows {
-        Rows::Dense(values) => {
+        Rows::Dense(values) | Rows::Products(values) => {
             add_scaled(simd, a, &values[row * n_cols..][..n_cols], &mut w[..n_cols]);
         }
         Rows::Sparse(ratings) => {
@@ -140,6 +144,7 @@ impl<S: Simd> Block<S> {
                     self.one(j as usize, x, out);
                 }
             }
+            (Rows::Products(_), _) => unreachable!("{ONE_SCORE}"),
         }
         if inputs.ones > 0.0 {
             self.one(inputs.n_cols(), inputs.ones, out);
@@ -208,6 +213,7 @@ impl<S: Simd> Block<S> {
                     self.add_one(j as usize, x, a);
                 }
             }
+            Rows::Products(_) => unreachable!("{ONE_SCORE}"),
         }
         if inputs.ones > 0.0 {
             self.add_one(inputs.n_cols(), inputs.ones, a);
