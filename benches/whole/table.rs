@@ -20,7 +20,7 @@ const N_NUMBERS: usize = 6;
 const N_COLUMNS: usize = N_NUMBERS + LEVELS.len();
 
 pub(crate) fn run() -> Outcome {
-    let rng = &mut stream(crate::seed(), [0; 4]);
+    let rng = &mut stream(crate::table_seed(), [0; 4]);
     let all = draw(rng);
     let train = holes(
         &all.select_rows(&(0..N_TRAIN).collect::<Vec<_>>()),

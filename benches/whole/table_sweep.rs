@@ -64,7 +64,7 @@ pub(crate) fn chains() -> Outcome {
 
 /// Two independent groups of real, count and categorical columns in turn, with three clusters each.
 fn table(n_rows: usize, n_columns: usize) -> MixedTable {
-    let rng = &mut stream(crate::seed(), [0; 4]);
+    let rng = &mut stream(crate::table_seed(), [0; 4]);
     let clusters: Vec<Vec<usize>> = (0..2)
         .map(|_| (0..n_rows).map(|_| rng.random_range(0..3)).collect())
         .collect();
