@@ -6,7 +6,7 @@ use npb_benches::timed;
 use npb_bpfa::{ImageConfig, restore};
 use npb_data::{Image, Mask};
 use npb_infer::stream;
-use rand::{Rng, RngExt};
+use rand::RngExt;
 use rand_distr::StandardNormal;
 
 use crate::Outcome;
