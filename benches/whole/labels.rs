@@ -18,7 +18,7 @@ const N_FACTORS: usize = 15;
 /// Factors that a label depends on.
 const PARENTS: usize = 4;
 
-pub fn run() -> Outcome {
+pub(crate) fn run() -> Outcome {
     of_seed(1)
 }
 
@@ -61,7 +61,7 @@ fn score(inputs: &[f64], truth: &[Vec<bool>]) -> Outcome {
     };
     let task = |(m, own): (usize, &Vec<bool>)| {
         let known: Vec<Option<bool>> = own[..N_TRAIN].iter().map(|y| Some(*y)).collect();
-        Task::label(&format!("label {m}"), &known)
+        Task::label(format!("label {m}"), &known)
     };
     let tasks = truth.iter().enumerate().map(task).collect();
     let data = TaskData::new(table(train), tasks).expect("labels of the rows");

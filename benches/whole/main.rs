@@ -21,8 +21,11 @@ pub struct Outcome {
     pub quality: Vec<(&'static str, f64)>,
 }
 
-/// Names and functions of all rows.
-const ROWS: [(&str, fn() -> Outcome); 4] = [
+/// A row: its name and what runs it.
+type Row = (&'static str, fn() -> Outcome);
+
+/// All rows.
+const ROWS: [Row; 4] = [
     ("classifier", classifier::run),
     ("denoise", images::denoise),
     ("inpaint", images::inpaint),
