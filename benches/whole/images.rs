@@ -17,7 +17,7 @@ const SIGMA: f32 = 25.0;
 const MISSING: f64 = 0.8;
 const LEVEL: f64 = 0.9;
 
-pub fn denoise() -> Outcome {
+pub(crate) fn denoise() -> Outcome {
     let truth = read();
     let rng = &mut stream(1, [0; 4]);
     let noisy = truth
@@ -26,7 +26,7 @@ pub fn denoise() -> Outcome {
     restored(&truth, &noisy)
 }
 
-pub fn inpaint() -> Outcome {
+pub(crate) fn inpaint() -> Outcome {
     let truth = read();
     let rng = &mut stream(2, [0; 4]);
     let hidden: Vec<bool> = (0..truth.values().len())

@@ -18,7 +18,7 @@ const N_FACTORS: usize = 15;
 /// Factors that a label depends on.
 const PARENTS: usize = 4;
 
-pub fn run() -> Outcome {
+pub(crate) fn run() -> Outcome {
     of_seed(1)
 }
 
