@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
-use npb_catalogue::{Result, root};
+use npb_catalogue::{Result, revision, root, today};
 use serde::{Deserialize, Serialize};
 
 /// A row whose ratio is so many times the stored one has become slower.
@@ -65,8 +65,8 @@ pub(crate) fn run(arguments: &BenchArgs) -> Result<ExitCode> {
     }
     if arguments.store {
         history.push(Entry {
-            date: said(Command::new("date").arg("+%Y-%m-%d"))?,
-            revision: said(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?,
+            date: today(),
+            revision: revision(&root()),
             rows,
         });
         fs::write(path(), serde_json::to_string_pretty(&history)? + "\n")?;
@@ -160,12 +160,6 @@ fn differences(row: &Timed, stored: &Timed) -> Vec<String> {
         }
     }
     found
-}
-
-/// What a program says, in one line.
-fn said(command: &mut Command) -> Result<String> {
-    let output = command.current_dir(root()).output()?;
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 #[cfg(test)]
