@@ -2,7 +2,7 @@
 //!
 //! - `cargo xtask list`, `reproduce` and `validate` have the [`packages`] of experiments run what they list; a new table or
 //!   figure stands in `listed.toml` of its package below `xtask/experiments`.
-//! - `cargo xtask bench`: [`bench`] has whole runs timed and compares them with those that are stored.
+//! - `cargo xtask bench`: [`mod@bench`] has whole runs timed and compares them with those that are stored.
 //! - `cargo xtask results`: [`results`] stores what a run found and makes `docs/results.md` and marked numbers of pages of it.
 //! - `cargo xtask mutants`: [`mutants`] plants faults in a copy of the crates and names those that no test sees.
 //! - `cargo xtask data`: [`data`] knows every data set, its checksums and where it comes from.
