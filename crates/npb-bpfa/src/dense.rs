@@ -3,6 +3,7 @@
 use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::faer::MatRef;
+use npb_linalg::aligned::Aligned;
 use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use pulp::Arch;
@@ -20,7 +21,7 @@ pub(crate) struct Regression {
     layout: Layout,
     cells: Vec<f32>,
     sums: Vec<f64>,
-    column: Vec<f64>,
+    panel: Aligned<f64>,
     x: Vec<f64>,
     mean: Vec<f64>,
     /// Of fewer cells than coefficients.
@@ -43,7 +44,7 @@ impl Regression {
             layout,
             cells: Vec::new(),
             sums: vec![0.0; layout.sums_len()],
-            column: vec![0.0; layout.stride],
+            panel: Aligned::default(),
             x: vec![0.0; width],
             mean: vec![0.0; width],
             few: Few::default(),
@@ -85,7 +86,7 @@ impl Regression {
             self.arch,
             self.layout,
             &mut self.sums,
-            &mut self.column,
+            &mut self.panel,
             &mut self.x,
             &mut self.mean,
         )?;
@@ -140,8 +141,8 @@ impl Regression {
             sums[n * stride + e] = *rest - sums[n * stride + e];
             *rest = 0.0;
         }
-        let (column, mean) = (&mut self.column[..stride], &mut self.mean[..n]);
-        draw_coefficients(self.arch, layout, sums, column, rest, mean)?;
+        let (panel, mean) = (&mut self.panel, &mut self.mean[..n]);
+        draw_coefficients(self.arch, layout, sums, panel, rest, mean)?;
         for (own, x) in self.cells.chunks_exact(stride).zip(&mut self.x) {
             let weighed = own.iter().zip(&*rest).map(|(&x, w)| f64::from(x) * w);
             *x *= f64::from(own[n]) + weighed.sum::<f64>();

@@ -10,6 +10,7 @@ mod tests;
 use npb_data::Features;
 use npb_infer::ranges::OutOfRange;
 use npb_infer::{Xoshiro256PlusPlus, stream};
+use npb_linalg::aligned::Aligned;
 use npb_linalg::dot_f32 as dot;
 use npb_priors::ParameterError;
 use pulp::Arch;
@@ -83,7 +84,7 @@ pub struct BsvdSampler<'d> {
 struct Memory {
     arch: Arch,
     pool: Pool,
-    design: Vec<f32>,
+    design: Aligned<f32>,
     prior_precision: Vec<f64>,
     prior_linear: Vec<f64>,
     block_sums: Vec<ResidualSums>,
@@ -121,7 +122,7 @@ impl Default for Memory {
         Self {
             arch: Arch::new(),
             pool: Pool::default(),
-            design: Vec::new(),
+            design: Aligned::default(),
             prior_precision: Vec::new(),
             prior_linear: Vec::new(),
             block_sums: Vec::new(),

@@ -2,6 +2,7 @@
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::parallel;
+use npb_linalg::aligned::Aligned;
 use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
@@ -37,11 +38,10 @@ pub(crate) fn deviations(
     own: &SideState,
     features: Option<&Features>,
     stride: usize,
-    table: &mut Vec<f32>,
+    table: &mut Aligned<f32>,
 ) {
     let rank = own.factor_mean.len();
-    table.clear();
-    table.resize(own.factors.len() / rank * stride, 0.0);
+    table.zeros(own.factors.len() / rank * stride);
     let lines = table.chunks_exact_mut(stride);
     let work = || {
         let q = features.map_or(0, Features::n_features);
@@ -118,7 +118,7 @@ pub(crate) fn draw_factor_precisions(
     own: &mut SideState,
     features: Option<&Features>,
     grid: &[f64],
-    table: &mut Vec<f32>,
+    table: &mut Aligned<f32>,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Result<(), BsvdError> {
     let rank = own.factor_mean.len();

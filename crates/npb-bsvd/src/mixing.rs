@@ -8,6 +8,7 @@ use rand_distr::StandardNormal;
 use crate::links;
 use crate::state::SideState;
 use npb_data::Features;
+use npb_linalg::aligned::Aligned;
 use npb_linalg::row_regression::{Layout, Real};
 
 /// Second moments of the factors of a side about what is expected of them, with the prior terms of means and links, and the map that these factors have to go through.
@@ -25,7 +26,7 @@ impl Moments {
         arch: Arch,
         own: &SideState,
         features: Option<&Features>,
-        table: &mut Vec<f32>,
+        table: &mut Aligned<f32>,
     ) -> Self {
         let means = &own.factor_mean;
         let rank = means.len();

@@ -18,6 +18,7 @@ use crate::links;
 use crate::normals::normals;
 use crate::state::SideState;
 use npb_data::Features;
+use npb_linalg::aligned::Aligned;
 use npb_linalg::dot_f32 as dot;
 use npb_linalg::row_regression::{self, Layout, Real};
 
@@ -73,11 +74,10 @@ pub(crate) fn fill_design(
     features: Option<&Features>,
     weights: &[f32],
     n: usize,
-    design: &mut Vec<f32>,
+    design: &mut Aligned<f32>,
 ) {
     let stride = regressors.layout().stride;
-    design.clear();
-    design.resize(n * stride, 0.0);
+    design.zeros(n * stride);
     let rank = regressors.rank;
     let fill = |j: usize, line: &mut [f32]| {
         let own = SideState::part(factors, j, rank);
@@ -202,15 +202,15 @@ pub(crate) struct Scratch {
 /// Sums of a row, and its coefficients as drawn and on average.
 #[derive(Default)]
 struct Solve {
-    sums: Vec<f64>,
-    column: Vec<f64>,
+    sums: Aligned<f64>,
+    panel: Aligned<f64>,
     x: Vec<f64>,
     mean: Vec<f64>,
 }
 
 #[derive(Default)]
 struct Typed<T> {
-    cells: Vec<T>,
+    cells: Aligned<T>,
     coefficients: Vec<T>,
     residuals: Vec<T>,
     /// One regressor after the other, and what is left of the response: for draws one at a time.
@@ -400,14 +400,12 @@ impl Pass<'_> {
     fn make_room<T: Typing>(&self, typed: &mut Typed<T>, scratch: &mut Scratch) {
         let layout = self.regressors.layout();
         let cells = layout.cells_in_block() * BUFFERED;
-        typed.cells.resize(cells * layout.stride, T::default());
+        typed.cells.resize(cells * layout.stride);
         typed.residuals.resize(cells, T::default());
         typed.coefficients.clear();
         typed.coefficients.resize(layout.stride, T::default());
         let solve = &mut scratch.solve;
-        solve.sums.resize(layout.sums_len(), 0.0);
-        solve.column.clear();
-        solve.column.resize(layout.stride, 0.0);
+        solve.sums.resize(layout.sums_len());
         solve.x.resize(layout.width, 0.0);
         solve.mean.resize(layout.width, 0.0);
         let q = self.features.map_or(0, Features::n_features);
@@ -590,7 +588,7 @@ impl<T: Real> Row<'_, '_, T> {
     fn draw(&mut self, solve: &mut Solve) -> Result<(), BsvdError> {
         let Solve {
             sums,
-            column,
+            panel,
             x,
             mean,
         } = solve;
@@ -612,7 +610,7 @@ impl<T: Real> Row<'_, '_, T> {
             x,
             &mut stream(seed, [chain, sweep, code, pass.number(self.index)]),
         );
-        row_regression::draw_coefficients(pass.arch, self.layout, sums, column, x, mean).map_err(
+        row_regression::draw_coefficients(pass.arch, self.layout, sums, panel, x, mean).map_err(
             |bad| BsvdError::Numerical {
                 sweep,
                 block: pass.block_name,
@@ -696,19 +694,15 @@ impl<T: Real> Row<'_, '_, T> {
         let start = self.range.start + from;
         let others = &pass.cells.others[start..start + count];
         let values = &pass.values[start..start + count];
-        let cells = self.typed.cells[at..].chunks_exact_mut(stride);
-        for ((cell, &j), &y) in cells.zip(others).zip(values) {
-            let j = j as usize;
-            let line = &pass.design[j * stride..(j + 1) * stride];
-            cell.iter_mut()
-                .zip(line)
-                .for_each(|(to, &from)| *to = T::from_f32(from));
-            let y = if pass.task == Task::Latents {
-                0.0
-            } else {
-                f64::from(y)
+        let cells = &mut self.typed.cells[at..at + count * stride];
+        T::gather(pass.arch, pass.design, self.layout, others, cells);
+        for ((cell, &j), &y) in cells.chunks_exact_mut(stride).zip(others).zip(values) {
+            let y = match pass.task {
+                Task::Latents => 0.0,
+                _ => f64::from(y),
             };
-            cell[width] = T::from_f64((y - pass.known(self.features, j)) * f64::from(line[width]));
+            let root = cell[width].to_f64();
+            cell[width] = T::from_f64((y - pass.known(self.features, j as usize)) * root);
         }
         let weighted = pass.roots.filter(|_| pass.task != Task::Latents);
         if let Some(roots) = weighted {

@@ -6,6 +6,7 @@ use npb_data::Rating;
 use npb_infer::Saved;
 use npb_infer::parallel;
 use npb_infer::storage::fingerprint;
+use npb_linalg::aligned::Aligned;
 use npb_linalg::row_regression::Layout;
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
@@ -228,7 +229,7 @@ impl Shard {
             && question.prior_linear.len() == width
             && self.given.is_empty();
         check(sized && follow(blocks.iter(), n), "pass")?;
-        let mut design = Vec::new();
+        let mut design = Aligned::default();
         fill_design(
             &regressors,
             &others,

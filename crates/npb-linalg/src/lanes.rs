@@ -11,13 +11,13 @@
 //!
 //! Lanes beyond the K components hold the identity on input; what they hold on output means nothing.
 
-mod aligned;
+
 mod kernels;
 
 use faer::{Mat, MatRef};
 
 use crate::cholesky::{Cholesky, NotPositiveDefinite};
-use aligned::Aligned;
+use crate::aligned::Aligned;
 use kernels::{LANE_MULTIPLE, packed, strict};
 
 /// The matrix of one component is not positive definite.
@@ -57,7 +57,7 @@ pub struct LaneBank {
     components: usize,
     lanes: usize,
     /// Lower triangles, row by row: element (i, j), j <= i, is at `packed(i, j) * lanes`.
-    lower: Aligned,
+    lower: Aligned<f64>,
 }
 
 impl LaneBank {
@@ -157,19 +157,19 @@ pub struct LaneScratch {
     /// Size of the factored block.
     n: usize,
     /// Unit lower factor without its diagonal, row by row: element (i, k), k < i, is at `strict(i, k) * lanes`.
-    lower: Aligned,
+    lower: Aligned<f64>,
     /// Diagonal D, and its reciprocals.
-    pivots: Aligned,
-    recips: Aligned,
-    ln_det: Aligned,
+    pivots: Aligned<f64>,
+    recips: Aligned<f64>,
+    ln_det: Aligned<f64>,
     /// A full square matrix, and what it is.
-    square: Aligned,
+    square: Aligned<f64>,
     square_holds: Square,
     /// Column of the factor or right-hand side at hand.
-    work: Aligned,
+    work: Aligned<f64>,
     /// L⁻¹ S_om and D⁻¹ L⁻¹ S_om, one missing coordinate after the other (|m| x |o|).
-    half: Aligned,
-    scaled_half: Aligned,
+    half: Aligned<f64>,
+    scaled_half: Aligned<f64>,
 }
 
 /// What the square matrix of a [`LaneScratch`] is.

@@ -16,6 +16,7 @@
 //! Sizes 0 and 1 are ordinary sizes. Slices and matrices of the wrong length are programming errors and panic; a matrix
 //! that is not positive definite (a NaN anywhere in it included) is a typed error with the pivot.
 
+pub mod aligned;
 pub mod condition;
 pub mod elementary;
 pub mod lanes;

@@ -5,6 +5,7 @@
 //! request, double) precision and are added to totals in double precision, block after block. [`Real`] has the loops, [`draw_coefficients`] the draw.
 //!
 //! ```
+//! use npb_linalg::aligned::Aligned;
 //! use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
 //!
 //! // Two cells of one regressor: y = 3 x.
@@ -15,17 +16,21 @@
 //! let arch = pulp::Arch::new();
 //! let mut sums = vec![0.0; layout.sums_len()];
 //! f64::add_products(arch, &cells, layout, true, &mut sums);
-//! let (mut column, mut x, mut mean) = (vec![0.0; layout.stride], vec![0.0], vec![0.0]);
-//! draw_coefficients(arch, layout, &mut sums, &mut column, &mut x, &mut mean)?;
+//! let (mut panel, mut x, mut mean) = (Aligned::default(), vec![0.0], vec![0.0]);
+//! draw_coefficients(arch, layout, &mut sums, &mut panel, &mut x, &mut mean)?;
 //! assert!((mean[0] - 3.0).abs() < 1e-12);
 //! # Ok::<(), npb_linalg::NotPositiveDefinite>(())
 //! ```
+
+mod draw;
 
 use std::ops::Mul;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::NotPositiveDefinite;
+pub use draw::draw_coefficients;
+
+use crate::elementary::vectorised;
 
 /// Strides are multiples of this: the widest register in use, of single precision.
 pub const PAD: usize = 16;
@@ -76,6 +81,9 @@ pub trait Real: Copy + Default + Mul<Output = Self> + Send + Sync + 'static {
     /// Of two factors, without rounding where that matters.
     fn product(a: f32, b: f32) -> Self;
 
+    /// Copies lines of a table, as long as cells, one after the other to `out`.
+    fn gather(arch: Arch, table: &[f32], layout: Layout, lines: &[u32], out: &mut [Self]);
+
     /// Adds a block of cells ([`Layout::cells_in_block`]) to the totals ([`Layout::sums_len`]), or overwrites these when `first`.
     ///
     /// Cost: width^2 / 2 multiplications a cell. Panics when `totals` is too short.
@@ -118,6 +126,29 @@ macro_rules! real {
             #[inline(always)]
             fn product(a: f32, b: f32) -> Self {
                 $real::from(a) * $real::from(b)
+            }
+
+            fn gather(
+                arch: Arch,
+                table: &[f32],
+                layout: Layout,
+                lines: &[u32],
+                out: &mut [Self],
+            ) {
+                vectorised(
+                    arch,
+                    #[inline(always)]
+                    || {
+                        for (to, &line) in out.chunks_exact_mut(layout.stride).zip(lines) {
+                            let from = &table[line as usize * layout.stride..][..layout.stride];
+                            let (to, _) = to.as_chunks_mut::<PAD>();
+                            let (from, _) = from.as_chunks::<PAD>();
+                            for (to, from) in to.iter_mut().zip(from) {
+                                *to = from.map(Self::from);
+                            }
+                        }
+                    },
+                );
             }
 
             fn add_products(
@@ -368,109 +399,10 @@ real!(
     double
 );
 
-/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals; `mean`: P^-1 b, whose entry values do not matter.
-///
-/// `sums`: P in its first `width` rows, lower triangle read; b in row `width`. Destroyed. `column`: scratch as long as a cell.
-/// The rows are factored together with b, so that the forward substitution costs nothing extra.
-/// Cost: width^3/3 flops.
-///
-/// # Errors
-/// [`NotPositiveDefinite`] names the first pivot that is not a positive finite number.
-pub fn draw_coefficients(
-    arch: Arch,
-    layout: Layout,
-    sums: &mut [f64],
-    column: &mut [f64],
-    x: &mut [f64],
-    mean: &mut [f64],
-) -> Result<(), NotPositiveDefinite> {
-    arch.dispatch(Draw {
-        layout,
-        sums,
-        column,
-        x,
-        mean,
-    })
-}
-
-struct Draw<'a> {
-    layout: Layout,
-    sums: &'a mut [f64],
-    column: &'a mut [f64],
-    x: &'a mut [f64],
-    mean: &'a mut [f64],
-}
-
-impl WithSimd for Draw<'_> {
-    type Output = Result<(), NotPositiveDefinite>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Layout { width, stride } = self.layout;
-        let Self {
-            sums,
-            column,
-            x,
-            mean,
-            ..
-        } = self;
-        for j in 0..width {
-            let pivot = sums[j * stride + j];
-            if !(pivot > 0.0 && pivot.is_finite()) {
-                return Err(NotPositiveDefinite {
-                    pivot: j,
-                    value: pivot,
-                });
-            }
-            let root = pivot.sqrt();
-            let scale = root.recip();
-            sums[j * stride + j] = root;
-            for i in j + 1..=width {
-                let entry = &mut sums[i * stride + j];
-                *entry *= scale;
-                column[i] = *entry;
-            }
-            // From the register in which column j + 1 lies; what is to its left there must not change.
-            let first = (j + 1) / S::F64_LANES;
-            column[first * S::F64_LANES..=j].fill(0.0);
-            let (from, _) = S::as_simd_f64s(column);
-            for i in j + 1..=width {
-                let row = &mut sums[i * stride..(i + 1) * stride];
-                let factor = simd.splat_f64s(-row[j]);
-                let end = i.min(width - 1) / S::F64_LANES + 1;
-                let (to, _) = S::as_mut_simd_f64s(row);
-                for (to, from) in to[first..end].iter_mut().zip(&from[first..end]) {
-                    *to = simd.mul_add_e_f64s(factor, *from, *to);
-                }
-            }
-        }
-        for j in 0..width {
-            mean[j] = sums[width * stride + j];
-            x[j] += mean[j];
-        }
-        solve_transposed(sums, stride, x);
-        solve_transposed(sums, stride, mean);
-        Ok(())
-    }
-}
-
-/// Solves `L' x = b` in place; `L` row-major.
-#[inline(always)]
-fn solve_transposed(l: &[f64], stride: usize, x: &mut [f64]) {
-    for j in (0..x.len()).rev() {
-        let row = &l[j * stride..][..=j];
-        let value = x[j] / row[j];
-        x[j] = value;
-        x[..j]
-            .iter_mut()
-            .zip(row)
-            .for_each(|(x, l)| *x -= value * l);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aligned::Aligned;
     use rand::RngExt;
     use rand_xoshiro::{Xoshiro256PlusPlus, rand_core::SeedableRng};
 
@@ -549,7 +481,7 @@ mod tests {
         }
     }
 
-    /// With no noise added the draw solves P x = b; its spread is tested by the joint-distribution tests.
+    /// With no noise added the draw solves P x = b.
     #[test]
     fn draws_solve_the_equations() {
         for width in (1..20).chain([31, 32, 33, 64]) {
@@ -560,10 +492,10 @@ mod tests {
             let before = sums.clone();
             let at = |r: usize, c: usize| before[r.max(c) * layout.stride + r.min(c)];
             let mut x = vec![0.0; width];
-            let mut column = vec![0.0; layout.stride];
+            let mut panel = Aligned::default();
             let mut mean = vec![0.0; width];
             let arch = Arch::new();
-            draw_coefficients(arch, layout, &mut sums, &mut column, &mut x, &mut mean).unwrap();
+            draw_coefficients(arch, layout, &mut sums, &mut panel, &mut x, &mut mean).unwrap();
             assert_eq!(x, mean);
             for r in 0..width {
                 let left: f64 = (0..width).map(|c| at(r, c) * x[c]).sum();
@@ -572,10 +504,50 @@ mod tests {
         }
         let layout = Layout::new(2);
         let mut sums = vec![0.0; layout.sums_len()];
-        let (mut column, mut x) = (vec![0.0; layout.stride], vec![0.0; 2]);
+        let (mut panel, mut x) = (Aligned::default(), vec![0.0; 2]);
         let mut mean = vec![0.0; 2];
         let arch = Arch::new();
-        let bad = draw_coefficients(arch, layout, &mut sums, &mut column, &mut x, &mut mean);
+        let bad = draw_coefficients(arch, layout, &mut sums, &mut panel, &mut x, &mut mean);
         assert_eq!(bad.unwrap_err().pivot, 0);
+    }
+
+    /// Without b and with the unit vectors for normals the draws are the columns of a root of P^-1.
+    #[test]
+    fn draws_spread_as_the_inverse() {
+        for width in [1, 2, 7, 8, 9, 17, 24, 33] {
+            let layout = Layout::new(width);
+            let cells = cells::<f64>(layout, 2 * width + 3);
+            let mut sums = vec![0.0; layout.sums_len()];
+            f64::add_products(Arch::new(), &cells, layout, true, &mut sums);
+            sums[width * layout.stride..].fill(0.0);
+            let at = |r: usize, c: usize| sums[r.max(c) * layout.stride + r.min(c)];
+            let mut spread = vec![0.0; width * width];
+            for k in 0..width {
+                let mut x = vec![0.0; width];
+                x[k] = 1.0;
+                let mut mean = vec![f64::NAN; width];
+                let (arch, mut panel) = (Arch::new(), Aligned::default());
+                draw_coefficients(
+                    arch,
+                    layout,
+                    &mut sums.clone(),
+                    &mut panel,
+                    &mut x,
+                    &mut mean,
+                )
+                .unwrap();
+                assert!(mean.iter().all(|&m| m == 0.0));
+                for (r, row) in spread.chunks_exact_mut(width).enumerate() {
+                    row.iter_mut().zip(&x).for_each(|(s, c)| *s += x[r] * c);
+                }
+            }
+            for r in 0..width {
+                for c in 0..width {
+                    let product: f64 = (0..width).map(|k| at(r, k) * spread[k * width + c]).sum();
+                    let unit = f64::from(u8::from(r == c));
+                    assert!((product - unit).abs() < 1e-9, "{width}: {r}, {c}");
+                }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 use npb_data::Features;
 use npb_infer::parallel;
+use npb_linalg::aligned::Aligned;
 use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
 use npb_priors::dist::sample_ln_gig;
 
@@ -32,10 +33,10 @@ impl BsvdSampler<'_> {
         let amounts = &mut memory.lengths;
         amounts.resize(layout.width, 0.0);
         normals(amounts, &mut rng);
-        let mut column = vec![0.0; layout.stride];
+        let mut panel = Aligned::default();
         let mut mean = vec![0.0; layout.width];
         let sums = &mut memory.totals;
-        let drawn = draw_coefficients(memory.arch, layout, sums, &mut column, amounts, &mut mean);
+        let drawn = draw_coefficients(memory.arch, layout, sums, &mut panel, amounts, &mut mean);
         drawn.map_err(|bad| BsvdError::Numerical {
             sweep: self.sweep,
             block: "means against intercepts of side",

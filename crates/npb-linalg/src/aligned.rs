@@ -3,29 +3,35 @@
 use std::ops::{Deref, DerefMut};
 
 const CACHE_LINE: usize = 64;
-const PADDING: usize = CACHE_LINE / size_of::<f64>();
 
 /// Numbers starting on a cache line. Growing it loses its content.
 #[derive(Debug, Default)]
-pub(super) struct Aligned {
-    data: Vec<f64>,
+pub struct Aligned<T> {
+    data: Vec<T>,
     start: usize,
     len: usize,
 }
 
-impl Aligned {
+impl<T: Copy + Default> Aligned<T> {
     /// Sets the length; the content is unspecified afterwards, and zero in a fresh buffer.
-    pub(super) fn resize(&mut self, len: usize) {
+    pub fn resize(&mut self, len: usize) {
         if self.start + len > self.data.len() {
-            self.data = vec![0.0; len + PADDING];
+            let padding = CACHE_LINE / size_of::<T>();
+            self.data = vec![T::default(); len + padding];
             // An offset that cannot be found costs speed only.
-            self.start = self.data.as_ptr().align_offset(CACHE_LINE).min(PADDING);
+            self.start = self.data.as_ptr().align_offset(CACHE_LINE).min(padding);
         }
         self.len = len;
     }
+
+    /// Sets the length; all numbers are zero afterwards.
+    pub fn zeros(&mut self, len: usize) {
+        self.resize(len);
+        self.fill(T::default());
+    }
 }
 
-impl Clone for Aligned {
+impl<T: Copy + Default> Clone for Aligned<T> {
     fn clone(&self) -> Self {
         let mut copy = Self::default();
         copy.resize(self.len);
@@ -34,16 +40,16 @@ impl Clone for Aligned {
     }
 }
 
-impl Deref for Aligned {
-    type Target = [f64];
+impl<T> Deref for Aligned<T> {
+    type Target = [T];
 
-    fn deref(&self) -> &[f64] {
+    fn deref(&self) -> &[T] {
         &self.data[self.start..self.start + self.len]
     }
 }
 
-impl DerefMut for Aligned {
-    fn deref_mut(&mut self) -> &mut [f64] {
+impl<T> DerefMut for Aligned<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
         &mut self.data[self.start..self.start + self.len]
     }
 }
