@@ -678,8 +678,11 @@ impl<T: Real> Row<'_, '_, T> {
         let mut done = 0;
         while done < self.range.len() {
             let count = block.min(self.range.len() - done);
-            // The last blocks stay in memory; of short rows these are all.
-            let at = (done / block) % BUFFERED * block * stride;
+            // For residuals the last blocks stay in memory; of short rows these are all.
+            let at = match self.pass.task {
+                Task::DrawAndSum => (done / block) % BUFFERED * block * stride,
+                _ => 0,
+            };
             self.fill(done, count, at);
             let cells = &self.typed.cells[at..at + count * stride];
             T::add_products(self.pass.arch, cells, self.layout, done == 0, sums);

@@ -126,68 +126,78 @@ impl Factor<'_> {
         (self.layout.width - block * BLOCK).min(BLOCK)
     }
 
-    /// The transposed inverse of the factor of a block on the diagonal; the inverse itself takes the place of the block. A short block is extended by ones on
-    /// its diagonal.
+    /// The transposed inverse of the factor of a block on the diagonal, of which the inverse itself takes the place; beyond a short block it is zero.
     #[inline(always)]
     fn invert_block<S: Simd, const N: usize>(
         &mut self,
         simd: S,
         block: usize,
     ) -> Result<[[f64; BLOCK]; BLOCK], NotPositiveDefinite> {
-        let (first, n) = (block * BLOCK, self.columns(block));
+        let first = block * BLOCK;
+        // Short blocks are worth a loop of their own: ranks are powers of two, and an intercept makes one more.
+        let inverse = match self.columns(block) {
+            BLOCK => self.inverse::<S, N>(simd, block, BLOCK),
+            n => self.inverse::<S, N>(simd, block, n),
+        };
+        let inverse = inverse.map_err(|(pivot, value)| NotPositiveDefinite {
+            pivot: first + pivot,
+            value,
+        })?;
+        for i in 0..self.columns(block) {
+            let at = self.at(first + i, block);
+            let to = &mut self.sums[at..at + BLOCK];
+            to.iter_mut()
+                .zip(&inverse)
+                .for_each(|(to, row)| *to = row[i]);
+        }
+        Ok(inverse)
+    }
+
+    /// Of the first `n` columns; or the pivot that is not positive.
+    #[inline(always)]
+    fn inverse<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        block: usize,
+        n: usize,
+    ) -> Result<[[f64; BLOCK]; BLOCK], (usize, f64)> {
         // Row j of D L', unscaled: what stands left of the diagonal is not used.
         let mut upper = [[0.0; BLOCK]; BLOCK];
-        for i in 0..BLOCK {
-            if i < n {
-                let row = &self.sums[self.at(first + i, block)..][..BLOCK];
-                (0..=i).for_each(|c| upper[c][i] = row[c]);
-            } else {
-                upper[i][i] = 1.0;
-            }
+        for i in 0..n {
+            let row = &self.sums[self.at(block * BLOCK + i, block)..][..BLOCK];
+            (0..=i).for_each(|c| upper[c][i] = row[c]);
         }
-        let mut pivots = [1.0; BLOCK];
-        for j in 0..BLOCK {
+        let mut scales = [0.0; BLOCK];
+        for j in 0..n {
             let pivot = upper[j][j];
             if !(pivot > 0.0 && pivot.is_finite()) {
-                return Err(NotPositiveDefinite {
-                    pivot: first + j,
-                    value: pivot,
-                });
+                return Err((j, pivot));
             }
-            pivots[j] = pivot;
+            scales[j] = pivot;
             let scale = -pivot.recip();
             let line = load::<S, N>(&upper[j]);
-            for i in j + 1..BLOCK {
+            for i in j + 1..n {
                 let mut to = load::<S, N>(&upper[i]);
                 add(simd, &mut to, scale * upper[j][i], &line);
                 store::<S, N>(to, &mut upper[i]);
             }
         }
         // Roots stay out of the loop above, where each pivot waits for the one before.
-        let scales = pivots.map(|pivot| pivot.sqrt().recip());
+        scales[..n]
+            .iter_mut()
+            .for_each(|pivot| *pivot = pivot.sqrt().recip());
         let mut inverse = [[0.0; BLOCK]; BLOCK];
-        for j in (0..BLOCK).rev() {
-            // U_j = upper_j scale_j, and U_jj = 1 / scale_j.
+        for j in (0..n).rev() {
+            // Row j of L' is that of `upper` times its scale, with 1 / scale on the diagonal.
             let mut unit = [0.0; BLOCK];
             unit[j] = scales[j];
             let mut row = load::<S, N>(&unit);
             let scale = -scales[j] * scales[j];
-            for i in j + 1..BLOCK {
-                add(
-                    simd,
-                    &mut row,
-                    scale * upper[j][i],
-                    &load::<S, N>(&inverse[i]),
-                );
+            for i in j + 1..n {
+                let line = load::<S, N>(&inverse[i]);
+                add(simd, &mut row, scale * upper[j][i], &line);
             }
             store::<S, N>(row, &mut inverse[j]);
-        }
-        for i in 0..n {
-            let at = self.at(first + i, block);
-            let to = &mut self.sums[at..at + BLOCK];
-            to.iter_mut()
-                .zip(&inverse)
-                .for_each(|(to, row)| *to = row[i]);
         }
         Ok(inverse)
     }
@@ -206,6 +216,7 @@ impl Factor<'_> {
         for row in block * BLOCK + n..=width {
             let at = self.at(row, block);
             let line = &mut self.sums[at..at + BLOCK];
+            // Whatever it is, it must not be multiplied.
             line[n..].fill(0.0);
             let mut sum = [[simd.splat_f64s(0.0); N]; 2];
             for l in 0..BLOCK {
