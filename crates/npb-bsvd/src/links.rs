@@ -1,13 +1,15 @@
 //! Factors about their means, and what features say of these: `U_ik ~ N(m_k + R_i . B_k, 1 / g_i)`. Equations: `docs/bsvd.md#links`.
 
-use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::parallel;
-use npb_linalg::aligned::Aligned;
+use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_linalg::Cholesky;
+use npb_linalg::aligned::Aligned;
+use npb_linalg::elementary::{ln, vectorised};
 use npb_linalg::faer::Mat;
 use npb_priors::GammaPrior;
 use npb_priors::dist::{Categorical, Gamma};
 use npb_priors::special::ln_gamma;
+use pulp::Arch;
 use rand::RngExt;
 use rand_distr::StandardNormal;
 
@@ -17,6 +19,9 @@ use npb_data::Features;
 
 /// Rows that are summed in one go.
 const LINES: usize = 1024;
+
+/// Logarithms that are taken side by side.
+const LANES: usize = 8;
 
 /// Precisions are kept within these, so that links drawn from their prior are numbers.
 const LEAST_PRECISION: f64 = 1e-6;
@@ -42,21 +47,25 @@ pub(crate) fn deviations(
 ) {
     let rank = own.factor_mean.len();
     table.zeros(own.factors.len() / rank * stride);
-    let lines = table.chunks_exact_mut(stride);
-    let work = || {
-        let q = features.map_or(0, Features::n_features);
-        (vec![0.0f32; q], vec![0.0; rank])
-    };
-    let lines = lines.zip(own.factors.chunks_exact(rank)).enumerate();
-    parallel::for_each_with(lines, work, |(known, expected), (i, (line, factors))| {
-        expected.copy_from_slice(&own.factor_mean);
-        if let Some(features) = features.filter(|_| !own.links.is_empty()) {
-            features.write(i, known);
-            add_expected(&own.links, known, expected);
-        }
-        let root = own.factor_weight(i).sqrt();
-        for ((to, &x), mean) in line.iter_mut().zip(factors).zip(&*expected) {
-            *to = (root * (f64::from(x) - mean)) as f32;
+    let q = features.map_or(0, Features::n_features);
+    let features = features.filter(|_| !own.links.is_empty());
+    // A line is too little work to be handed out alone.
+    let blocks = table.chunks_mut(LINES * stride);
+    let blocks = blocks.zip(own.factors.chunks(LINES * rank)).enumerate();
+    parallel::for_each(blocks, |(block, (table, factors))| {
+        let (mut known, mut expected) = (vec![0.0f32; q], own.factor_mean.clone());
+        let lines = table.chunks_exact_mut(stride);
+        for (n, (line, factors)) in lines.zip(factors.chunks_exact(rank)).enumerate() {
+            let i = block * LINES + n;
+            if let Some(features) = features {
+                features.write(i, &mut known);
+                expected.copy_from_slice(&own.factor_mean);
+                add_expected(&own.links, &known, &mut expected);
+            }
+            let root = own.factor_weight(i).sqrt();
+            for ((to, &x), mean) in line.iter_mut().zip(factors).zip(&expected) {
+                *to = (root * (f64::from(x) - mean)) as f32;
+            }
         }
     });
 }
@@ -126,13 +135,20 @@ pub(crate) fn draw_factor_precisions(
         deviations(own, features, rank, table);
     }
     let h = own.factor_shape;
-    for (i, weight) in own.factor_weights.iter_mut().enumerate() {
-        let line = &table[i * rank..(i + 1) * rank];
-        let weighted: f64 = line.iter().map(|&x| f64::from(x).powi(2)).sum();
-        let squares = weighted / f64::from(*weight);
-        let law = Gamma::new(h + 0.5 * rank as f64, h + 0.5 * squares)?;
-        *weight = (law.sample(rng) as f32).max(f32::MIN_POSITIVE);
-    }
+    let seed = rng.random();
+    let blocks = own.factor_weights.chunks_mut(LINES).enumerate();
+    let draw = |(block, weights): (usize, &mut [f32])| {
+        let mut rng = stream(seed, [block as u64, 0, 0, 0]);
+        for (n, weight) in weights.iter_mut().enumerate() {
+            let line = &table[(block * LINES + n) * rank..][..rank];
+            let weighted: f64 = line.iter().map(|&x| f64::from(x).powi(2)).sum();
+            let squares = weighted / f64::from(*weight);
+            let law = Gamma::new(h + 0.5 * rank as f64, h + 0.5 * squares)?;
+            *weight = (law.sample(&mut rng) as f32).max(f32::MIN_POSITIVE);
+        }
+        Ok::<_, BsvdError>(())
+    };
+    parallel::try_map(blocks, draw)?;
     own.factor_shape = draw_shape(&own.factor_weights, grid, rng)?;
     Ok(())
 }
@@ -144,11 +160,24 @@ pub(crate) fn draw_shape(
     rng: &mut Xoshiro256PlusPlus,
 ) -> Result<f64, BsvdError> {
     let n = weights.len() as f64;
-    let (mut sum, mut ln_sum) = (0.0, 0.0);
-    for &w in weights {
-        sum += f64::from(w);
-        ln_sum += f64::from(w).ln();
-    }
+    let (mut sums, mut ln_sums) = ([0.0; LANES], [0.0; LANES]);
+    vectorised(
+        Arch::new(),
+        #[inline(always)]
+        || {
+            for weights in weights.chunks(LANES) {
+                let mut lanes = [1.0; LANES];
+                let own = lanes.iter_mut().zip(weights);
+                own.for_each(|(to, &w)| *to = f64::from(w));
+                for k in 0..LANES {
+                    ln_sums[k] += ln(lanes[k]);
+                }
+                let own = sums.iter_mut().zip(weights);
+                own.for_each(|(sum, &w)| *sum += f64::from(w));
+            }
+        },
+    );
+    let (sum, ln_sum): (f64, f64) = (sums.iter().sum(), ln_sums.iter().sum());
     let terms: Vec<f64> = grid
         .iter()
         .map(|&h| n * (h * h.ln() - ln_gamma(h)) + (h - 1.0) * ln_sum - h * sum)

@@ -355,6 +355,9 @@ impl Pass<'_> {
         if let Some(&intercept) = self.other.intercepts.get(j) {
             known += f64::from(intercept);
         }
+        if features.is_empty() {
+            return known;
+        }
         known
             + dot(
                 SideState::part(&self.other.coefficients, j, features.len()),

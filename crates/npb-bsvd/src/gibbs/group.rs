@@ -201,19 +201,31 @@ impl Memory {
         for (line, &intercept) in lines.zip(intercepts) {
             line[layout.width] = intercept;
         }
-        let sums = &mut self.totals;
-        sums.clear();
-        sums.resize(layout.sums_len(), 0.0);
         // In double precision: a large precision of the intercepts would turn rounding into negative pivots.
         let block = layout.cells_in_block() * layout.stride;
-        let mut double = Vec::with_capacity(block);
-        for lines in self.design.chunks(block) {
-            double.clear();
-            double.extend(lines.iter().map(|&x| f64::from(x)));
-            f64::add_products(self.arch, &double, layout, false, sums);
+        let part = |lines: &[f32]| {
+            let mut sums = vec![0.0; layout.sums_len()];
+            let mut double = Aligned::default();
+            for lines in lines.chunks(block) {
+                double.resize(lines.len());
+                let to = double.iter_mut().zip(lines);
+                to.for_each(|(to, &x)| *to = f64::from(x));
+                f64::add_products(self.arch, &double, layout, false, &mut sums);
+            }
+            sums
+        };
+        let parts = parallel::map(self.design.chunks(PART * block), part);
+        self.totals.clear();
+        self.totals.resize(layout.sums_len(), 0.0);
+        for part in parts {
+            let totals = self.totals.iter_mut().zip(part);
+            totals.for_each(|(total, sum)| *total += sum);
         }
     }
 }
+
+/// Blocks of cells that are summed by one thread.
+const PART: usize = 8;
 
 /// All lines of a table, and their means, move by the same amounts.
 fn shift(table: &mut [f32], means: &mut [f64], amounts: &[f64]) {
