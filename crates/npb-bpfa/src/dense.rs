@@ -2,8 +2,8 @@
 
 use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
-use npb_linalg::faer::MatRef;
 use npb_linalg::aligned::Aligned;
+use npb_linalg::faer::MatRef;
 use npb_linalg::row_regression::{Layout, Real, draw_coefficients};
 use npb_linalg::{Cholesky, NotPositiveDefinite};
 use pulp::Arch;

@@ -9,8 +9,10 @@ use npb_infer::ranges::OutOfRange;
 use npb_infer::storage::fingerprint;
 use npb_infer::watch::Checkpoint;
 use npb_infer::{Interval, Stop, VbOutcome, VbReport, Watch, stream};
+use npb_linalg::elementary::vectorised;
 use npb_linalg::faer::Mat;
-use npb_priors::special::{normal_cdf, normal_quantile};
+use npb_priors::special::{normal_cdf, normal_quantile, vector};
+use pulp::Arch;
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
@@ -173,8 +175,9 @@ fn tasks_of(
     let scale = Standardiser::fit(table);
     let rows = Rows::new(&scale, table, labels)?;
     let of_row = groups.all_codes()?;
-    let of_group = |group: usize| rows.task((0..n_rows).filter(|&i| of_row[i] == group));
-    let tasks = (0..groups.n_classes()).map(of_group);
+    let mut of_group = vec![Vec::new(); groups.n_classes()];
+    (0..n_rows).for_each(|i| of_group[of_row[i]].push(i));
+    let tasks = of_group.into_iter().map(|rows_of| rows.task(rows_of));
     let tasks: Vec<Task<bool>> = tasks.collect::<Result<_, _>>()?;
     if let Some(empty) = tasks.iter().position(Task::is_empty) {
         return Err(HbrecError::State {
@@ -245,7 +248,7 @@ impl Rows {
         })
     }
 
-    fn task(&self, rows: impl Iterator<Item = usize>) -> Result<Task<bool>, HbrecError> {
+    fn task(&self, rows: impl IntoIterator<Item = usize>) -> Result<Task<bool>, HbrecError> {
         let (mut values, mut second) = (Vec::new(), Vec::new());
         for i in rows {
             values.extend_from_slice(&self.values[i * self.width..(i + 1) * self.width]);
@@ -429,8 +432,87 @@ fn posterior(
     })
 }
 
-/// Part of what is believed of a utility: weight, mean, standard deviation.
-type Part = (f64, f64, f64);
+/// Parts of a mixture that are worked on side by side.
+const LANES: usize = 8;
+
+/// What is believed of a utility: weights, means and standard deviations of normals.
+#[derive(Default)]
+struct Parts(Vec<[[f64; LANES]; 3]>);
+
+impl Parts {
+    fn push(&mut self, n: usize, part: [f64; 3]) {
+        if n.is_multiple_of(LANES) {
+            // Nothing, of weight 0, where the last parts do not fill it.
+            self.0.push(part.map(|x| [x; LANES]));
+            let [weights, ..] = &mut self.0[n / LANES];
+            weights[1..].fill(0.0);
+        }
+        let all = &mut self.0[n / LANES];
+        (0..3).for_each(|k| all[k][n % LANES] = part[k]);
+    }
+
+    /// The average of `Phi(z)`, `z` a function of mean and standard deviation.
+    fn average(&self, z: impl Fn(f64, f64) -> f64) -> f64 {
+        let mut sums = [0.0; LANES];
+        vectorised(
+            Arch::new(),
+            #[inline(always)]
+            || {
+                for [weights, means, sds] in &self.0 {
+                    for k in 0..LANES {
+                        sums[k] += weights[k] * vector::normal_cdf(z(means[k], sds[k]));
+                    }
+                }
+            },
+        );
+        sums.iter().sum()
+    }
+
+    /// Where this share of the mixture lies below: between the least and the largest such place of its parts.
+    fn quantile(&self, p: f64) -> f64 {
+        let z = normal_quantile(p);
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for [_, means, sds] in &self.0 {
+            for (mean, sd) in means.iter().zip(sds) {
+                let place = mean + z * sd;
+                (low, high) = (low.min(place), high.max(place));
+            }
+        }
+        // A part without spread is all on one side.
+        let excess = |x: f64| {
+            self.average(
+                #[inline(always)]
+                |mean, sd| (x - mean) / if sd > 1e-300 { sd } else { 1e-300 },
+            ) - p
+        };
+        let (mut below, mut above) = (excess(low), excess(high));
+        let mut was_below = false;
+        // False position; where it goes slowly (a mixture with steps), every third step halves.
+        for step in 0..180 {
+            let middle = 0.5 * (low + high);
+            if high - low <= 1e-14 * (1.0 + middle.abs()) {
+                break;
+            }
+            let crossing = (low * above - high * below) / (above - below);
+            let inside = step % 3 != 2 && low < crossing && crossing < high;
+            let x = if inside { crossing } else { middle };
+            let found = excess(x);
+            if found.abs() < 1e-15 {
+                return x;
+            }
+            // An end that stays twice counts half, or it would stay for ever (Illinois).
+            let again = (found < 0.0) == was_below;
+            let share = if again { 0.5 } else { 1.0 };
+            was_below = found < 0.0;
+            if was_below {
+                (low, below, above) = (x, found, share * above);
+            } else {
+                (high, above, below) = (x, found, share * below);
+            }
+        }
+        0.5 * (low + high)
+    }
+}
 
 impl GroupedFit {
     /// The settings.
@@ -522,8 +604,10 @@ impl GroupedFit {
         table: &Table,
     ) -> Result<Vec<f64>, HbrecError> {
         self.ask(group, table, |parts| {
-            let term = |&(weight, mean, sd): &Part| weight * normal_cdf(mean / 1f64.hypot(sd));
-            parts.iter().map(term).sum()
+            parts.average(
+                #[inline(always)]
+                |mean, sd| mean / (1.0 + sd * sd).sqrt(),
+            )
         })
     }
 
@@ -541,7 +625,7 @@ impl GroupedFit {
             return Err(OutOfRange::new("level", level, "between 0 and 1 (both excluded)").into());
         }
         self.ask(group, table, |parts| {
-            Interval::central(level, |p| normal_cdf(quantile(parts, p)))
+            Interval::central(level, |p| normal_cdf(parts.quantile(p)))
         })
     }
 
@@ -550,7 +634,7 @@ impl GroupedFit {
         &self,
         group: &ActiveUser<TaskAtom>,
         table: &Table,
-        question: impl Fn(&[Part]) -> T + Sync,
+        question: impl Fn(&Parts) -> T + Sync,
     ) -> Result<Vec<T>, HbrecError> {
         let rows = standard_rows(&self.scale, table)?;
         let (width, atoms) = (table.n_cols() + 1, self.mixture.atoms());
@@ -562,41 +646,15 @@ impl GroupedFit {
         let all = all.chain([(&group.alone, group.own_weight)]);
         let weighted: Vec<(&TaskAtom, f64)> = all.filter(|(_, weight)| *weight > 0.0).collect();
         let answer = |row: &[f64]| {
-            let part = |&(atom, weight): &(&TaskAtom, f64)| {
+            let mut parts = Parts::default();
+            for (n, &(atom, weight)) in weighted.iter().enumerate() {
                 let (mean, variance) = atom.utility(row);
-                (weight, mean, variance.sqrt())
-            };
-            question(&weighted.iter().map(part).collect::<Vec<_>>())
+                parts.push(n, [weight, mean, variance.sqrt()]);
+            }
+            question(&parts)
         };
         Ok(parallel::map(rows.chunks_exact(width), answer))
     }
-}
-
-/// Where this share of a mixture of normals lies below: between the least and the largest such place of its parts.
-fn quantile(parts: &[Part], p: f64) -> f64 {
-    let z = normal_quantile(p);
-    let places = parts.iter().map(|(_, mean, sd)| mean + z * sd);
-    let (mut low, mut high) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
-        (low.min(at), high.max(at))
-    });
-    // A part without spread is all on one side.
-    let below = |x: f64, mean: f64, sd: f64| match sd > 0.0 {
-        true => normal_cdf((x - mean) / sd),
-        false => f64::from(x >= mean),
-    };
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        let share: f64 = parts
-            .iter()
-            .map(|&(w, mean, sd)| w * below(middle, mean, sd))
-            .sum();
-        if share < p {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * (low + high)
 }
 
 #[cfg(test)]
@@ -604,6 +662,43 @@ mod tests {
     use rand::RngExt;
 
     use super::*;
+
+    /// Places of one normal are known; of several, so much lies below as was asked; of points alone the place is one of them.
+    #[test]
+    fn quantiles_have_the_share_below_them() {
+        let of = |all: &[[f64; 3]]| {
+            let mut parts = Parts::default();
+            let pushed = all.iter().enumerate();
+            pushed.for_each(|(n, &part)| parts.push(n, part));
+            parts
+        };
+        let one = of(&[[1.0, -2.0, 3.0]]);
+        for p in [0.001, 0.05, 0.5, 0.95] {
+            let known = -2.0 + 3.0 * normal_quantile(p);
+            assert!((one.quantile(p) - known).abs() < 1e-12, "{p}");
+        }
+        let mut rng = stream(5, [0; 4]);
+        for n in [2, 7, 8, 9, 300] {
+            let mut draw = |_| [1.0 / n as f64, 6.0 * rng.random::<f64>(), rng.random()];
+            let all: Vec<[f64; 3]> = (0..n).map(&mut draw).collect();
+            let parts = of(&all);
+            for p in [0.01, 0.3, 0.975] {
+                let x = parts.quantile(p);
+                let terms = all.iter().map(|[w, m, s]| w * normal_cdf((x - m) / s));
+                assert!((terms.sum::<f64>() - p).abs() < 1e-12, "{n}, {p}");
+            }
+            let expected: f64 = all
+                .iter()
+                .map(|[w, m, s]| w * normal_cdf(m / 1f64.hypot(*s)))
+                .sum();
+            let found = parts.average(|mean, sd| mean / (1.0 + sd * sd).sqrt());
+            assert!((found - expected).abs() < 1e-14);
+        }
+        let points = of(&[[0.2, 1.0, 0.0], [0.5, 2.0, 0.0], [0.3, 4.0, 0.0]]);
+        for (p, place) in [(0.1, 1.0), (0.5, 2.0), (0.9, 4.0)] {
+            assert!((points.quantile(p) - place).abs() < 1e-12);
+        }
+    }
 
     /// tau is that of groups which the base has not seen, each without its own atom.
     #[test]

@@ -11,13 +11,12 @@
 //!
 //! Lanes beyond the K components hold the identity on input; what they hold on output means nothing.
 
-
 mod kernels;
 
 use faer::{Mat, MatRef};
 
-use crate::cholesky::{Cholesky, NotPositiveDefinite};
 use crate::aligned::Aligned;
+use crate::cholesky::{Cholesky, NotPositiveDefinite};
 use kernels::{LANE_MULTIPLE, packed, strict};
 
 /// The matrix of one component is not positive definite.

@@ -128,13 +128,7 @@ macro_rules! real {
                 $real::from(a) * $real::from(b)
             }
 
-            fn gather(
-                arch: Arch,
-                table: &[f32],
-                layout: Layout,
-                lines: &[u32],
-                out: &mut [Self],
-            ) {
+            fn gather(arch: Arch, table: &[f32], layout: Layout, lines: &[u32], out: &mut [Self]) {
                 vectorised(
                     arch,
                     #[inline(always)]

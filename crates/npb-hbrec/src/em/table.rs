@@ -3,11 +3,15 @@
 use std::ops::ControlFlow;
 
 use npb_infer::parallel;
+use npb_linalg::elementary::vectorised;
+use pulp::Arch;
 
 use crate::{HbrecError, UserModel};
 
 /// Users between two reports to the watcher.
 const CHUNK: usize = 64;
+/// Atoms that are summed side by side: two of the widest registers.
+const LANES: usize = 16;
 /// Users that are given to a model at once.
 const TOGETHER: usize = 8;
 
@@ -168,16 +172,22 @@ impl LikelihoodTable {
         &self.ratios[user * self.n_atoms..(user + 1) * self.n_atoms]
     }
 
-    /// sum_k w_k ratio_jk, in eight interleaved parts.
+    /// sum_k w_k ratio_jk, in interleaved parts.
     fn weighted(&self, user: usize, weights: &[f64]) -> f64 {
-        let mut parts = [0.0; 8];
-        let (row, rest) = self.row(user).as_chunks::<8>();
-        let (by_eight, others) = weights.as_chunks::<8>();
-        for (ratios, weights) in row.iter().zip(by_eight) {
-            for lane in 0..8 {
-                parts[lane] += f64::from(ratios[lane]) * weights[lane];
-            }
-        }
+        let mut parts = [0.0; LANES];
+        let (row, rest) = self.row(user).as_chunks::<LANES>();
+        let (whole, others) = weights.as_chunks::<LANES>();
+        vectorised(
+            Arch::new(),
+            #[inline(always)]
+            || {
+                for (ratios, weights) in row.iter().zip(whole) {
+                    for lane in 0..LANES {
+                        parts[lane] += f64::from(ratios[lane]) * weights[lane];
+                    }
+                }
+            },
+        );
         let left = rest.iter().zip(others).map(|(&r, w)| f64::from(r) * w);
         parts.iter().sum::<f64>() + left.sum::<f64>()
     }
@@ -200,9 +210,15 @@ impl LikelihoodTable {
             return None;
         }
         let scale = total.recip();
-        for ((sum, &ratio), weight) in sums.iter_mut().zip(self.row(user)).zip(weights) {
-            *sum += f64::from(ratio) * weight * scale;
-        }
+        let all = sums.iter_mut().zip(self.row(user)).zip(weights);
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for ((sum, &ratio), weight) in all {
+                    *sum += f64::from(ratio) * weight * scale;
+                }
+            },
+        );
         Some(self.top[user] + total.ln())
     }
 

@@ -104,13 +104,13 @@ impl Block {
         let by_row = squares.chunks_exact(self.covariance.len());
         let mut product = [1.0; LANES];
         for (n, ((x, &y), squares)) in task.iter().zip(by_row).enumerate() {
-            let (mut mean, mut variance) = ([0.0; LANES], [0.0; LANES]);
-            for (x, of) in x.iter().zip(&self.coefficients) {
-                (0..LANES).for_each(|k| mean[k] += x * of[k]);
-            }
-            for (square, of) in squares.iter().zip(&self.covariance) {
-                (0..LANES).for_each(|k| variance[k] += square * of[k]);
-            }
+            // Written so that both stay in whole registers.
+            let sum = |sum: [f64; LANES], (x, of): (&f64, &[f64; LANES])| {
+                std::array::from_fn(|k| x.mul_add(of[k], sum[k]))
+            };
+            let mean = x.iter().zip(&self.coefficients).fold([0.0; LANES], sum);
+            let variance = squares.iter().zip(&self.covariance);
+            let variance = variance.fold([0.0; LANES], sum);
             let sign = if y { 1.0 } else { -1.0 };
             for k in 0..LANES {
                 let v = if variance[k] > 0.0 { variance[k] } else { 0.0 };

@@ -275,12 +275,7 @@ impl Factor<'_> {
 
     /// Solves `L' x = b` for a block of both right sides, given the later blocks of their solutions.
     #[inline(always)]
-    fn solve_block<S: Simd, const N: usize>(
-        &self,
-        simd: S,
-        block: usize,
-        sides: [&mut [f64]; 2],
-    ) {
+    fn solve_block<S: Simd, const N: usize>(&self, simd: S, block: usize, sides: [&mut [f64]; 2]) {
         let (first, n) = (block * BLOCK, self.columns(block));
         for x in sides {
             let (head, later) = x.split_at_mut(first + n);
