@@ -217,13 +217,12 @@ impl CollapsedClusters for LabelClusters<'_> {
             if part > 0 {
                 scale(products);
             }
-            // Four by four: a plain loop over so few clusters would not be turned into vector instructions.
-            for &code in codes {
-                let line = &self.counts[code as usize * width..][..width];
-                let clusters = products.as_chunks_mut::<LANES>().0.iter_mut();
-                let line = line.as_chunks::<LANES>().0.iter();
-                let inverses = self.inverses.as_chunks::<LANES>().0;
-                for ((products, counts), inverses) in clusters.zip(line).zip(inverses) {
+            // Four clusters by four, which stay in registers.
+            let clusters = products.as_chunks_mut::<LANES>().0.iter_mut();
+            let clusters = clusters.zip(self.inverses.as_chunks::<LANES>().0);
+            for (at, (products, inverses)) in clusters.enumerate() {
+                for &code in codes {
+                    let counts = &self.counts[code as usize * width + at * LANES..][..LANES];
                     for lane in 0..LANES {
                         products[lane] *= counts[lane] * inverses[lane];
                     }
@@ -431,6 +430,20 @@ pub(crate) fn cross_counts(
         counts[r as usize * n_labels + k as usize] += 1;
     }
     counts
+}
+
+/// ln p(lower labels | top-level labels) of a column, sticks integrated out, with these concentrations in top-level clusters.
+pub(crate) fn ln_labels_given(
+    labels: &[u32],
+    top: &[u32],
+    concentration: impl Fn(usize) -> f64,
+) -> f64 {
+    let n_labels = n_labels(labels).max(1);
+    let counts = cross_counts(top, labels, self::n_labels(top), n_labels);
+    let clusters = counts.chunks_exact(n_labels).enumerate();
+    clusters
+        .map(|(r, counts)| ln_label_probability(counts, concentration(r)))
+        .sum()
 }
 
 /// Gives rows labels one after the other in the given order, each about with the probability that the stick-breaking prior and the rows

@@ -88,11 +88,12 @@ impl Weights {
             }
             let mut own = weights[old];
             for &code in codes {
-                let line = &self.more[code as usize * width..][..width];
                 own *= self.same[code as usize * width + old];
-                // Four by four: a plain loop over so few clusters would not be turned into vector instructions.
-                let (weights, line) = (weights.as_chunks_mut::<4>().0, line.as_chunks::<4>().0);
-                for (weights, line) in weights.iter_mut().zip(line) {
+            }
+            // Four clusters by four, which stay in registers.
+            for (at, weights) in weights.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                for &code in codes {
+                    let line = &self.more[code as usize * width + 4 * at..][..4];
                     for lane in 0..4 {
                         weights[lane] *= line[lane];
                     }
