@@ -78,7 +78,7 @@ impl Weights {
         }
     }
 
-    /// Multiplies `weights` by those of a row in all clusters; it is now in cluster `old`.
+    /// Multiplies `weights` by those of a row in the first clusters; it is now in cluster `old`.
     fn multiply(&self, row: usize, old: usize, weights: &mut [f64]) {
         let width = self.coded.width();
         for (part, codes) in self.coded.codes(row).chunks(8).enumerate() {
@@ -129,11 +129,13 @@ pub(super) fn draw_top_labels(
             columns.iter_mut().for_each(|column| grow(column, n, rng));
             table.grow(columns, n);
         }
+        // Those that may be taken are few, and the first as a rule.
+        let seen = sticks.weights.iter().rposition(|&stick| stick > u);
+        let n_seen = (seen.unwrap_or(old).max(old) + 1).next_multiple_of(4);
         weights.clear();
-        weights.resize(table.coded.width(), 0.0);
-        for (weight, &stick) in weights.iter_mut().zip(&sticks.weights) {
-            *weight = f64::from(u8::from(stick > u));
-        }
+        let sticks = sticks.weights.iter().take(n_seen);
+        weights.extend(sticks.map(|&stick| f64::from(u8::from(stick > u))));
+        weights.resize(n_seen, 0.0);
         weights[old] = 1.0;
         table.multiply(row, old, &mut weights);
         let total: f64 = weights.iter().sum();

@@ -288,7 +288,7 @@ impl Kernel for NegativeBinomial {
 
     fn add(&self, stats: &mut NegativeBinomialStats, data: &NegativeBinomialData, row: usize) {
         stats.n += 1;
-        stats.total += data.values[row] as u128;
+        stats.total += u128::from(data.values[row] as u64);
         let ways = &data.ways[data.codes[row] as usize];
         stats.ways.iter_mut().zip(ways).for_each(|(s, w)| *s += w);
     }
