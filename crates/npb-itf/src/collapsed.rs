@@ -267,6 +267,23 @@ struct CellColumn<'a> {
     drawn: Column,
     /// Cells in each cluster, and how many there were when its parameters were drawn (0 for not at all).
     sizes: Vec<[usize; 2]>,
+    /// ln p(cells) of each cluster, NaN where it has not been asked for since a cell came in; used where it is costly.
+    evidences: Vec<f64>,
+}
+
+impl CellColumn<'_> {
+    /// ln p(cell | cells of a cluster).
+    fn ln_predictive(&mut self, cluster: usize, row: usize) -> f64 {
+        let (law, cells, stats) = (self.law, self.cells, &self.stats);
+        if !law.is_costly() {
+            return law.collapsed_ln_predictive(cells, stats, cluster, row);
+        }
+        let known = &mut self.evidences[cluster];
+        if known.is_nan() {
+            *known = law.collapsed_ln_evidence(cells, stats, cluster);
+        }
+        law.collapsed_ln_evidence_with(cells, stats, cluster, row) - *known
+    }
 }
 
 /// The cells of several columns in clusters.
@@ -292,6 +309,7 @@ impl<'a> CellClusters<'a> {
                 stats: law.pool(),
                 drawn,
                 sizes: Vec::new(),
+                evidences: Vec::new(),
             }
         };
         Self {
@@ -314,6 +332,8 @@ impl CollapsedClusters for CellClusters<'_> {
         for column in &mut self.columns {
             column.sizes.clear();
             column.sizes.resize(n_clusters, [0; 2]);
+            column.evidences.clear();
+            column.evidences.resize(n_clusters, f64::NAN);
             let CellColumn {
                 law, cells, stats, ..
             } = column;
@@ -329,6 +349,7 @@ impl CollapsedClusters for CellClusters<'_> {
         self.n_clusters += 1;
         for column in &mut self.columns {
             column.sizes.push([0; 2]);
+            column.evidences.push(f64::NAN);
             column
                 .law
                 .collapsed_reserve(column.cells, &mut column.stats, self.n_clusters);
@@ -353,11 +374,11 @@ impl CollapsedClusters for CellClusters<'_> {
                 let others = RowLabels::NONE;
                 (column.drawn).ln_likelihoods(cells, rows, padded, others, likelihoods);
             }
-            for (cluster, &[_, drawn]) in column.sizes.iter().enumerate() {
-                sum[cluster] += if drawn > 0 {
-                    likelihoods[cluster]
-                } else {
-                    law.collapsed_ln_predictive(cells, &column.stats, cluster, row)
+            for (cluster, sum) in sum.iter_mut().enumerate() {
+                let [_, drawn] = column.sizes[cluster];
+                *sum += match drawn > 0 {
+                    true => likelihoods[cluster],
+                    false => column.ln_predictive(cluster, row),
                 };
             }
         }
@@ -374,6 +395,7 @@ impl CollapsedClusters for CellClusters<'_> {
                 continue;
             }
             law.collapsed_add(cells, stats, cluster, row);
+            column.evidences[cluster] = f64::NAN;
             let [size, drawn] = &mut column.sizes[cluster];
             *size += 1;
             if *size >= DRAWN_FROM && *size >= *drawn + *drawn / 4 {
@@ -391,6 +413,7 @@ impl CollapsedClusters for CellClusters<'_> {
             column
                 .law
                 .collapsed_add(column.cells, &mut column.stats, cluster, row);
+            column.evidences[cluster] = f64::NAN;
         }
     }
 

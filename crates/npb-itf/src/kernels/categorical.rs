@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::{Dirichlet, Normal as NormalLaw};
-use npb_priors::special::ln_rising_factorial;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::support::{CellError, ClusterTable, clusters_in, one_part, setting};
 use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
+use crate::numeric::ln_gammas;
 
 /// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,11 +82,19 @@ impl Categorical {
     /// ln p(counts) given a: the concentration of every level is the same.
     pub(super) fn ln_evidence_at(&self, a: f64, counts: &[u64]) -> f64 {
         let n: u64 = counts.iter().sum();
-        let occupied = counts.iter().filter(|&&n| n > 0);
-        occupied
-            .map(|&n| ln_rising_factorial(a, n as f64))
-            .sum::<f64>()
-            - ln_rising_factorial(a * self.n_levels as f64, n as f64)
+        let all = a * self.n_levels as f64;
+        // ln Γ of many numbers at once, and of 1 where there are fewer.
+        let [of_level, of_all, of_both, ..] = ln_gammas([a, all, all + n as f64, 1.0]);
+        let mut ln = of_all - of_both;
+        for counts in counts.chunks(8) {
+            let mut x = [1.0; 8];
+            for (x, &n) in x.iter_mut().zip(counts).filter(|(_, n)| **n > 0) {
+                *x = a + n as f64;
+                ln -= of_level;
+            }
+            ln += ln_gammas(x).iter().sum::<f64>();
+        }
+        ln
     }
 
     /// One random-walk step on ln a given the counts of all clusters, probabilities integrated out.
