@@ -122,7 +122,11 @@ impl CodedTable {
     }
 }
 
+/// So many predictive weights have a product that stays far inside the range of f64.
+pub(crate) const FACTORS: usize = 12;
+
 /// Divides by the largest, which must be positive.
+#[inline(always)]
 pub(crate) fn scale(products: &mut [f64]) {
     let factor = largest(products).recip();
     products.iter_mut().for_each(|p| *p *= factor);
@@ -213,7 +217,7 @@ impl CollapsedClusters for LabelClusters<'_> {
         let (width, products) = (self.coded.width(), &mut self.products);
         products.clear();
         products.resize(width, 1.0);
-        for (part, codes) in self.coded.codes(row).chunks(8).enumerate() {
+        for (part, codes) in self.coded.codes(row).chunks(FACTORS).enumerate() {
             if part > 0 {
                 scale(products);
             }
@@ -429,8 +433,8 @@ impl CollapsedClusters for CellClusters<'_> {
 
 /// One more than the largest label.
 pub(crate) fn n_labels(labels: &[u32]) -> usize {
-    // Written so that it is turned into vector instructions: it is asked for all columns many times a sweep.
-    let largest = labels.iter().fold(0, |a: u32, &b| a.max(b));
+    // By vector instructions: it is asked for all columns many times a sweep.
+    let largest = pulp::Arch::new().dispatch(|| labels.iter().fold(0, |a: u32, &b| a.max(b)));
     largest as usize + usize::from(!labels.is_empty())
 }
 
@@ -448,11 +452,21 @@ pub(crate) fn cross_counts(
     n_top: usize,
     n_labels: usize,
 ) -> Vec<usize> {
-    let mut counts = vec![0; n_top * n_labels];
-    for (&r, &k) in top.iter().zip(labels) {
-        counts[r as usize * n_labels + k as usize] += 1;
+    // Four tables, so that rows of one kind need not wait for each other.
+    let size = n_top * n_labels;
+    let mut tables = vec![0_u32; LANES * size];
+    let place = |r: u32, k: u32| r as usize * n_labels + k as usize;
+    let ((top, top_rest), (labels, rest)) = (top.as_chunks::<LANES>(), labels.as_chunks::<LANES>());
+    for (top, labels) in top.iter().zip(labels) {
+        for lane in 0..LANES {
+            tables[lane * size + place(top[lane], labels[lane])] += 1;
+        }
     }
-    counts
+    for (&r, &k) in top_rest.iter().zip(rest) {
+        tables[place(r, k)] += 1;
+    }
+    let count = |at: usize| (0..LANES).map(|lane| tables[lane * size + at] as usize).sum();
+    (0..size).map(count).collect()
 }
 
 /// ln p(lower labels | top-level labels) of a column, sticks integrated out, with these concentrations in top-level clusters.

@@ -13,7 +13,7 @@ use npb_priors::dist::pick;
 use npb_priors::special::{ln_normalize, log_sum_exp};
 use rand::RngExt;
 
-use crate::collapsed;
+use crate::collapsed::{self, cross_counts};
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column};
 use crate::numeric::largest;
@@ -164,7 +164,6 @@ pub(super) struct Scratch {
     labels: Vec<u32>,
     /// Log likelihood of every chunk.
     ln_likelihoods: Vec<f64>,
-    counts: Vec<usize>,
 }
 
 /// Buffers of one thread.
@@ -273,13 +272,11 @@ impl BlockLabels<'_, '_> {
             top,
             lower,
             overflows,
-            counts,
             ..
         } = scratch;
         let (rng, alpha) = (&mut self.key.stream(0, 0), self.alpha);
         overflows.clear();
-        tally(self.top_labels, counts);
-        top.draw(counts, alpha, rng);
+        top.draw(&collapsed::counts(self.top_labels), alpha, rng);
         // From the sticks alone, not from the labels: see above.
         let mut n_top = 0;
         while n_top == 0 || (top.rest(n_top) > TAIL && n_top < MAX_STICKS) {
@@ -296,7 +293,7 @@ impl BlockLabels<'_, '_> {
         for (j, lower) in lower.iter_mut().enumerate() {
             let column = &mut *self.columns[j];
             grow(column, n_top_all, rng);
-            lower.draw(column, self.top_labels, top, n_top, n_top_all, counts, rng);
+            lower.draw(column, self.top_labels, top, n_top, n_top_all, rng);
             let extra = overflow(&column.labels, lower.n, 1 + j as u32, overflows, rng);
             lower.n_all = rounded(lower.n + extra);
             lower.lay_out(column, rng);
@@ -358,12 +355,6 @@ fn rounded(n: usize) -> usize {
     n.max(1).next_multiple_of(LANES)
 }
 
-fn tally(labels: &[u32], counts: &mut Vec<usize>) {
-    counts.clear();
-    counts.resize(collapsed::n_labels(labels), 0);
-    labels.iter().for_each(|&k| counts[k as usize] += 1);
-}
-
 /// Draws the slice variables of one level as far as they matter: records the cells that see labels from `n` on, and returns
 /// the largest number of such labels.
 fn overflow(
@@ -415,15 +406,10 @@ impl Lower {
         top: &Sticks,
         n_top: usize,
         n_top_all: usize,
-        counts: &mut Vec<usize>,
         rng: &mut Xoshiro256PlusPlus,
     ) {
         let n_labels = collapsed::n_labels(&column.labels);
-        counts.clear();
-        counts.resize(n_top_all * n_labels, 0);
-        for (&r, &k) in top_labels.iter().zip(&column.labels) {
-            counts[r as usize * n_labels + k as usize] += 1;
-        }
+        let counts = cross_counts(top_labels, &column.labels, n_top_all, n_labels);
         self.sticks.resize_with(n_top_all, Sticks::default);
         for (r, sticks) in self.sticks.iter_mut().enumerate() {
             let counts = &counts[r * n_labels..][..n_labels];
@@ -1135,6 +1121,58 @@ mod tests {
                 let found = sampler.ln_likelihood();
                 assert!((found - given).abs() < 500.0, "{found} {given}");
             }
+        }
+    }
+
+    /// Columns that contradict each other by hundreds of nats: weights keep their proportions, and the logarithm of their sum.
+    #[test]
+    fn rows_far_from_all_clusters_are_weighed_by_all_columns() {
+        let cells = (0..2).map(|i| Some(f64::from(i)));
+        let columns = vec![MixedColumn::Real(cells.collect()); 5];
+        let names = (0..5).map(|j| j.to_string()).collect();
+        let data = ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap();
+        let mut sampler = ItfSampler::new(&data, ItfConfig::default(), 0).unwrap();
+        let columns: Vec<&mut ColumnState> = sampler.state.columns.iter_mut().collect();
+        // Logarithms to base 10 of both rows in two clusters.
+        let powers = [
+            [[0, -200], [-1, 0]],
+            [[-190, 0], [0, -2]],
+            [[0, -150], [0, -1]],
+            [[-155, 0], [0, 0]],
+            [[-1, 0], [-2, 0]],
+        ];
+        let of_row = |[a, b]: [i32; 2]| [10_f64.powi(a), 10_f64.powi(b), 0.0, 0.0];
+        let likelihoods: Vec<f64> = powers.iter().flatten().flat_map(|&p| of_row(p)).collect();
+        let cells: Vec<&Cells> = data.cells().iter().collect();
+        let block = Block {
+            levels: Levels::Both,
+            top: &[0.5, 0.25, 0.25, 0.0],
+            n_top: 4,
+            lower: &[],
+            columns: &columns,
+            cells: &cells,
+            kinds: &[None; 5],
+            tables: &[],
+            top_labels: &[0, 0],
+        };
+        let (mut weights, mut ln_rows) = ([0.0; 8], [0.0; 2]);
+        let mut chunk = DrawChunk {
+            block: &block,
+            rows: 0..2,
+            likelihoods: &likelihoods,
+            weights: &mut weights,
+            sums: &mut [0.0; 4],
+            ln_rows: &mut ln_rows,
+            rng: &mut stream(1, [0; 4]),
+            out: &mut [0; 2],
+        };
+        chunk.weigh(4);
+        for (i, [a, b]) in [[-346, -350], [-3, -3]].into_iter().enumerate() {
+            let weights = &weights[4 * i..][..4];
+            let ratio = (weights[0] / weights[1]).log10() - f64::from(a - b);
+            assert!((ratio - 2_f64.log10()).abs() < 1e-9, "{ratio}");
+            let ln = ln_rows[i] + weights[0].ln() - 0.5_f64.ln();
+            assert!((ln - f64::from(a) * 10_f64.ln()).abs() < 1e-9, "{ln}");
         }
     }
 

@@ -3,8 +3,7 @@
 use npb_infer::Xoshiro256PlusPlus;
 use rand::RngExt;
 
-use crate::collapsed::{self, CodedTable, scale};
-use crate::numeric::pick;
+use crate::collapsed::{self, CodedTable, FACTORS, scale};
 use crate::state::ColumnState;
 use crate::sticks::Sticks;
 
@@ -79,10 +78,10 @@ impl Weights {
     }
 
     /// Multiplies `weights` by those of a row in the first clusters; it is now in cluster `old`.
+    #[inline(always)]
     fn multiply(&self, row: usize, old: usize, weights: &mut [f64]) {
         let width = self.coded.width();
-        for (part, codes) in self.coded.codes(row).chunks(8).enumerate() {
-            // A product of eight weights stays far inside the range of f64.
+        for (part, codes) in self.coded.codes(row).chunks(FACTORS).enumerate() {
             if part > 0 {
                 scale(weights);
             }
@@ -117,6 +116,23 @@ pub(super) fn draw_top_labels(
     let mut sticks = Sticks::default();
     sticks.draw(&collapsed::counts(top_labels), alpha, rng);
     let mut table = Weights::new(columns, top_labels);
+    // Under the widest vector instructions there are.
+    pulp::Arch::new().dispatch(|| {
+        draw_each(alpha, top_labels, &mut sticks, &mut table, columns, grow, rng);
+    });
+}
+
+/// The rows in turn.
+#[inline(always)]
+fn draw_each(
+    alpha: f64,
+    top_labels: &mut [u32],
+    sticks: &mut Sticks,
+    table: &mut Weights,
+    columns: &mut [&mut ColumnState],
+    grow: &mut dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256PlusPlus),
+    rng: &mut Xoshiro256PlusPlus,
+) {
     let mut weights: Vec<f64> = Vec::new();
     for row in 0..top_labels.len() {
         let old = top_labels[row] as usize;
@@ -138,9 +154,14 @@ pub(super) fn draw_top_labels(
         weights.resize(n_seen, 0.0);
         weights[old] = 1.0;
         table.multiply(row, old, &mut weights);
-        let total: f64 = weights.iter().sum();
-        let new = pick(&weights, rng.random::<f64>() * total);
-        if new != old && weights[new] > 0.0 {
+        let mut total = 0.0;
+        weights.iter_mut().for_each(|weight| {
+            total += *weight;
+            *weight = total;
+        });
+        let u = rng.random::<f64>() * total;
+        let new = weights.iter().filter(|&&sum| sum <= u).count();
+        if new != old && new < n_seen {
             top_labels[row] = new as u32;
             table.count(row, old, -1.0);
             table.count(row, new, 1.0);
