@@ -174,7 +174,6 @@ struct Buffers {
     one: Vec<f64>,
     /// `weights[row * R + r]`.
     weights: Vec<f64>,
-    sums: Vec<f64>,
     /// Log likelihoods of the rows of a chunk.
     ln_rows: Vec<f64>,
 }
@@ -547,39 +546,34 @@ impl Block<'_> {
             likelihoods,
             one,
             weights,
-            sums,
             ln_rows,
         } = buffers;
         let n = rows.len();
         weights.resize(n * self.n_top, 0.0);
-        sums.resize(self.n_top, 0.0);
         ln_rows.clear();
         ln_rows.resize(n, 0.0);
-        pulp::Arch::new().dispatch(DrawChunk {
+        let lost = pulp::Arch::new().dispatch(DrawChunk {
             block: self,
             rows: rows.clone(),
             likelihoods,
             weights,
-            sums,
             ln_rows,
             rng,
             out,
         });
 
-        let first = overflows.partition_point(|overflow| (overflow.row as usize) < rows.start);
-        let mut overflows = &overflows[first..];
-        while let Some(overflow) = overflows.first()
-            && rows.contains(&(overflow.row as usize))
-        {
-            let row = overflow.row as usize;
-            let end = overflows.partition_point(|overflow| overflow.row as usize == row);
-            let at = row - rows.start;
-            let out = &mut out[at..];
-            let ln_row = self.draw_flagged(row, &overflows[..end], running, rng, one, (out, n));
-            if ln_row.is_finite() {
+        let mut plain = lost;
+        let flagged = of_rows(overflows, &rows).iter().map(|overflow| overflow.row as usize);
+        flagged.for_each(|row| plain |= 1 << (row - rows.start));
+        while plain > 0 {
+            let at = plain.trailing_zeros() as usize;
+            plain &= plain - 1;
+            let (row, out) = (rows.start + at, &mut out[at..]);
+            let own = of_rows(overflows, &(row..row + 1));
+            let ln_row = self.draw_flagged(row, own, running, rng, one, (out, n));
+            if ln_row.is_finite() || lost >> at & 1 == 1 {
                 ln_rows[at] = ln_row;
             }
-            overflows = &overflows[end..];
         }
         ln_factor + ln_rows.iter().sum::<f64>()
     }
@@ -607,7 +601,7 @@ impl Block<'_> {
         ln_factor
     }
 
-    /// A row that sees labels beyond K somewhere; the plain way. Its labels go into every `step`th place of `out`. Returns its log likelihood, less the logarithms of what its likelihoods below K were
+    /// A row that sees labels beyond K somewhere, or of which products have lost digits; the plain way. Its labels go into every `step`th place of `out`. Returns its log likelihood, less the logarithms of what its likelihoods below K were
     /// divided by in columns without kinds.
     fn draw_flagged(
         &self,
@@ -712,6 +706,12 @@ fn others(running: Option<&[Option<Running>]>, j: usize) -> RowLabels<'_> {
     }
 }
 
+/// Those of some rows.
+fn of_rows<'a>(overflows: &'a [SliceOverflow], rows: &Range<usize>) -> &'a [SliceOverflow] {
+    let end = |row| overflows.partition_point(|overflow| (overflow.row as usize) < row);
+    &overflows[end(rows.start)..end(rows.end)]
+}
+
 /// How many labels from K on a row sees at a level.
 fn extra(overflows: &[SliceOverflow], level: u32) -> usize {
     let overflow = overflows.iter().find(|overflow| overflow.level == level);
@@ -760,13 +760,9 @@ impl Lower {
     /// Σ_k ψ_rk L_k for r below `n_top`, terms added in the order of labels.
     #[inline(always)]
     fn all_sums(&self, n_top: usize, likelihoods: &[f64], out: &mut [f64]) {
-        let mut from = 0;
-        while from + 8 <= n_top {
-            self.sums::<8>(from, likelihoods, out);
-            from += 8;
-        }
-        if from < n_top {
-            self.sums::<LANES>(from, likelihoods, out);
+        let sums = out[..n_top].as_chunks_mut::<LANES>().0;
+        for (at, out) in sums.iter_mut().enumerate() {
+            *out = self.sums_from(at * LANES, likelihoods);
         }
     }
 
@@ -784,22 +780,16 @@ impl Lower {
         }));
     }
 
-    /// Σ_k ψ_rk L_k for r = from..from + N.
+    /// Σ_k ψ_rk L_k for r from here on.
     #[inline(always)]
-    fn sums<const N: usize>(&self, from: usize, likelihoods: &[f64], out: &mut [f64]) {
-        let sums = self.sums_from::<N>(from, likelihoods);
-        out[from..from + N].copy_from_slice(&sums);
-    }
-
-    #[inline(always)]
-    fn sums_from<const N: usize>(&self, from: usize, likelihoods: &[f64]) -> [f64; N] {
-        let mut sums = [0.0; N];
+    fn sums_from(&self, from: usize, likelihoods: &[f64]) -> [f64; LANES] {
+        let mut sums = [0.0; LANES];
         let rows = self.psi.chunks_exact(self.n_top());
         for (&likelihood, psi) in likelihoods.iter().zip(rows) {
-            let Some(psi) = psi[from..].first_chunk::<N>() else {
+            let Some(psi) = psi[from..].first_chunk::<LANES>() else {
                 break;
             };
-            for r in 0..N {
+            for r in 0..LANES {
                 sums[r] += likelihood * psi[r];
             }
         }
@@ -813,7 +803,6 @@ struct DrawChunk<'a, 'b> {
     rows: Range<usize>,
     likelihoods: &'a [f64],
     weights: &'a mut [f64],
-    sums: &'a mut [f64],
     ln_rows: &'a mut [f64],
     rng: &'a mut Xoshiro256PlusPlus,
     out: &'a mut [u32],
@@ -821,7 +810,7 @@ struct DrawChunk<'a, 'b> {
 
 /// Weights are brought back to 1 when their largest leaves this range, up or down.
 const SAFE: f64 = 1e50;
-/// Beyond this range the weights of a row have lost digits: it is weighed again, column by column.
+/// Beyond this range the weights of a row have lost digits.
 const LOST: f64 = 1e250;
 /// So many columns are multiplied before a row's largest weight is looked at.
 const TOGETHER: usize = 4;
@@ -867,27 +856,26 @@ fn passed(sums: &[f64], u: f64) -> u32 {
 }
 
 impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
-    type Output = ();
+    /// A bit for each row that is to be drawn the plain way.
+    type Output = u64;
 
     #[inline(always)]
-    fn call(mut self) {
-        by_length!(self.block.n_top, |n_top| self.weigh(n_top));
-        let impossible = by_length!(self.block.n_top, |n_top| self.draw_top(n_top));
+    fn call(mut self) -> u64 {
+        let lost = by_length!(self.block.n_top, |n_top| self.weigh(n_top));
+        by_length!(self.block.n_top, |n_top| self.draw_top(n_top));
         let mut start = 0;
         for (j, lower) in self.block.lower.iter().enumerate() {
             by_length!(lower.n, |n| self.draw_lower(j, n, &mut start));
         }
-        let n = self.rows.len();
-        for i in (0..n).filter(|i| impossible >> i & 1 == 1) {
-            (self.block).keep(self.rows.start + i, (&mut self.out[i..], n));
-        }
+        lost
     }
 }
 
 impl DrawChunk<'_, '_> {
-    /// Writes the weights of the top labels of all rows, up to factors whose logarithms are added to `ln_rows`.
+    /// Writes the weights of the top labels of all rows, up to factors whose logarithms are added to `ln_rows`; a bit for each row of which they have
+    /// lost digits.
     #[inline(always)]
-    fn weigh(&mut self, n_top: usize) {
+    fn weigh(&mut self, n_top: usize) -> u64 {
         let (block, n) = (self.block, self.rows.len());
         for weights in self.weights.chunks_exact_mut(n_top) {
             weights.copy_from_slice(&block.top[..n_top]);
@@ -913,7 +901,7 @@ impl DrawChunk<'_, '_> {
                     Some(lower) => by_length!(k, |k| for (weights, these) in rows.zip(these) {
                         let weights = weights.as_chunks_mut::<LANES>().0.iter_mut();
                         for (at, weights) in weights.enumerate() {
-                            let sums = lower.sums_from::<LANES>(at * LANES, &these[..k]);
+                            let sums = lower.sums_from(at * LANES, &these[..k]);
                             multiply(weights, &sums);
                         }
                     }),
@@ -923,9 +911,7 @@ impl DrawChunk<'_, '_> {
                 lost |= self.bring_back(n_top);
             }
         }
-        for i in (0..n).filter(|i| lost >> i & 1 == 1) {
-            self.weigh_again(i);
-        }
+        lost
     }
 
     /// Brings the weights of rows back to 1 where they leave the safe range; a bit for each row of which they have lost digits.
@@ -949,42 +935,9 @@ impl DrawChunk<'_, '_> {
         lost
     }
 
-    /// The weights of a row whose factors are far apart, looked at after each.
-    fn weigh_again(&mut self, i: usize) {
-        let (block, row, n_top) = (self.block, self.rows.start + i, self.block.n_top);
-        let weights = &mut self.weights[i * n_top..][..n_top];
-        weights.copy_from_slice(&block.top[..n_top]);
-        let (mut start, mut ln_factor) = (0, 0.0);
-        for j in 0..block.columns.len() {
-            if let Some(kinds) = block.kinds[j] {
-                let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
-                ln_factor += table.ln_factors[code];
-                multiply(weights, &table.sums[code * n_top..][..n_top]);
-            } else {
-                let k = block.n_labels(j);
-                let these = &self.likelihoods[start + i * k..][..k];
-                start += self.rows.len() * k;
-                match block.lower.get(j) {
-                    None => multiply(weights, these),
-                    Some(lower) => {
-                        lower.all_sums(n_top, these, self.sums);
-                        multiply(weights, self.sums);
-                    }
-                }
-            }
-            let largest = largest(weights);
-            if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
-                weights.iter_mut().for_each(|w| *w /= largest);
-                ln_factor += largest.ln();
-            }
-        }
-        self.ln_rows[i] = ln_factor;
-    }
-
-    /// Draws the top labels, or leaves them; a bit for each row of which no label has positive weight in numbers.
+    /// Draws the top labels, or leaves them.
     #[inline(always)]
-    fn draw_top(&mut self, n_top: usize) -> u64 {
-        let (block, mut impossible) = (self.block, 0);
+    fn draw_top(&mut self, n_top: usize) {
         let rows = self.weights.chunks_exact_mut(n_top).zip(&mut *self.ln_rows);
         for (i, (weights, ln_row)) in rows.enumerate() {
             let mut total = 0.0;
@@ -992,20 +945,12 @@ impl DrawChunk<'_, '_> {
                 total += *weight;
                 *weight = total;
             }
-            if total > 0.0 {
-                *ln_row += total.ln();
-            }
-            self.out[i] = match block.levels {
-                Levels::Lower => block.top_labels[self.rows.start + i],
+            *ln_row += total.ln();
+            self.out[i] = match self.block.levels {
+                Levels::Lower => self.block.top_labels[self.rows.start + i],
                 Levels::Both => passed(weights, self.rng.random::<f64>() * total),
             };
-            // Its lower labels are drawn in some cluster and thrown away.
-            if self.out[i] as usize >= n_top && block.levels == Levels::Both {
-                impossible |= 1 << i;
-                self.out[i] = 0;
-            }
         }
-        impossible
     }
 
     /// Draws the lower labels of a column, K of them, given top labels. `start`: where its likelihoods begin.
@@ -1124,22 +1069,21 @@ mod tests {
         }
     }
 
-    /// Columns that contradict each other by hundreds of nats: weights keep their proportions, and the logarithm of their sum.
+    /// Columns that contradict each other by hundreds of nats: a row whose weights lose digits is known, others keep their proportions.
     #[test]
-    fn rows_far_from_all_clusters_are_weighed_by_all_columns() {
-        let cells = (0..2).map(|i| Some(f64::from(i)));
-        let columns = vec![MixedColumn::Real(cells.collect()); 5];
+    fn products_that_lose_digits_are_known() {
+        let columns = vec![MixedColumn::Real(vec![Some(0.0), Some(1.0)]); 5];
         let names = (0..5).map(|j| j.to_string()).collect();
         let data = ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap();
         let mut sampler = ItfSampler::new(&data, ItfConfig::default(), 0).unwrap();
         let columns: Vec<&mut ColumnState> = sampler.state.columns.iter_mut().collect();
-        // Logarithms to base 10 of both rows in two clusters.
+        // Logarithms to base 10 of both rows in two clusters: 10^-190 and 10^-350; 10^-150 and 10^-150.
         let powers = [
-            [[0, -200], [-1, 0]],
-            [[-190, 0], [0, -2]],
-            [[0, -150], [0, -1]],
-            [[-155, 0], [0, 0]],
-            [[-1, 0], [-2, 0]],
+            [[0, -200], [-75, -150]],
+            [[-190, 0], [0, 0]],
+            [[0, -150], [0, 0]],
+            [[-150, 0], [0, 0]],
+            [[-6, 0], [-75, 0]],
         ];
         let of_row = |[a, b]: [i32; 2]| [10_f64.powi(a), 10_f64.powi(b), 0.0, 0.0];
         let likelihoods: Vec<f64> = powers.iter().flatten().flat_map(|&p| of_row(p)).collect();
@@ -1161,19 +1105,15 @@ mod tests {
             rows: 0..2,
             likelihoods: &likelihoods,
             weights: &mut weights,
-            sums: &mut [0.0; 4],
             ln_rows: &mut ln_rows,
             rng: &mut stream(1, [0; 4]),
             out: &mut [0; 2],
         };
-        chunk.weigh(4);
-        for (i, [a, b]) in [[-346, -350], [-3, -3]].into_iter().enumerate() {
-            let weights = &weights[4 * i..][..4];
-            let ratio = (weights[0] / weights[1]).log10() - f64::from(a - b);
-            assert!((ratio - 2_f64.log10()).abs() < 1e-9, "{ratio}");
-            let ln = ln_rows[i] + weights[0].ln() - 0.5_f64.ln();
-            assert!((ln - f64::from(a) * 10_f64.ln()).abs() < 1e-9, "{ln}");
-        }
+        assert_eq!(chunk.weigh(4), 1);
+        let ratio = (weights[4] / weights[5]).log10() - 2_f64.log10();
+        assert!(ratio.abs() < 1e-9, "{ratio}");
+        let ln = ln_rows[1] + weights[4].ln() - 0.5_f64.ln();
+        assert!((ln + 150.0 * 10_f64.ln()).abs() < 1e-9, "{ln}");
     }
 
     /// What is looked up in tables is what would be computed cell by cell: the same labels, bit by bit.
