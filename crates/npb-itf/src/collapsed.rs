@@ -465,7 +465,11 @@ pub(crate) fn cross_counts(
     for (&r, &k) in top_rest.iter().zip(rest) {
         tables[place(r, k)] += 1;
     }
-    let count = |at: usize| (0..LANES).map(|lane| tables[lane * size + at] as usize).sum();
+    let count = |at: usize| {
+        (0..LANES)
+            .map(|lane| tables[lane * size + at] as usize)
+            .sum()
+    };
     (0..size).map(count).collect()
 }
 

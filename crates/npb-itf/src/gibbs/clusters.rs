@@ -124,7 +124,9 @@ impl ItfSampler<'_> {
         let top = &self.state.blocks[column.block].labels;
         let mut sides = LowerSides::new((law, cells), top);
         let never = f64::NEG_INFINITY;
-        let allocated = plan.split.then(|| allocate(plan, members, labels, never, &mut sides, rng));
+        let allocated = plan
+            .split
+            .then(|| allocate(plan, members, labels, never, &mut sides, rng));
         let (choice, ln_q) = (allocated.flatten())
             .unwrap_or_else(|| (present(plan, members, labels, &mut sides), 0.0));
         let observed = |side: bool| {
@@ -302,9 +304,11 @@ fn try_split_merge(
 
     let mut sides = TopSides::new(clusters);
     let never = f64::NEG_INFINITY;
-    let allocated = plan.split.then(|| allocate(plan, members, labels, never, &mut sides, rng));
-    let (choice, ln_q) = (allocated.flatten())
-        .unwrap_or_else(|| (present(plan, members, labels, &mut sides), 0.0));
+    let allocated = plan
+        .split
+        .then(|| allocate(plan, members, labels, never, &mut sides, rng));
+    let (choice, ln_q) =
+        (allocated.flatten()).unwrap_or_else(|| (present(plan, members, labels, &mut sides), 0.0));
     let sizes = sides.sizes;
     let mut ln_split = clusters.ln_total(0) + clusters.ln_total(1) - ln_merged;
     let mut split = counts.to_vec();

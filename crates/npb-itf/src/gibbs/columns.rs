@@ -301,7 +301,11 @@ impl ItfSampler<'_> {
         if split {
             let (new, rest) = (new(rng)?, rest(None, rng)?);
             let ln_most = ln_choice + new.ln_weight + rest.ln_weight - ln_least(concerned, *keep);
-            let whole = if ln_u < ln_most { whole(present, rng) } else { None };
+            let whole = if ln_u < ln_most {
+                whole(present, rng)
+            } else {
+                None
+            };
             return Some([new, rest, whole?]);
         }
         let whole = whole(None, rng)?;

@@ -563,7 +563,9 @@ impl Block<'_> {
         });
 
         let mut plain = lost;
-        let flagged = of_rows(overflows, &rows).iter().map(|overflow| overflow.row as usize);
+        let flagged = of_rows(overflows, &rows)
+            .iter()
+            .map(|overflow| overflow.row as usize);
         flagged.for_each(|row| plain |= 1 << (row - rows.start));
         while plain > 0 {
             let at = plain.trailing_zeros() as usize;
@@ -960,7 +962,11 @@ impl DrawChunk<'_, '_> {
         let lower = &block.lower[j];
         let (tops, labels) = self.out.split_at_mut(n_rows);
         let old = &block.columns[j].labels[self.rows.clone()];
-        let rows = labels[j * n_rows..].iter_mut().zip(old).zip(tops.iter()).enumerate();
+        let rows = labels[j * n_rows..]
+            .iter_mut()
+            .zip(old)
+            .zip(tops.iter())
+            .enumerate();
         if let Some(kinds) = block.kinds[j] {
             let (codes, table) = (&kinds.codes[self.rows.clone()], &block.tables[j]);
             let is_stored =

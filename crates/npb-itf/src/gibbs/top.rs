@@ -118,7 +118,15 @@ pub(super) fn draw_top_labels(
     let mut table = Weights::new(columns, top_labels);
     // Under the widest vector instructions there are.
     pulp::Arch::new().dispatch(|| {
-        draw_each(alpha, top_labels, &mut sticks, &mut table, columns, grow, rng);
+        draw_each(
+            alpha,
+            top_labels,
+            &mut sticks,
+            &mut table,
+            columns,
+            grow,
+            rng,
+        );
     });
 }
 

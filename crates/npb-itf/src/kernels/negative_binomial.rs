@@ -270,7 +270,10 @@ impl Kernel for NegativeBinomial {
         pool.clear();
         pool.resize(n, self.no_stats());
         if n * n_codes > labels.len() {
-            let observed = labels.iter().enumerate().filter(|&(row, _)| data.codes[row] != 0);
+            let observed = labels
+                .iter()
+                .enumerate()
+                .filter(|&(row, _)| data.codes[row] != 0);
             observed.for_each(|(row, &label)| self.add(&mut pool[label as usize], data, row));
             return;
         }
