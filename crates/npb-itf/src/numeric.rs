@@ -148,6 +148,37 @@ pub(crate) fn ln_gammas<const N: usize>(x: [f64; N]) -> [f64; N] {
     Arch::new().dispatch(LnGammas(x))
 }
 
+/// A sum of ln Γ of numbers that come one by one, and are asked about eight at a time.
+#[derive(Default)]
+pub(crate) struct LnGammaSum {
+    waiting: [f64; 8],
+    n: usize,
+    sum: f64,
+}
+
+impl LnGammaSum {
+    pub(crate) fn push(&mut self, x: f64) {
+        self.waiting[self.n % 8] = x;
+        self.n += 1;
+        if self.n.is_multiple_of(8) {
+            self.sum += ln_gammas(self.waiting).iter().sum::<f64>();
+        }
+    }
+
+    /// The sum, less ln Γ of this number for each in it.
+    pub(crate) fn sum_less_each(mut self, x: f64) -> f64 {
+        let n = self.n;
+        // What is put in to make up eight is taken out again.
+        while !self.n.is_multiple_of(8) {
+            self.push(x);
+        }
+        match n {
+            0 => 0.0,
+            _ => self.sum - self.n as f64 * ln_gammas([x])[0],
+        }
+    }
+}
+
 struct LnGammas<const N: usize>([f64; N]);
 
 impl<const N: usize> pulp::NullaryFnOnce for LnGammas<N> {

@@ -573,7 +573,7 @@ impl Block<'_> {
             let (row, out) = (rows.start + at, &mut out[at..]);
             let own = of_rows(overflows, &(row..row + 1));
             let ln_row = self.draw_flagged(row, own, running, rng, one, (out, n));
-            if ln_row.is_finite() || lost >> at & 1 == 1 {
+            if ln_row.is_finite() {
                 ln_rows[at] = ln_row;
             }
         }

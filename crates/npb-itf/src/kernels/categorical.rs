@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::support::{CellError, ClusterTable, clusters_in, one_part, setting};
 use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
-use crate::numeric::ln_gammas;
+use crate::numeric::LnGammaSum;
 
 /// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,20 +81,22 @@ impl Categorical {
 
     /// ln p(counts) given a: the concentration of every level is the same.
     pub(super) fn ln_evidence_at(&self, a: f64, counts: &[u64]) -> f64 {
-        let n: u64 = counts.iter().sum();
-        let all = a * self.n_levels as f64;
-        // ln Γ of many numbers at once, and of 1 where there are fewer.
-        let [of_level, of_all, of_both, ..] = ln_gammas([a, all, all + n as f64, 1.0]);
-        let mut ln = of_all - of_both;
-        for counts in counts.chunks(8) {
-            let mut x = [1.0; 8];
-            for (x, &n) in x.iter_mut().zip(counts).filter(|(_, n)| **n > 0) {
-                *x = a + n as f64;
-                ln -= of_level;
+        self.ln_evidence_of_all(a, [counts])
+    }
+
+    /// The same of several clusters.
+    fn ln_evidence_of_all<'c>(&self, a: f64, pool: impl IntoIterator<Item = &'c [u64]>) -> f64 {
+        let of_all = a * self.n_levels as f64;
+        let (mut levels, mut clusters) = (LnGammaSum::default(), LnGammaSum::default());
+        for counts in pool {
+            let occupied = counts.iter().filter(|&&n| n > 0);
+            occupied.for_each(|&n| levels.push(a + n as f64));
+            let n: u64 = counts.iter().sum();
+            if n > 0 {
+                clusters.push(of_all + n as f64);
             }
-            ln += ln_gammas(x).iter().sum::<f64>();
         }
-        ln
+        levels.sum_less_each(a) - clusters.sum_less_each(of_all)
     }
 
     /// One random-walk step on ln a given the counts of all clusters, probabilities integrated out.
@@ -110,11 +112,7 @@ impl Categorical {
             let z = (a.ln() - LN_CONCENTRATION.0) / LN_CONCENTRATION.1;
             -0.5 * z * z
         };
-        let evidence = |a: f64| -> f64 {
-            pool.iter()
-                .map(|counts| self.ln_evidence_at(a, counts))
-                .sum()
-        };
+        let evidence = |a: f64| self.ln_evidence_of_all(a, pool.iter().map(|counts| &counts[..]));
         let ln_ratio = prior(new) - prior(old) + evidence(new) - evidence(old);
         if rng.random::<f64>().ln() < ln_ratio {
             *concentration = new;
