@@ -445,6 +445,9 @@ pub(crate) fn counts(labels: &[u32]) -> Vec<usize> {
     counts
 }
 
+/// Rows are counted in four tables when there are more than this for each place.
+const ROWS_OF_A_PLACE: usize = 16;
+
 /// `counts[r * n_labels + k]`: rows with top label r and lower label k.
 pub(crate) fn cross_counts(
     top: &[u32],
@@ -452,25 +455,27 @@ pub(crate) fn cross_counts(
     n_top: usize,
     n_labels: usize,
 ) -> Vec<usize> {
-    // Four tables, so that rows of one kind need not wait for each other.
     let size = n_top * n_labels;
-    let mut tables = vec![0_u32; LANES * size];
+    let mut counts = vec![0; size];
     let place = |r: u32, k: u32| r as usize * n_labels + k as usize;
-    let ((top, top_rest), (labels, rest)) = (top.as_chunks::<LANES>(), labels.as_chunks::<LANES>());
-    for (top, labels) in top.iter().zip(labels) {
-        for lane in 0..LANES {
-            tables[lane * size + place(top[lane], labels[lane])] += 1;
+    let (mut top_rest, mut rest) = (top, labels);
+    if labels.len() > ROWS_OF_A_PLACE * size {
+        // Four tables, so that rows of one kind need not wait for each other.
+        let mut tables = vec![0_u32; LANES * size];
+        let (tops, four);
+        ((tops, top_rest), (four, rest)) = (top.as_chunks::<LANES>(), labels.as_chunks::<LANES>());
+        for (top, labels) in tops.iter().zip(four) {
+            for lane in 0..LANES {
+                tables[lane * size + place(top[lane], labels[lane])] += 1;
+            }
         }
+        let add = |(at, n): (usize, &u32)| counts[at % size] += *n as usize;
+        tables.iter().enumerate().for_each(add);
     }
     for (&r, &k) in top_rest.iter().zip(rest) {
-        tables[place(r, k)] += 1;
+        counts[place(r, k)] += 1;
     }
-    let count = |at: usize| {
-        (0..LANES)
-            .map(|lane| tables[lane * size + at] as usize)
-            .sum()
-    };
-    (0..size).map(count).collect()
+    counts
 }
 
 /// ln p(lower labels | top-level labels) of a column, sticks integrated out, with these concentrations in top-level clusters.

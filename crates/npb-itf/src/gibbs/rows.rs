@@ -288,8 +288,10 @@ impl BlockLabels<'_, '_> {
         };
         let n_top_all = rounded(n_top + extra).max(rounded(collapsed::n_labels(self.top_labels)));
         top.extend_to(n_top_all, alpha, rng);
-        lower.resize_with(self.width() - 1, Lower::default);
-        for (j, lower) in lower.iter_mut().enumerate() {
+        // Memory of other blocks is kept.
+        let n_lower = self.width() - 1;
+        lower.resize_with(n_lower.max(lower.len()), Lower::default);
+        for (j, lower) in lower[..n_lower].iter_mut().enumerate() {
             let column = &mut *self.columns[j];
             grow(column, n_top_all, rng);
             lower.draw(column, self.top_labels, top, n_top, n_top_all, rng);
@@ -334,7 +336,7 @@ impl BlockLabels<'_, '_> {
             levels: self.levels,
             top: &top.weights,
             n_top,
-            lower,
+            lower: &lower[..width - 1],
             columns: self.columns,
             cells: self.cells,
             kinds: self.kinds,
