@@ -12,6 +12,7 @@ use rand::RngExt;
 
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column, Stats};
+pub(crate) use crate::numeric::cross_counts;
 use crate::numeric::{Product, exp_rows, largest, pick};
 
 /// Weights to allocate by are at least this much of the largest, so that every allocation can be proposed.
@@ -442,39 +443,6 @@ pub(crate) fn n_labels(labels: &[u32]) -> usize {
 pub(crate) fn counts(labels: &[u32]) -> Vec<usize> {
     let mut counts = vec![0; n_labels(labels)];
     labels.iter().for_each(|&k| counts[k as usize] += 1);
-    counts
-}
-
-/// Rows are counted in four tables when there are more than this for each place.
-const ROWS_OF_A_PLACE: usize = 16;
-
-/// `counts[r * n_labels + k]`: rows with top label r and lower label k.
-pub(crate) fn cross_counts(
-    top: &[u32],
-    labels: &[u32],
-    n_top: usize,
-    n_labels: usize,
-) -> Vec<usize> {
-    let size = n_top * n_labels;
-    let mut counts = vec![0; size];
-    let place = |r: u32, k: u32| r as usize * n_labels + k as usize;
-    let (mut top_rest, mut rest) = (top, labels);
-    if labels.len() > ROWS_OF_A_PLACE * size {
-        // Four tables, so that rows of one kind need not wait for each other.
-        let mut tables = vec![0_u32; LANES * size];
-        let (tops, four);
-        ((tops, top_rest), (four, rest)) = (top.as_chunks::<LANES>(), labels.as_chunks::<LANES>());
-        for (top, labels) in tops.iter().zip(four) {
-            for lane in 0..LANES {
-                tables[lane * size + place(top[lane], labels[lane])] += 1;
-            }
-        }
-        let add = |(at, n): (usize, &u32)| counts[at % size] += *n as usize;
-        tables.iter().enumerate().for_each(add);
-    }
-    for (&r, &k) in top_rest.iter().zip(rest) {
-        counts[place(r, k)] += 1;
-    }
     counts
 }
 

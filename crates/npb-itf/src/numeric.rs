@@ -247,6 +247,42 @@ fn ln_positive(x: f64) -> f64 {
     n * LN_2_HIGH + (2.0 * s + (2.0 * atanh_rest + n * LN_2_LOW))
 }
 
+/// Rows are counted in so many tables ...
+const TABLES: usize = 4;
+/// ... when there are more than this for each place.
+const ROWS_OF_A_PLACE: usize = 16;
+
+/// `counts[r * n_labels + k]`: rows with top label r and lower label k.
+pub(crate) fn cross_counts(
+    top: &[u32],
+    labels: &[u32],
+    n_top: usize,
+    n_labels: usize,
+) -> Vec<usize> {
+    let size = n_top * n_labels;
+    let mut counts = vec![0; size];
+    let place = |r: u32, k: u32| r as usize * n_labels + k as usize;
+    let (mut top_rest, mut rest) = (top, labels);
+    if labels.len() > ROWS_OF_A_PLACE * size {
+        // Four tables, so that rows of one kind need not wait for each other.
+        let mut tables = vec![0_u32; TABLES * size];
+        let (tops, four);
+        ((tops, top_rest), (four, rest)) =
+            (top.as_chunks::<TABLES>(), labels.as_chunks::<TABLES>());
+        for (top, labels) in tops.iter().zip(four) {
+            for lane in 0..TABLES {
+                tables[lane * size + place(top[lane], labels[lane])] += 1;
+            }
+        }
+        let add = |(at, n): (usize, &u32)| counts[at % size] += *n as usize;
+        tables.iter().enumerate().for_each(add);
+    }
+    for (&r, &k) in top_rest.iter().zip(rest) {
+        counts[place(r, k)] += 1;
+    }
+    counts
+}
+
 /// Mean and standard deviation (divided by the number of values), within the range of f64.
 pub(crate) fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let n = values.clone().count().max(1) as f64;

@@ -13,9 +13,8 @@ use super::support::{
     CellError, ClusterTable, Hierarchical, MAX_COUNT, check_values, clusters_in, one_part, pick_ln,
     poisson, positive_gamma,
 };
-use crate::collapsed::cross_counts;
 use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
-use crate::numeric::{exp_rows, ln_gammas};
+use crate::numeric::{cross_counts, exp_rows, ln_gammas};
 
 /// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(2 + r t, s) given r.
 ///
