@@ -5,7 +5,7 @@ use npb_priors::dp::ln_label_probability;
 use rand::RngExt;
 
 use super::sampler::{COLUMN_SHARE, ItfSampler};
-use super::split_merge::{Plan, Sides, allocate, ln_anchors, plan, present};
+use super::split_merge::{Plan, Sides, allocate, ln_anchors, plan, proposed};
 use crate::collapsed::{self, CellClusters, CollapsedClusters, LabelClusters, cross_counts};
 use crate::kernels::{Cells, Column};
 use crate::prior::grow_concentrations;
@@ -123,12 +123,7 @@ impl ItfSampler<'_> {
         let (members, labels) = (&mut members_of(plan, &column.labels), &column.labels);
         let top = &self.state.blocks[column.block].labels;
         let mut sides = LowerSides::new((law, cells), top);
-        let never = f64::NEG_INFINITY;
-        let allocated = plan
-            .split
-            .then(|| allocate(plan, members, labels, never, &mut sides, rng));
-        let (choice, ln_q) = (allocated.flatten())
-            .unwrap_or_else(|| (present(plan, members, labels, &mut sides), 0.0));
+        let (choice, ln_q) = proposed(plan, members, labels, &mut sides, rng);
         let observed = |side: bool| {
             let placed = (members.iter().zip(&choice)).filter(|&(_, &other)| other == side);
             let observed = placed.filter(|&(&row, _)| law.is_observed(cells, row as usize));
@@ -303,12 +298,7 @@ fn try_split_merge(
     let ln_merged = clusters.ln_total(0);
 
     let mut sides = TopSides::new(clusters);
-    let never = f64::NEG_INFINITY;
-    let allocated = plan
-        .split
-        .then(|| allocate(plan, members, labels, never, &mut sides, rng));
-    let (choice, ln_q) =
-        (allocated.flatten()).unwrap_or_else(|| (present(plan, members, labels, &mut sides), 0.0));
+    let (choice, ln_q) = proposed(plan, members, labels, &mut sides, rng);
     let sizes = sides.sizes;
     let mut ln_split = clusters.ln_total(0) + clusters.ln_total(1) - ln_merged;
     let mut split = counts.to_vec();

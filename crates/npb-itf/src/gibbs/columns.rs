@@ -260,6 +260,40 @@ impl ItfSampler<'_> {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<[Proposal; 3]> {
         let Pair {
+            blocks: [keep, other],
+            going,
+            ..
+        } = pair;
+        let (split, kept) = (keep == other, &self.state.blocks[*keep]);
+        let given = (!split).then(|| &self.state.blocks[*other].labels[..]);
+        if rng.random_range(0..8) == 0 {
+            return self.propose_blocks_anew(pair, alpha, (ln_choice, ln_u), rng);
+        }
+        // What stays is the same on both sides but for the columns that go.
+        let ln_whole = self.ln_columns(going, &kept.labels);
+        let ln_least = |labels: &[u32]| {
+            ln_label_probability(&collapsed::counts(labels), alpha) + self.ln_columns(going, labels)
+        };
+        if given.is_some_and(|labels| ln_u >= ln_whole - ln_choice - ln_least(labels)) {
+            return None;
+        }
+        let new = self.propose_top(going, alpha, given, rng);
+        let same = |ln_weight| Proposal {
+            labels: kept.labels.clone(),
+            ln_weight,
+        };
+        Some([new, same(0.0), same(ln_whole)])
+    }
+
+    /// The same with the labels of all three proposed anew.
+    fn propose_blocks_anew(
+        &self,
+        pair: &Pair,
+        alpha: f64,
+        (ln_choice, ln_u): (f64, f64),
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<[Proposal; 3]> {
+        let Pair {
             founders,
             blocks: [keep, other],
             concerned,
@@ -267,23 +301,6 @@ impl ItfSampler<'_> {
         } = pair;
         let (split, kept) = (keep == other, &self.state.blocks[*keep]);
         let given = (!split).then(|| &self.state.blocks[*other].labels[..]);
-        if rng.random_range(0..8) > 0 {
-            // What stays is the same on both sides but for the columns that go.
-            let ln_whole = self.ln_columns(going, &kept.labels);
-            let ln_least = |labels: &[u32]| {
-                ln_label_probability(&collapsed::counts(labels), alpha)
-                    + self.ln_columns(going, labels)
-            };
-            if given.is_some_and(|labels| ln_u >= ln_whole - ln_choice - ln_least(labels)) {
-                return None;
-            }
-            let new = self.propose_top(going, alpha, given, rng);
-            let same = |ln_weight| Proposal {
-                labels: kept.labels.clone(),
-                ln_weight,
-            };
-            return Some([new, same(0.0), same(ln_whole)]);
-        }
         let staying = concerned.iter().copied().filter(|j| !going.contains(j));
         let staying: Vec<usize> = staying.collect();
         let ln_least = |columns: &[usize], block: usize| {

@@ -118,13 +118,20 @@ pub(super) fn allocate(
     (ln_q > ln_least).then_some((sides, ln_q))
 }
 
-/// Places the rows of both clusters where they are, and returns the sides of the members.
-pub(super) fn present(
+/// The sides that a split allocates the members to, with the logarithm of their probability; of a merge the present ones, as if they were certain.
+pub(super) fn proposed(
     plan: Plan,
-    members: &[u32],
+    members: &mut [u32],
     labels: &[u32],
     state: &mut impl Sides,
-) -> Vec<bool> {
+    rng: &mut Xoshiro256PlusPlus,
+) -> (Vec<bool>, f64) {
+    let never = f64::NEG_INFINITY;
+    if plan.split
+        && let Some(allocated) = allocate(plan, members, labels, never, state, rng)
+    {
+        return allocated;
+    }
     state.count(false, plan.first);
     state.count(true, plan.second);
     let side = |&row: &u32| {
@@ -132,7 +139,7 @@ pub(super) fn present(
         state.count(goes, row as usize);
         goes
     };
-    members.iter().map(side).collect()
+    (members.iter().map(side).collect(), 0.0)
 }
 
 /// What the two clusters hold so far.

@@ -584,6 +584,7 @@ impl Column {
     }
 
     /// ln p(cells of a cluster and one more, which is observed).
+    #[allow(clippy::clone_on_copy)] // some statistics are no more than a few numbers
     pub(crate) fn collapsed_ln_evidence_with(
         &self,
         cells: &Cells,
