@@ -12,6 +12,7 @@ use rand::RngExt;
 
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column, Stats};
+pub(crate) use crate::numeric::cross_counts;
 use crate::numeric::{Product, exp_rows, largest, pick};
 
 /// Weights to allocate by are at least this much of the largest, so that every allocation can be proposed.
@@ -122,7 +123,11 @@ impl CodedTable {
     }
 }
 
+/// So many predictive weights have a product that stays far inside the range of f64.
+pub(crate) const FACTORS: usize = 12;
+
 /// Divides by the largest, which must be positive.
+#[inline(always)]
 pub(crate) fn scale(products: &mut [f64]) {
     let factor = largest(products).recip();
     products.iter_mut().for_each(|p| *p *= factor);
@@ -213,17 +218,16 @@ impl CollapsedClusters for LabelClusters<'_> {
         let (width, products) = (self.coded.width(), &mut self.products);
         products.clear();
         products.resize(width, 1.0);
-        for (part, codes) in self.coded.codes(row).chunks(8).enumerate() {
+        for (part, codes) in self.coded.codes(row).chunks(FACTORS).enumerate() {
             if part > 0 {
                 scale(products);
             }
-            // Four by four: a plain loop over so few clusters would not be turned into vector instructions.
-            for &code in codes {
-                let line = &self.counts[code as usize * width..][..width];
-                let clusters = products.as_chunks_mut::<LANES>().0.iter_mut();
-                let line = line.as_chunks::<LANES>().0.iter();
-                let inverses = self.inverses.as_chunks::<LANES>().0;
-                for ((products, counts), inverses) in clusters.zip(line).zip(inverses) {
+            // Four clusters by four, which stay in registers.
+            let clusters = products.as_chunks_mut::<LANES>().0.iter_mut();
+            let clusters = clusters.zip(self.inverses.as_chunks::<LANES>().0);
+            for (at, (products, inverses)) in clusters.enumerate() {
+                for &code in codes {
+                    let counts = &self.counts[code as usize * width + at * LANES..][..LANES];
                     for lane in 0..LANES {
                         products[lane] *= counts[lane] * inverses[lane];
                     }
@@ -268,6 +272,23 @@ struct CellColumn<'a> {
     drawn: Column,
     /// Cells in each cluster, and how many there were when its parameters were drawn (0 for not at all).
     sizes: Vec<[usize; 2]>,
+    /// ln p(cells) of each cluster, NaN where it has not been asked for since a cell came in; used where it is costly.
+    evidences: Vec<f64>,
+}
+
+impl CellColumn<'_> {
+    /// ln p(cell | cells of a cluster).
+    fn ln_predictive(&mut self, cluster: usize, row: usize) -> f64 {
+        let (law, cells, stats) = (self.law, self.cells, &self.stats);
+        if !law.is_costly() {
+            return law.collapsed_ln_predictive(cells, stats, cluster, row);
+        }
+        let known = &mut self.evidences[cluster];
+        if known.is_nan() {
+            *known = law.collapsed_ln_evidence(cells, stats, cluster);
+        }
+        law.collapsed_ln_evidence_with(cells, stats, cluster, row) - *known
+    }
 }
 
 /// The cells of several columns in clusters.
@@ -293,6 +314,7 @@ impl<'a> CellClusters<'a> {
                 stats: law.pool(),
                 drawn,
                 sizes: Vec::new(),
+                evidences: Vec::new(),
             }
         };
         Self {
@@ -315,6 +337,8 @@ impl CollapsedClusters for CellClusters<'_> {
         for column in &mut self.columns {
             column.sizes.clear();
             column.sizes.resize(n_clusters, [0; 2]);
+            column.evidences.clear();
+            column.evidences.resize(n_clusters, f64::NAN);
             let CellColumn {
                 law, cells, stats, ..
             } = column;
@@ -330,6 +354,7 @@ impl CollapsedClusters for CellClusters<'_> {
         self.n_clusters += 1;
         for column in &mut self.columns {
             column.sizes.push([0; 2]);
+            column.evidences.push(f64::NAN);
             column
                 .law
                 .collapsed_reserve(column.cells, &mut column.stats, self.n_clusters);
@@ -354,11 +379,11 @@ impl CollapsedClusters for CellClusters<'_> {
                 let others = RowLabels::NONE;
                 (column.drawn).ln_likelihoods(cells, rows, padded, others, likelihoods);
             }
-            for (cluster, &[_, drawn]) in column.sizes.iter().enumerate() {
-                sum[cluster] += if drawn > 0 {
-                    likelihoods[cluster]
-                } else {
-                    law.collapsed_ln_predictive(cells, &column.stats, cluster, row)
+            for (cluster, sum) in sum.iter_mut().enumerate() {
+                let [_, drawn] = column.sizes[cluster];
+                *sum += match drawn > 0 {
+                    true => likelihoods[cluster],
+                    false => column.ln_predictive(cluster, row),
                 };
             }
         }
@@ -375,6 +400,7 @@ impl CollapsedClusters for CellClusters<'_> {
                 continue;
             }
             law.collapsed_add(cells, stats, cluster, row);
+            column.evidences[cluster] = f64::NAN;
             let [size, drawn] = &mut column.sizes[cluster];
             *size += 1;
             if *size >= DRAWN_FROM && *size >= *drawn + *drawn / 4 {
@@ -392,6 +418,7 @@ impl CollapsedClusters for CellClusters<'_> {
             column
                 .law
                 .collapsed_add(column.cells, &mut column.stats, cluster, row);
+            column.evidences[cluster] = f64::NAN;
         }
     }
 
@@ -407,8 +434,8 @@ impl CollapsedClusters for CellClusters<'_> {
 
 /// One more than the largest label.
 pub(crate) fn n_labels(labels: &[u32]) -> usize {
-    // Written so that it is turned into vector instructions: it is asked for all columns many times a sweep.
-    let largest = labels.iter().fold(0, |a: u32, &b| a.max(b));
+    // By vector instructions: it is asked for all columns many times a sweep.
+    let largest = pulp::Arch::new().dispatch(|| labels.iter().fold(0, |a: u32, &b| a.max(b)));
     largest as usize + usize::from(!labels.is_empty())
 }
 
@@ -419,18 +446,18 @@ pub(crate) fn counts(labels: &[u32]) -> Vec<usize> {
     counts
 }
 
-/// `counts[r * n_labels + k]`: rows with top label r and lower label k.
-pub(crate) fn cross_counts(
-    top: &[u32],
+/// ln p(lower labels | top-level labels) of a column, sticks integrated out, with these concentrations in top-level clusters.
+pub(crate) fn ln_labels_given(
     labels: &[u32],
-    n_top: usize,
-    n_labels: usize,
-) -> Vec<usize> {
-    let mut counts = vec![0; n_top * n_labels];
-    for (&r, &k) in top.iter().zip(labels) {
-        counts[r as usize * n_labels + k as usize] += 1;
-    }
-    counts
+    top: &[u32],
+    concentration: impl Fn(usize) -> f64,
+) -> f64 {
+    let n_labels = n_labels(labels).max(1);
+    let counts = cross_counts(top, labels, self::n_labels(top), n_labels);
+    let clusters = counts.chunks_exact(n_labels).enumerate();
+    clusters
+        .map(|(r, counts)| ln_label_probability(counts, concentration(r)))
+        .sum()
 }
 
 /// Gives rows labels one after the other in the given order, each about with the probability that the stick-breaking prior and the rows

@@ -1,7 +1,8 @@
 //! Sticks given labels, broken as far as the rows ask for.
 
 use npb_infer::Xoshiro256PlusPlus;
-use npb_priors::dp::{draw_sticks_given_labels, occupied_labels};
+use npb_priors::dist::Gamma;
+use npb_priors::dp::occupied_labels;
 use rand::RngExt;
 use rand_distr::Exp1;
 
@@ -16,16 +17,19 @@ pub(crate) struct Sticks {
 impl Sticks {
     /// Draws V_h ~ Beta(1 + m_h, α + M_{h+1}) for labels up to the largest occupied.
     pub(crate) fn draw(&mut self, counts: &[usize], alpha: f64, rng: &mut Xoshiro256PlusPlus) {
-        let k = occupied_labels(counts);
         self.weights.clear();
         self.rests.clear();
-        self.weights.resize(k, 0.0);
-        draw_sticks_given_labels(&counts[..k], alpha, &mut self.weights, rng);
-        let mut rest = 1.0;
-        for weight in &mut self.weights {
-            let ln_rest = *weight;
-            *weight = -rest * ln_rest.exp_m1();
-            rest *= ln_rest.exp();
+        let counts = &counts[..occupied_labels(counts)];
+        let (mut rest, mut later) = (1.0, counts.iter().sum::<usize>());
+        for &m in counts {
+            later -= m;
+            let [broken, left] = [1.0 + m as f64, alpha + later as f64].map(|shape| {
+                // Below this both are nothing.
+                Gamma::new(shape, 1.0).map_or(1.0, |law| law.sample(rng).max(1e-200))
+            });
+            let unit = rest / (broken + left);
+            self.weights.push(unit * broken);
+            rest = unit * left;
             self.rests.push(rest);
         }
     }

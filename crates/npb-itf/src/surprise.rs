@@ -63,6 +63,17 @@ impl ItfFit {
     /// # Errors
     /// Rows of a fit with other columns.
     pub fn surprisals(&self, rows: &ItfRows) -> Result<Vec<CellSurprisal>, ItfError> {
+        Ok(self.surprisals_and_densities(rows)?.0)
+    }
+
+    /// [`surprisals`](Self::surprisals), and what [`ln_density`](Self::ln_density) says of each row, found on the way.
+    ///
+    /// # Errors
+    /// Rows of a fit with other columns.
+    pub fn surprisals_and_densities(
+        &self,
+        rows: &ItfRows,
+    ) -> Result<(Vec<CellSurprisal>, Vec<f64>), ItfError> {
         self.check_columns_of(rows)?;
         let n_rows = rows.n_rows();
         let blocks = 0..n_rows.div_ceil(BLOCK);
@@ -70,7 +81,8 @@ impl ItfFit {
             let block = RowBlock::new(self, rows, b * BLOCK..((b + 1) * BLOCK).min(n_rows));
             block.surprisals()
         };
-        Ok(parallel::map(blocks, block).concat())
+        let (cells, densities): (Vec<_>, Vec<_>) = parallel::map(blocks, block).into_iter().unzip();
+        Ok((cells.concat(), densities.concat()))
     }
 
     /// What is usual of each column: the mean surprisal of its cells in 400 rows that the fit simulates, which is its entropy given all other columns. It
@@ -297,12 +309,14 @@ impl<'a> RowBlock<'a> {
         }
     }
 
-    fn surprisals(&self) -> Vec<CellSurprisal> {
+    /// Of all cells, and log densities of all rows.
+    fn surprisals(&self) -> (Vec<CellSurprisal>, Vec<f64>) {
         let nothing = Both {
             rest: LogSum::NOTHING,
             all: LogSum::NOTHING,
         };
         let mut sums = vec![nothing; self.known.len()];
+        let mut densities = vec![None; self.range.len()];
         let mut memory = Vec::new();
         for draw in self.fit.draws() {
             let draw = self.of_draw(draw);
@@ -310,7 +324,9 @@ impl<'a> RowBlock<'a> {
             let rows = self.known.chunk_by(|a, b| a.0 == b.0);
             for (cells, inside) in rows.zip(&self.inside) {
                 let (own, others) = std::mem::take(&mut left).split_at_mut(cells.len());
-                self.add_row(&draw, cells, inside, own, &mut memory);
+                let ln_density = self.add_row(&draw, cells, inside, own, &mut memory);
+                let sum = &mut densities[cells[0].0 - self.range.start];
+                sum.get_or_insert(LogSum::NOTHING).add(ln_density);
                 left = others;
             }
         }
@@ -328,7 +344,13 @@ impl<'a> RowBlock<'a> {
                 surprisal,
             }
         };
-        self.known.iter().zip(sums).map(cell).collect()
+        let ln_n = (self.fit.draws().len() as f64).ln();
+        // Of a row without any known cell it is 0.
+        let density = |sum: Option<LogSum>| sum.map_or(0.0, |sum| sum.ln() - ln_n);
+        (
+            self.known.iter().zip(sums).map(cell).collect(),
+            densities.into_iter().map(density).collect(),
+        )
     }
 
     fn of_draw<'d>(&'d self, draw: &'d Draw) -> OfDraw<'d> {
@@ -346,7 +368,7 @@ impl<'a> RowBlock<'a> {
         }
     }
 
-    /// Adds what a draw says about the known cells of a row, which are inside these columns of the model.
+    /// Adds what a draw says about the known cells of a row, which are inside these columns of the model; returns the log density of all of them.
     fn add_row(
         &self,
         of_draw: &OfDraw<'_>,
@@ -354,7 +376,7 @@ impl<'a> RowBlock<'a> {
         inside: &[(usize, usize)],
         sums: &mut [Both],
         memory: &mut Vec<f64>,
-    ) {
+    ) -> f64 {
         let draw = of_draw.draw;
         let (mut totals, mut rests) = (vec![0.0; draw.blocks.len()], vec![0.0; known.len()]);
         let mut own = Vec::with_capacity(inside.len());
@@ -380,6 +402,7 @@ impl<'a> RowBlock<'a> {
             sums.rest.add(others + rest);
             sums.all.add(others + totals[own]);
         }
+        totals.iter().sum()
     }
 
     /// Log density of a row's cells in a block, and of all but each of them into `rests`; `None` where numbers are too small.

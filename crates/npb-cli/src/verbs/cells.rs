@@ -169,9 +169,10 @@ fn scored(
             usual: usual[cell.column],
         }
     };
+    let (cells, densities) = fit.surprisals_and_densities(asked)?;
     Ok(Scored {
-        densities: fit.ln_density(asked)?,
-        cells: fit.surprisals(asked)?.into_iter().map(cell).collect(),
+        densities,
+        cells: cells.into_iter().map(cell).collect(),
     })
 }
 

@@ -5,7 +5,7 @@ use npb_priors::dp::ln_label_probability;
 use rand::RngExt;
 
 use super::sampler::{COLUMN_SHARE, ItfSampler};
-use super::split_merge::{Plan, Sides, allocate, ln_anchors, plan, shuffle};
+use super::split_merge::{Plan, Sides, allocate, ln_anchors, plan, proposed};
 use crate::collapsed::{self, CellClusters, CollapsedClusters, LabelClusters, cross_counts};
 use crate::kernels::{Cells, Column};
 use crate::prior::grow_concentrations;
@@ -120,16 +120,10 @@ impl ItfSampler<'_> {
             },
         };
         let cells = completed.as_ref().unwrap_or(cells);
-        let mut members = members_of(plan, &column.labels);
-        shuffle(&mut members, rng);
+        let (members, labels) = (&mut members_of(plan, &column.labels), &column.labels);
         let top = &self.state.blocks[column.block].labels;
-        let mut sides = LowerSides {
-            clusters: CellClusters::new([(law, cells)]),
-            top,
-            counts: vec![[0; 2]; collapsed::n_labels(top)],
-        };
-        sides.clusters.reset(2);
-        let (choice, ln_q) = allocate(plan, &members, &column.labels, &mut sides, rng);
+        let mut sides = LowerSides::new((law, cells), top);
+        let (choice, ln_q) = proposed(plan, members, labels, &mut sides, rng);
         let observed = |side: bool| {
             let placed = (members.iter().zip(&choice)).filter(|&(_, &other)| other == side);
             let observed = placed.filter(|&(&row, _)| law.is_observed(cells, row as usize));
@@ -144,11 +138,20 @@ impl ItfSampler<'_> {
         ln_split -= law.collapsed_ln_evidence(cells, &stats, 2);
         let sign = if plan.split { 1.0 } else { -1.0 };
         let ln_ratio = sign * (ln_split - ln_q + ln_anchors) + ln_choice;
-        if rng.random::<f64>().ln() >= ln_ratio {
+        let ln_u = rng.random::<f64>().ln();
+        if ln_u >= ln_ratio {
             return;
         }
+        if !plan.split {
+            // The probability of the way back makes it smaller still.
+            let mut sides = LowerSides::new((law, cells), top);
+            let ln_least = ln_u - ln_ratio;
+            if allocate(plan, members, labels, ln_least, &mut sides, rng).is_none() {
+                return;
+            }
+        }
         let column = &mut self.state.columns[j];
-        for (row, label) in relabelled(plan, &members, &choice) {
+        for (row, label) in relabelled(plan, members, &choice) {
             column.labels[row as usize] = label;
         }
         column.law.grow(plan.keep.max(plan.other) + 1, rng);
@@ -189,6 +192,16 @@ struct TopSides<'a, U> {
     sizes: [f64; 2],
 }
 
+impl<'a, U: CollapsedClusters> TopSides<'a, U> {
+    fn new(clusters: &'a mut U) -> Self {
+        clusters.reset(2);
+        Self {
+            clusters,
+            sizes: [0.0; 2],
+        }
+    }
+}
+
 impl<U: CollapsedClusters> Sides for TopSides<'_, U> {
     fn weights(&mut self, row: usize, rng: &mut Xoshiro256PlusPlus) -> [f64; 2] {
         let mut weights = [0.0; 2];
@@ -200,6 +213,11 @@ impl<U: CollapsedClusters> Sides for TopSides<'_, U> {
         self.sizes[usize::from(other)] += 1.0;
         self.clusters.add(usize::from(other), row, rng);
     }
+
+    fn count(&mut self, other: bool, row: usize) {
+        self.sizes[usize::from(other)] += 1.0;
+        self.clusters.count(usize::from(other), row);
+    }
 }
 
 /// Two clusters of a column in places 0 and 1.
@@ -210,7 +228,17 @@ struct LowerSides<'a> {
     counts: Vec<[usize; 2]>,
 }
 
-impl LowerSides<'_> {
+impl<'a> LowerSides<'a> {
+    fn new(column: (&'a Column, &'a Cells), top: &'a [u32]) -> Self {
+        let mut clusters = CellClusters::new([column]);
+        clusters.reset(2);
+        Self {
+            clusters,
+            top,
+            counts: vec![[0; 2]; collapsed::n_labels(top)],
+        }
+    }
+
     /// ln P(labels when the clusters are two) / P(labels when they are one), of a column whose labels were below `n`.
     fn ln_labels(&self, plan: Plan, column: &ColumnState, n: usize) -> f64 {
         let n = n.max(plan.other + 1);
@@ -244,6 +272,11 @@ impl Sides for LowerSides<'_> {
         self.counts[self.top[row] as usize][usize::from(other)] += 1;
         self.clusters.add(usize::from(other), row, rng);
     }
+
+    fn count(&mut self, other: bool, row: usize) {
+        self.counts[self.top[row] as usize][usize::from(other)] += 1;
+        self.clusters.count(usize::from(other), row);
+    }
 }
 
 /// Tries a split or merge of top-level clusters; returns the new labels if it is accepted. The clusters then hold the clusters of the new state
@@ -256,16 +289,18 @@ fn try_split_merge(
     counts: &[usize],
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<Vec<(u32, u32)>> {
-    let mut members = members_of(plan, &block.labels);
-    shuffle(&mut members, rng);
+    let (members, labels) = (&mut members_of(plan, &block.labels), &block.labels);
+    // All in place 0: the merged cluster.
     clusters.reset(2);
-    let mut sides = TopSides {
-        clusters,
-        sizes: [0.0; 2],
-    };
-    let (choice, ln_q) = allocate(plan, &members, &block.labels, &mut sides, rng);
+    let two = [plan.first as u32, plan.second as u32];
+    let both = members.iter().chain(&two);
+    both.for_each(|&row| clusters.count(0, row as usize));
+    let ln_merged = clusters.ln_total(0);
+
+    let mut sides = TopSides::new(clusters);
+    let (choice, ln_q) = proposed(plan, members, labels, &mut sides, rng);
     let sizes = sides.sizes;
-    let mut ln_split = clusters.ln_total(0) + clusters.ln_total(1);
+    let mut ln_split = clusters.ln_total(0) + clusters.ln_total(1) - ln_merged;
     let mut split = counts.to_vec();
     split.resize(counts.len().max(plan.other + 1), 0);
     split[plan.keep] = sizes[0] as usize;
@@ -275,27 +310,22 @@ fn try_split_merge(
     merged[plan.other] = 0;
     let alpha = block.concentration;
     ln_split += ln_label_probability(&split, alpha) - ln_label_probability(&merged, alpha);
-
-    // All in place 0: the merged cluster.
-    clusters.reset(2);
-    let two = [plan.first as u32, plan.second as u32];
-    members
-        .iter()
-        .chain(&two)
-        .for_each(|&row| clusters.count(0, row as usize));
-    ln_split -= clusters.ln_total(0);
     let sign = if plan.split { 1.0 } else { -1.0 };
     let ln_anchors = ln_anchors(sizes[0] as usize, sizes[1] as usize, block.labels.len());
     let ln_ratio = sign * (ln_split - ln_q + ln_anchors) + ln_choice;
-    if rng.random::<f64>().ln() >= ln_ratio {
+    let ln_u = rng.random::<f64>().ln();
+    if ln_u >= ln_ratio {
         return None;
     }
-    let new = relabelled(plan, &members, &choice);
-    if plan.split {
-        clusters.reset(2);
-        for &(row, label) in &new {
-            clusters.count(usize::from(label as usize == plan.other), row as usize);
-        }
+    if !plan.split {
+        // The probability of the way back makes it smaller still.
+        let sides = &mut TopSides::new(clusters);
+        allocate(plan, members, labels, ln_u - ln_ratio, sides, rng)?;
+    }
+    let new = relabelled(plan, members, &choice);
+    clusters.reset(2);
+    for &(row, label) in &new {
+        clusters.count(usize::from(label as usize == plan.other), row as usize);
     }
     Some(new)
 }

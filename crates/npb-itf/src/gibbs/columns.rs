@@ -5,16 +5,17 @@
 //! the present labels take the place of the drawn ones: the exact Gibbs step on the extended space of state and auxiliary variable.
 
 use npb_infer::Xoshiro256PlusPlus;
+use npb_priors::dp::{ln_label_probability, ln_partition_probability};
 use npb_priors::special::{ln_gamma, ln_normalize};
 use rand::RngExt;
 
 use super::restricted_gibbs;
 use super::sampler::{COLUMN_SHARE, ItfSampler};
 use super::split_merge::shuffle;
-use crate::collapsed::{self, CellClusters, CollapsedClusters, LabelClusters};
+use crate::collapsed::{self, CellClusters, LabelClusters, ln_labels_given};
 use crate::numeric::pick;
 use crate::prior::draw_gamma;
-use crate::state::Block;
+use crate::state::{Block, ColumnState};
 
 /// Top-level labels for some columns.
 struct Proposal {
@@ -54,8 +55,12 @@ impl ItfSampler<'_> {
     }
 
     /// ln p(columns | top-level labels).
-    fn ln_columns(&self, columns: &[usize], labels: &[u32]) -> f64 {
-        self.with_clusters(columns, |clusters| clusters.ln_given(labels))
+    fn ln_columns(&self, columns: &[usize], top: &[u32]) -> f64 {
+        let columns = columns.iter().map(|&j| &self.state.columns[j]);
+        let ln = |column: &ColumnState| {
+            ln_labels_given(&column.labels, top, |r| column.concentration(r))
+        };
+        columns.map(ln).sum()
     }
 
     /// Proposes top-level labels for a block of columns, or takes the given ones.
@@ -213,15 +218,17 @@ impl ItfSampler<'_> {
             concerned,
             going,
         };
-        let Some([new, rest, whole]) = self.propose_blocks(&pair, alpha, rng) else {
-            return;
-        };
         let ln_partition =
             self.state.column_concentration.ln() + ln_gamma(n_going) + ln_gamma(n_all - n_going)
                 - ln_gamma(n_all);
+        let ln_u = rng.random::<f64>().ln();
+        let proposed = self.propose_blocks(&pair, alpha, (ln_partition - ln_q, ln_u), rng);
+        let Some([new, rest, whole]) = proposed else {
+            return;
+        };
         let ln_split = ln_partition - ln_q + new.ln_weight + rest.ln_weight - whole.ln_weight;
         let ln_ratio = if split { ln_split } else { -ln_split };
-        if rng.random::<f64>().ln() >= ln_ratio {
+        if ln_u >= ln_ratio {
             return;
         }
         let target = if split {
@@ -242,10 +249,48 @@ impl ItfSampler<'_> {
     }
 
     /// Labels of the block that goes, of the one that stays, and of both together; `None` when the move must be given up.
+    ///
+    /// The weights of present labels stand in the denominator, and grow by how improbable it is to propose these. So a move is given up before that
+    /// is known if it fails even with probability 1.
     fn propose_blocks(
         &self,
         pair: &Pair,
         alpha: f64,
+        (ln_choice, ln_u): (f64, f64),
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Option<[Proposal; 3]> {
+        let Pair {
+            blocks: [keep, other],
+            going,
+            ..
+        } = pair;
+        let (split, kept) = (keep == other, &self.state.blocks[*keep]);
+        let given = (!split).then(|| &self.state.blocks[*other].labels[..]);
+        if rng.random_range(0..8) == 0 {
+            return self.propose_blocks_anew(pair, alpha, (ln_choice, ln_u), rng);
+        }
+        // What stays is the same on both sides but for the columns that go.
+        let ln_whole = self.ln_columns(going, &kept.labels);
+        let ln_least = |labels: &[u32]| {
+            ln_label_probability(&collapsed::counts(labels), alpha) + self.ln_columns(going, labels)
+        };
+        if given.is_some_and(|labels| ln_u >= ln_whole - ln_choice - ln_least(labels)) {
+            return None;
+        }
+        let new = self.propose_top(going, alpha, given, rng);
+        let same = |ln_weight| Proposal {
+            labels: kept.labels.clone(),
+            ln_weight,
+        };
+        Some([new, same(0.0), same(ln_whole)])
+    }
+
+    /// The same with the labels of all three proposed anew.
+    fn propose_blocks_anew(
+        &self,
+        pair: &Pair,
+        alpha: f64,
+        (ln_choice, ln_u): (f64, f64),
         rng: &mut Xoshiro256PlusPlus,
     ) -> Option<[Proposal; 3]> {
         let Pair {
@@ -256,33 +301,46 @@ impl ItfSampler<'_> {
         } = pair;
         let (split, kept) = (keep == other, &self.state.blocks[*keep]);
         let given = (!split).then(|| &self.state.blocks[*other].labels[..]);
-        if rng.random_range(0..8) > 0 {
-            // What stays is the same on both sides but for the columns that go.
-            let new = self.propose_top(going, alpha, given, rng);
-            let same = |ln_weight| Proposal {
-                labels: kept.labels.clone(),
-                ln_weight,
-            };
-            return Some([new, same(0.0), same(self.ln_columns(going, &kept.labels))]);
-        }
         let staying = concerned.iter().copied().filter(|j| !going.contains(j));
         let staying: Vec<usize> = staying.collect();
-        let kept_if_merged = (!split).then_some(&kept.labels[..]);
-        let kept_if_split = split.then_some(&kept.labels[..]);
-        let alpha_kept = kept.concentration;
-        let new = self.propose_anew(going, &founders[1..], alpha, given, rng);
-        let rest = self.propose_anew(&staying, &founders[..1], alpha_kept, kept_if_merged, rng);
-        let whole = self.propose_anew(concerned, founders, alpha_kept, kept_if_split, rng);
-        Some([new?, rest?, whole?])
+        let ln_least = |columns: &[usize], block: usize| {
+            let block = &self.state.blocks[block];
+            ln_partition_probability(&collapsed::counts(&block.labels), block.concentration)
+                + self.ln_columns(columns, &block.labels)
+        };
+        let (alpha_kept, present) = (kept.concentration, Some(&kept.labels[..]));
+        let new = |rng: &mut _| self.propose_anew(going, &founders[1..], alpha, given, rng);
+        let rest = |given, rng: &mut _| {
+            self.propose_anew(&staying, &founders[..1], alpha_kept, given, rng)
+        };
+        let whole =
+            |given, rng: &mut _| self.propose_anew(concerned, founders, alpha_kept, given, rng);
+        if split {
+            let (new, rest) = (new(rng)?, rest(None, rng)?);
+            let ln_most = ln_choice + new.ln_weight + rest.ln_weight - ln_least(concerned, *keep);
+            let whole = if ln_u < ln_most {
+                whole(present, rng)
+            } else {
+                None
+            };
+            return Some([new, rest, whole?]);
+        }
+        let whole = whole(None, rng)?;
+        let ln_most =
+            whole.ln_weight - ln_choice - ln_least(going, *other) - ln_least(&staying, *keep);
+        if ln_u >= ln_most {
+            return None;
+        }
+        Some([new(rng)?, rest(present, rng)?, whole])
     }
 
     /// How readily a column follows another into a new block: whether its lower labels are better explained with those of the
     /// other as top-level labels than with a single cluster, within bounds that leave the way back open.
     fn ln_odds_of_going(&self, j: usize, founder: usize) -> f64 {
-        let top = &self.state.columns[founder].labels;
-        let none = vec![0; top.len()];
-        let ln_bayes_factor = self.ln_columns(&[j], top) - self.ln_columns(&[j], &none);
-        ln_bayes_factor.clamp(-4.0, 4.0)
+        let (column, top) = (&self.state.columns[j], &self.state.columns[founder].labels);
+        let all = collapsed::counts(&column.labels);
+        let ln_none = ln_label_probability(&all, column.concentration(0));
+        (self.ln_columns(&[j], top) - ln_none).clamp(-4.0, 4.0)
     }
 
     /// Tries one column in all blocks, its lower labels proposed anew in each: a column whose cells tell little by themselves

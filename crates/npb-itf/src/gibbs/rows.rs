@@ -13,15 +13,15 @@ use npb_priors::dist::pick;
 use npb_priors::special::{ln_normalize, log_sum_exp};
 use rand::RngExt;
 
-use crate::collapsed;
+use crate::collapsed::{self, cross_counts};
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column};
-use crate::numeric::larger;
+use crate::numeric::largest;
 use crate::state::ColumnState;
 use crate::sticks::Sticks;
 
-/// η.
-const EDGE: f64 = 1e-3;
+/// η: smaller by far than what is beyond K of most rows, so that labels there are taken as often as they would be with a larger one.
+const EDGE: f64 = 2e-4;
 /// Mass that may be left beyond K.
 const TAIL: f64 = 1e-3;
 /// K grows no further than this; then more rows look beyond it.
@@ -107,6 +107,8 @@ struct Table {
     likelihoods: Vec<f64>,
     /// Logarithms of the factors.
     ln_factors: Vec<f64>,
+    /// Whether any of them is not 0.
+    is_scaled: bool,
     /// `sums[code * n_top + r]` = Σ_k ψ_rk likelihood; with one level a copy of the likelihoods.
     sums: Vec<f64>,
     /// `up_to[(code * n_top + r) * K + k]` = Σ_{l <= k} ψ_rl likelihood, where there are rows enough for it to pay; else empty.
@@ -128,6 +130,7 @@ impl Table {
         self.sums.resize(n_kinds * n_top, 0.0);
         self.ln_factors.clear();
         self.up_to.clear();
+        self.is_scaled = false;
         let pays = n_kinds * n_top * ROWS_OF_A_SUM <= kinds.codes.len();
         let lines = self.likelihoods.chunks_exact_mut(n);
         for ((&first, line), sums) in
@@ -136,6 +139,7 @@ impl Table {
             let rows = first as usize..first as usize + 1;
             let ln_factor = law.likelihoods(cells, rows, n, RowLabels::NONE, line);
             self.ln_factors.push(ln_factor);
+            self.is_scaled |= ln_factor != 0.0;
             match lower {
                 None => sums.copy_from_slice(line),
                 Some(lower) => {
@@ -147,21 +151,6 @@ impl Table {
             }
         }
     }
-
-    /// A label drawn by `u` below the sum of its weights in top-level cluster r: as [`Lower::pick`]. `None` where that is not known here.
-    #[inline(always)]
-    fn pick(&self, place: usize, n: usize, u: f64) -> Option<Option<u32>> {
-        let up_to = self.up_to.get(place * n..(place + 1) * n)?;
-        // Counted in steps of one that cannot overflow: vector instructions do not look.
-        let mut lanes = [0_u64; LANES];
-        for sums in up_to.as_chunks::<LANES>().0 {
-            for lane in 0..LANES {
-                lanes[lane] = lanes[lane].wrapping_add(u64::from(sums[lane] <= u));
-            }
-        }
-        let passed = lanes.into_iter().fold(0, u64::wrapping_add) as usize;
-        Some((passed < n).then_some(passed as u32))
-    }
 }
 
 /// Memory of the move, kept from sweep to sweep.
@@ -171,11 +160,10 @@ pub(super) struct Scratch {
     lower: Vec<Lower>,
     tables: Vec<Table>,
     overflows: Vec<SliceOverflow>,
-    /// `labels[row * (1 + number of columns)]`, top label first.
+    /// Chunk by chunk the labels of its rows, those of the top level first, then column by column.
     labels: Vec<u32>,
     /// Log likelihood of every chunk.
     ln_likelihoods: Vec<f64>,
-    counts: Vec<usize>,
 }
 
 /// Buffers of one thread.
@@ -184,8 +172,8 @@ struct Buffers {
     /// Likelihoods of a chunk, column by column.
     likelihoods: Vec<f64>,
     one: Vec<f64>,
+    /// `weights[row * R + r]`.
     weights: Vec<f64>,
-    sums: Vec<f64>,
     /// Log likelihoods of the rows of a chunk.
     ln_rows: Vec<f64>,
 }
@@ -247,16 +235,25 @@ impl BlockLabels<'_, '_> {
         let n_top = self.draw_sticks(grow, scratch);
         self.fill_tables(n_top, scratch);
         let ln_likelihood = self.draw_rows(n_top, scratch);
-        let width = self.width();
-        for (row, new) in scratch.labels.chunks_exact(width).enumerate() {
-            self.top_labels[row] = new[0];
-        }
-        for (j, column) in self.columns.iter_mut().enumerate().take(width - 1) {
-            let new = scratch.labels.chunks_exact(width);
-            let labels = column.labels.iter_mut().zip(new);
-            labels.for_each(|(label, new)| *label = new[1 + j]);
+        let (width, size) = (self.width(), self.rows_of_chunk());
+        for (chunk, new) in scratch.labels.chunks(size * width).enumerate() {
+            let mut levels = new.chunks_exact(new.len() / width);
+            let rows = chunk * size..chunk * size + new.len() / width;
+            let lower = self.columns.iter_mut().map(|column| &mut column.labels[..]);
+            for labels in std::iter::once(&mut *self.top_labels).chain(lower) {
+                let Some(new) = levels.next() else { break };
+                labels[rows.clone()].copy_from_slice(new);
+            }
         }
         ln_likelihood
+    }
+
+    /// Rows whose labels are drawn together: one where they depend on each other.
+    fn rows_of_chunk(&self) -> usize {
+        match self.columns.iter().any(|column| column.law.is_coupled()) {
+            true => 1,
+            false => CHUNK,
+        }
     }
 
     /// Labels of a row.
@@ -274,13 +271,11 @@ impl BlockLabels<'_, '_> {
             top,
             lower,
             overflows,
-            counts,
             ..
         } = scratch;
         let (rng, alpha) = (&mut self.key.stream(0, 0), self.alpha);
         overflows.clear();
-        tally(self.top_labels, counts);
-        top.draw(counts, alpha, rng);
+        top.draw(&collapsed::counts(self.top_labels), alpha, rng);
         // From the sticks alone, not from the labels: see above.
         let mut n_top = 0;
         while n_top == 0 || (top.rest(n_top) > TAIL && n_top < MAX_STICKS) {
@@ -293,11 +288,13 @@ impl BlockLabels<'_, '_> {
         };
         let n_top_all = rounded(n_top + extra).max(rounded(collapsed::n_labels(self.top_labels)));
         top.extend_to(n_top_all, alpha, rng);
-        lower.resize_with(self.width() - 1, Lower::default);
-        for (j, lower) in lower.iter_mut().enumerate() {
+        // Memory of other blocks is kept.
+        let n_lower = self.width() - 1;
+        lower.resize_with(n_lower.max(lower.len()), Lower::default);
+        for (j, lower) in lower[..n_lower].iter_mut().enumerate() {
             let column = &mut *self.columns[j];
             grow(column, n_top_all, rng);
-            lower.draw(column, self.top_labels, top, n_top, n_top_all, counts, rng);
+            lower.draw(column, self.top_labels, top, n_top, n_top_all, rng);
             let extra = overflow(&column.labels, lower.n, 1 + j as u32, overflows, rng);
             lower.n_all = rounded(lower.n + extra);
             lower.lay_out(column, rng);
@@ -339,14 +336,14 @@ impl BlockLabels<'_, '_> {
             levels: self.levels,
             top: &top.weights,
             n_top,
-            lower,
+            lower: &lower[..width - 1],
             columns: self.columns,
             cells: self.cells,
             kinds: self.kinds,
             tables,
             top_labels: self.top_labels,
         };
-        if self.columns.iter().any(|column| column.law.is_coupled()) {
+        if self.rows_of_chunk() == 1 {
             return block.one_by_one(overflows, width, new, &mut self.key.stream(2, 0));
         }
         ln_likelihoods.resize(n_rows.div_ceil(CHUNK), 0.0);
@@ -357,12 +354,6 @@ impl BlockLabels<'_, '_> {
 /// The smallest multiple of [`LANES`] that is at least `n` and 1.
 fn rounded(n: usize) -> usize {
     n.max(1).next_multiple_of(LANES)
-}
-
-fn tally(labels: &[u32], counts: &mut Vec<usize>) {
-    counts.clear();
-    counts.resize(collapsed::n_labels(labels), 0);
-    labels.iter().for_each(|&k| counts[k as usize] += 1);
 }
 
 /// Draws the slice variables of one level as far as they matter: records the cells that see labels from `n` on, and returns
@@ -378,23 +369,22 @@ fn overflow(
     let ln_miss = (-EDGE).ln_1p();
     let jump = |rng: &mut Xoshiro256PlusPlus| {
         let uniform: f64 = 1.0 - rng.random::<f64>();
-        (uniform.ln() / ln_miss) as u64
+        (uniform.ln() / ln_miss) as usize
     };
-    let mut wait = jump(rng);
-    let mut largest = 0;
-    for (row, &label) in labels.iter().enumerate() {
-        let beyond = (label as usize).checked_sub(n);
-        let at_least = match beyond {
-            Some(beyond) => 1 + beyond as u32,
-            None if wait == 0 => {
-                wait = jump(rng);
-                1
-            }
-            None => {
-                wait -= 1;
-                continue;
-            }
+    let is_beyond = |&label: &u32| label as usize >= n;
+    let any_beyond = collapsed::n_labels(labels) > n;
+    let (mut largest, mut next, mut chosen) = (0, 0, jump(rng));
+    while next < labels.len() {
+        let beyond = any_beyond.then(|| labels[next..].iter().position(is_beyond));
+        let row = (beyond.flatten()).map_or(chosen, |after| chosen.min(next + after));
+        let Some(&label) = labels.get(row) else {
+            break;
         };
+        next = row + 1;
+        if row == chosen {
+            chosen = next.saturating_add(jump(rng));
+        }
+        let at_least = 1 + label.saturating_sub(n as u32);
         // ξ is halved from label to label: each further one is seen with probability 1/2.
         let extra = at_least + rng.random::<u64>().trailing_zeros();
         overflows.push(SliceOverflow {
@@ -417,15 +407,10 @@ impl Lower {
         top: &Sticks,
         n_top: usize,
         n_top_all: usize,
-        counts: &mut Vec<usize>,
         rng: &mut Xoshiro256PlusPlus,
     ) {
         let n_labels = collapsed::n_labels(&column.labels);
-        counts.clear();
-        counts.resize(n_top_all * n_labels, 0);
-        for (&r, &k) in top_labels.iter().zip(&column.labels) {
-            counts[r as usize * n_labels + k as usize] += 1;
-        }
+        let counts = cross_counts(top_labels, &column.labels, n_top_all, n_labels);
         self.sticks.resize_with(n_top_all, Sticks::default);
         for (r, sticks) in self.sticks.iter_mut().enumerate() {
             let counts = &counts[r * n_labels..][..n_labels];
@@ -468,10 +453,6 @@ struct Running {
 }
 
 impl Block<'_> {
-    fn width(&self) -> usize {
-        1 + self.lower.len()
-    }
-
     /// How many labels rows that are not flagged see in a column.
     fn n_labels(&self, j: usize) -> usize {
         self.lower.get(j).map_or(self.n_top, |lower| lower.n)
@@ -567,38 +548,36 @@ impl Block<'_> {
             likelihoods,
             one,
             weights,
-            sums,
             ln_rows,
         } = buffers;
-        weights.resize(self.n_top, 0.0);
-        sums.resize(self.lower.len() * self.n_top, 0.0);
+        let n = rows.len();
+        weights.resize(n * self.n_top, 0.0);
         ln_rows.clear();
-        ln_rows.resize(rows.len(), 0.0);
-        pulp::Arch::new().dispatch(DrawChunk {
+        ln_rows.resize(n, 0.0);
+        let lost = pulp::Arch::new().dispatch(DrawChunk {
             block: self,
             rows: rows.clone(),
             likelihoods,
             weights,
-            sums,
             ln_rows,
             rng,
             out,
         });
 
-        let first = overflows.partition_point(|overflow| (overflow.row as usize) < rows.start);
-        let mut overflows = &overflows[first..];
-        while let Some(overflow) = overflows.first()
-            && rows.contains(&(overflow.row as usize))
-        {
-            let row = overflow.row as usize;
-            let end = overflows.partition_point(|overflow| overflow.row as usize == row);
-            let at = row - rows.start;
-            let out = &mut out[at * self.width()..][..self.width()];
-            let ln_row = self.draw_flagged(row, &overflows[..end], running, rng, one, out);
+        let mut plain = lost;
+        let flagged = of_rows(overflows, &rows)
+            .iter()
+            .map(|overflow| overflow.row as usize);
+        flagged.for_each(|row| plain |= 1 << (row - rows.start));
+        while plain > 0 {
+            let at = plain.trailing_zeros() as usize;
+            plain &= plain - 1;
+            let (row, out) = (rows.start + at, &mut out[at..]);
+            let own = of_rows(overflows, &(row..row + 1));
+            let ln_row = self.draw_flagged(row, own, running, rng, one, (out, n));
             if ln_row.is_finite() {
                 ln_rows[at] = ln_row;
             }
-            overflows = &overflows[end..];
         }
         ln_factor + ln_rows.iter().sum::<f64>()
     }
@@ -626,7 +605,7 @@ impl Block<'_> {
         ln_factor
     }
 
-    /// A row that sees labels beyond K somewhere; the plain way. Returns its log likelihood, less the logarithms of what its likelihoods below K were
+    /// A row that sees labels beyond K somewhere, or of which products have lost digits; the plain way. Its labels go into every `step`th place of `out`. Returns its log likelihood, less the logarithms of what its likelihoods below K were
     /// divided by in columns without kinds.
     fn draw_flagged(
         &self,
@@ -635,7 +614,7 @@ impl Block<'_> {
         running: Option<&[Option<Running>]>,
         rng: &mut Xoshiro256PlusPlus,
         likelihoods: &mut Vec<f64>,
-        out: &mut [u32],
+        (out, step): (&mut [u32], usize),
     ) -> f64 {
         let mut ln_top: Vec<f64> = (0..self.n_top + extra(overflows, 0))
             .map(|r| self.top[r].ln() - ln_edge(r, self.n_top))
@@ -676,7 +655,7 @@ impl Block<'_> {
             }
         };
         let Some(top) = top else {
-            self.keep(row, out);
+            self.keep(row, (out, step));
             return ln_row;
         };
         out[0] = top as u32;
@@ -684,7 +663,7 @@ impl Block<'_> {
             let these = &likelihoods[range];
             let u = rng.random::<f64>() * lower.sum(top, these);
             let label = pick(lower.weights(top, these), u).map(|k| k as u32);
-            out[1 + j] = label.unwrap_or(self.columns[j].labels[row]);
+            out[(1 + j) * step] = label.unwrap_or(self.columns[j].labels[row]);
         }
         ln_row
     }
@@ -716,10 +695,10 @@ impl Block<'_> {
     }
 
     /// A row that keeps its labels, because no label has positive weight in numbers.
-    fn keep(&self, row: usize, out: &mut [u32]) {
+    fn keep(&self, row: usize, (out, step): (&mut [u32], usize)) {
         out[0] = self.top_labels[row];
-        for (out, column) in out[1..].iter_mut().zip(self.columns) {
-            *out = column.labels[row];
+        for (j, column) in self.columns.iter().take(self.lower.len()).enumerate() {
+            out[(1 + j) * step] = column.labels[row];
         }
     }
 }
@@ -729,6 +708,12 @@ fn others(running: Option<&[Option<Running>]>, j: usize) -> RowLabels<'_> {
         Some(Running { labels, counts }) => RowLabels { labels, counts },
         None => RowLabels::NONE,
     }
+}
+
+/// Those of some rows.
+fn of_rows<'a>(overflows: &'a [SliceOverflow], rows: &Range<usize>) -> &'a [SliceOverflow] {
+    let end = |row| overflows.partition_point(|overflow| (overflow.row as usize) < row);
+    &overflows[end(rows.start)..end(rows.end)]
 }
 
 /// How many labels from K on a row sees at a level.
@@ -763,27 +748,25 @@ impl Lower {
         likelihoods.iter().zip(psi).map(|(l, p)| l * p)
     }
 
-    /// [`pick`] from [`weights`](Self::weights) for `u` below their [`sum`](Self::sum), without branches; `None` when all are 0.
+    /// A label drawn by [`weights`](Self::weights), without branches; the number of labels when all weights are 0.
     #[inline(always)]
-    fn pick(&self, r: usize, likelihoods: &[f64], u: f64) -> Option<u32> {
+    fn draw_label(&self, r: usize, likelihoods: &[f64], rng: &mut Xoshiro256PlusPlus) -> u32 {
+        // Sums are added up in the same order both times, so that u is below the last.
+        let u = rng.random::<f64>() * self.sum(r, likelihoods);
         let (mut sum, mut passed) = (0.0, 0);
         for weight in self.weights(r, likelihoods) {
             sum += weight;
             passed += u32::from(sum <= u);
         }
-        ((passed as usize) < likelihoods.len()).then_some(passed)
+        passed
     }
 
     /// Σ_k ψ_rk L_k for r below `n_top`, terms added in the order of labels.
     #[inline(always)]
     fn all_sums(&self, n_top: usize, likelihoods: &[f64], out: &mut [f64]) {
-        let mut from = 0;
-        while from + 8 <= n_top {
-            self.sums::<8>(from, likelihoods, out);
-            from += 8;
-        }
-        if from < n_top {
-            self.sums::<LANES>(from, likelihoods, out);
+        let sums = out[..n_top].as_chunks_mut::<LANES>().0;
+        for (at, out) in sums.iter_mut().enumerate() {
+            *out = self.sums_from(at * LANES, likelihoods);
         }
     }
 
@@ -801,30 +784,29 @@ impl Lower {
         }));
     }
 
-    /// Σ_k ψ_rk L_k for r = from..from + N.
+    /// Σ_k ψ_rk L_k for r from here on.
     #[inline(always)]
-    fn sums<const N: usize>(&self, from: usize, likelihoods: &[f64], out: &mut [f64]) {
-        let mut sums = [0.0; N];
+    fn sums_from(&self, from: usize, likelihoods: &[f64]) -> [f64; LANES] {
+        let mut sums = [0.0; LANES];
         let rows = self.psi.chunks_exact(self.n_top());
         for (&likelihood, psi) in likelihoods.iter().zip(rows) {
-            let Some(psi) = psi[from..].first_chunk::<N>() else {
+            let Some(psi) = psi[from..].first_chunk::<LANES>() else {
                 break;
             };
-            for r in 0..N {
+            for r in 0..LANES {
                 sums[r] += likelihood * psi[r];
             }
         }
-        out[from..from + N].copy_from_slice(&sums);
+        sums
     }
 }
 
-/// The rows of a chunk, none of them looking beyond K; runs under the widest vector instructions there are.
+/// The rows of a chunk, none of them looking beyond K, column by column; runs under the widest vector instructions there are.
 struct DrawChunk<'a, 'b> {
     block: &'a Block<'b>,
     rows: Range<usize>,
     likelihoods: &'a [f64],
     weights: &'a mut [f64],
-    sums: &'a mut [f64],
     ln_rows: &'a mut [f64],
     rng: &'a mut Xoshiro256PlusPlus,
     out: &'a mut [u32],
@@ -832,108 +814,182 @@ struct DrawChunk<'a, 'b> {
 
 /// Weights are brought back to 1 when their largest leaves this range, up or down.
 const SAFE: f64 = 1e50;
+/// Beyond this range the weights of a row have lost digits.
+const LOST: f64 = 1e250;
+/// So many columns are multiplied before a row's largest weight is looked at.
+const TOGETHER: usize = 4;
 
-impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
-    type Output = ();
+/// The same expression, compiled apart for the usual numbers of labels: loops of known length are turned into vector instructions.
+macro_rules! by_length {
+    ($n:expr, |$k:ident| $body:expr) => {
+        match $n {
+            4 => {
+                let $k: usize = 4;
+                $body
+            }
+            8 => {
+                let $k: usize = 8;
+                $body
+            }
+            $k => $body,
+        }
+    };
+}
 
-    #[inline(always)]
-    fn call(mut self) {
-        for i in 0..self.rows.len() {
-            let mut ln_likelihood = self.weigh(i);
-            let total: f64 = self.weights.iter().sum();
-            if total > 0.0 {
-                ln_likelihood += total.ln();
-            }
-            self.ln_rows[i] = ln_likelihood;
-            let (block, row) = (self.block, self.rows.start + i);
-            let out = &mut self.out[i * block.width()..][..block.width()];
-            out[0] = block.top_labels[row];
-            if block.levels == Levels::Both {
-                let u = self.rng.random::<f64>() * total;
-                match pick(self.weights.iter().copied(), u) {
-                    Some(top) => out[0] = top as u32,
-                    None => {
-                        block.keep(row, out);
-                        continue;
-                    }
-                }
-            }
-            self.draw_lower(i);
+/// Weights of a row times those of a column, four by four.
+#[inline(always)]
+fn multiply(weights: &mut [f64], factors: &[f64]) {
+    let weights = weights.as_chunks_mut::<LANES>().0;
+    for (weights, factors) in weights.iter_mut().zip(factors.as_chunks::<LANES>().0) {
+        for lane in 0..LANES {
+            weights[lane] *= factors[lane];
         }
     }
 }
 
-impl DrawChunk<'_, '_> {
-    /// Writes the weights of the top labels of a row, up to a factor whose logarithm it returns.
+/// How many of these sums are passed by `u`; counted in steps that cannot overflow: vector instructions do not look.
+#[inline(always)]
+fn passed(sums: &[f64], u: f64) -> u32 {
+    let mut lanes = [0_u64; LANES];
+    for sums in sums.as_chunks::<LANES>().0 {
+        for lane in 0..LANES {
+            lanes[lane] = lanes[lane].wrapping_add(u64::from(sums[lane] <= u));
+        }
+    }
+    lanes.into_iter().fold(0, u64::wrapping_add) as u32
+}
+
+impl pulp::NullaryFnOnce for DrawChunk<'_, '_> {
+    /// A bit for each row that is to be drawn the plain way.
+    type Output = u64;
+
     #[inline(always)]
-    fn weigh(&mut self, i: usize) -> f64 {
-        let (block, row, n_top) = (self.block, self.rows.start + i, self.block.n_top);
-        let mut ln_factor = 0.0;
+    fn call(mut self) -> u64 {
+        let lost = by_length!(self.block.n_top, |n_top| self.weigh(n_top));
+        by_length!(self.block.n_top, |n_top| self.draw_top(n_top));
         let mut start = 0;
-        self.weights.copy_from_slice(&block.top[..n_top]);
+        for (j, lower) in self.block.lower.iter().enumerate() {
+            by_length!(lower.n, |n| self.draw_lower(j, n, &mut start));
+        }
+        lost
+    }
+}
+
+impl DrawChunk<'_, '_> {
+    /// Writes the weights of the top labels of all rows, up to factors whose logarithms are added to `ln_rows`; a bit for each row of which they have
+    /// lost digits.
+    #[inline(always)]
+    fn weigh(&mut self, n_top: usize) -> u64 {
+        let (block, n) = (self.block, self.rows.len());
+        for weights in self.weights.chunks_exact_mut(n_top) {
+            weights.copy_from_slice(&block.top[..n_top]);
+        }
+        let (mut start, mut lost) = (0, 0_u64);
         for j in 0..block.columns.len() {
-            let factors = if let Some(kinds) = block.kinds[j] {
-                let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
-                ln_factor += table.ln_factors[code];
-                &table.sums[code * n_top..][..n_top]
+            let rows = self.weights.chunks_exact_mut(n_top);
+            if let Some(kinds) = block.kinds[j] {
+                let (codes, table) = (&kinds.codes[self.rows.clone()], &block.tables[j]);
+                for (weights, &code) in rows.zip(codes) {
+                    multiply(weights, &table.sums[code as usize * n_top..][..n_top]);
+                }
+                if table.is_scaled {
+                    let factors = codes.iter().map(|&code| table.ln_factors[code as usize]);
+                    (self.ln_rows.iter_mut().zip(factors)).for_each(|(ln, factor)| *ln += factor);
+                }
             } else {
                 let k = block.n_labels(j);
-                let these = &self.likelihoods[start + i * k..][..k];
-                start += self.rows.len() * k;
+                let these = self.likelihoods[start..][..n * k].chunks_exact(k);
+                start += n * k;
                 match block.lower.get(j) {
-                    None => these,
-                    Some(lower) => {
-                        let sums = &mut self.sums[j * n_top..][..n_top];
-                        lower.all_sums(n_top, these, sums);
-                        sums
-                    }
-                }
-            };
-            // Four by four: with so few clusters a plain loop would not be turned into vector instructions.
-            let mut lanes = [0.0; LANES];
-            let weights = self.weights.as_chunks_mut::<LANES>().0;
-            for (weights, factors) in weights.iter_mut().zip(factors.as_chunks::<LANES>().0) {
-                for lane in 0..LANES {
-                    weights[lane] *= factors[lane];
-                    lanes[lane] = larger(weights[lane], lanes[lane]);
+                    None => rows.zip(these).for_each(|(w, these)| multiply(w, these)),
+                    Some(lower) => by_length!(k, |k| for (weights, these) in rows.zip(these) {
+                        let weights = weights.as_chunks_mut::<LANES>().0.iter_mut();
+                        for (at, weights) in weights.enumerate() {
+                            let sums = lower.sums_from(at * LANES, &these[..k]);
+                            multiply(weights, &sums);
+                        }
+                    }),
                 }
             }
-            let largest = larger(larger(lanes[0], lanes[1]), larger(lanes[2], lanes[3]));
-            if !(SAFE.recip()..=SAFE).contains(&largest) && largest > 0.0 {
-                self.weights.iter_mut().for_each(|w| *w /= largest);
-                ln_factor += largest.ln();
+            if (j + 1) % TOGETHER == 0 || j + 1 == block.columns.len() {
+                lost |= self.bring_back(n_top);
             }
         }
-        ln_factor
+        lost
     }
 
-    /// Draws the lower labels of a row given its top label.
+    /// Brings the weights of rows back to 1 where they leave the safe range; a bit for each row of which they have lost digits.
     #[inline(always)]
-    fn draw_lower(&mut self, i: usize) {
-        let (block, row, n_top) = (self.block, self.rows.start + i, self.block.n_top);
-        let out = &mut self.out[i * block.width()..][..block.width()];
-        let top = out[0] as usize;
-        let mut start = 0;
-        for (j, lower) in block.lower.iter().enumerate() {
-            let (these, known, place) = if let Some(kinds) = block.kinds[j] {
-                let (code, table) = (kinds.codes[row] as usize, &block.tables[j]);
-                let these = &table.likelihoods[code * lower.n..][..lower.n];
-                let known = &table.sums[code * n_top..][..n_top];
-                (these, known, Some((table, code * n_top + top)))
+    fn bring_back(&mut self, n_top: usize) -> u64 {
+        let mut lost = 0;
+        let rows = self.weights.chunks_exact_mut(n_top).zip(&mut *self.ln_rows);
+        for (i, (weights, ln_row)) in rows.enumerate() {
+            let largest = largest(weights);
+            if (SAFE.recip()..=SAFE).contains(&largest) {
+                continue;
+            }
+            if (LOST.recip()..=LOST).contains(&largest) {
+                weights.iter_mut().for_each(|w| *w /= largest);
+                *ln_row += largest.ln();
             } else {
-                let these = &self.likelihoods[start + i * lower.n..][..lower.n];
-                start += self.rows.len() * lower.n;
-                (these, &self.sums[j * n_top..][..n_top], None)
+                weights.fill(1.0);
+                lost |= 1 << i;
+            }
+        }
+        lost
+    }
+
+    /// Draws the top labels, or leaves them.
+    #[inline(always)]
+    fn draw_top(&mut self, n_top: usize) {
+        let rows = self.weights.chunks_exact_mut(n_top).zip(&mut *self.ln_rows);
+        for (i, (weights, ln_row)) in rows.enumerate() {
+            let mut total = 0.0;
+            for weight in weights.iter_mut() {
+                total += *weight;
+                *weight = total;
+            }
+            *ln_row += total.ln();
+            self.out[i] = match self.block.levels {
+                Levels::Lower => self.block.top_labels[self.rows.start + i],
+                Levels::Both => passed(weights, self.rng.random::<f64>() * total),
             };
-            // Sums below K are known, added up in the same order as in `pick`, so that u is below the whole.
-            let (total, place) = match known.get(top) {
-                Some(&total) => (total, place),
-                None => (lower.sum(top, these), None),
-            };
-            let u = self.rng.random::<f64>() * total;
-            let stored = place.and_then(|(table, place)| table.pick(place, lower.n, u));
-            let label = stored.unwrap_or_else(|| lower.pick(top, these, u));
-            out[1 + j] = label.unwrap_or(block.columns[j].labels[row]);
+        }
+    }
+
+    /// Draws the lower labels of a column, K of them, given top labels. `start`: where its likelihoods begin.
+    #[inline(always)]
+    fn draw_lower(&mut self, j: usize, n: usize, start: &mut usize) {
+        let (block, n_rows, n_top) = (self.block, self.rows.len(), self.block.n_top);
+        let lower = &block.lower[j];
+        let (tops, labels) = self.out.split_at_mut(n_rows);
+        let old = &block.columns[j].labels[self.rows.clone()];
+        let rows = labels[j * n_rows..]
+            .iter_mut()
+            .zip(old)
+            .zip(tops.iter())
+            .enumerate();
+        if let Some(kinds) = block.kinds[j] {
+            let (codes, table) = (&kinds.codes[self.rows.clone()], &block.tables[j]);
+            let is_stored =
+                !table.up_to.is_empty() && tops.iter().all(|&top| (top as usize) < n_top);
+            for (i, ((label, &old), &top)) in rows {
+                let (code, top) = (codes[i] as usize, top as usize);
+                let new = if is_stored {
+                    let up_to = &table.up_to[(code * n_top + top) * n..][..n];
+                    passed(up_to, self.rng.random::<f64>() * up_to[n - 1])
+                } else {
+                    lower.draw_label(top, &table.likelihoods[code * n..][..n], self.rng)
+                };
+                *label = if (new as usize) < n { new } else { old };
+            }
+            return;
+        }
+        let lines = self.likelihoods[*start..][..n_rows * n].chunks_exact(n);
+        *start += n_rows * n;
+        for ((_, ((label, &old), &top)), line) in rows.zip(lines) {
+            let new = lower.draw_label(top as usize, line, self.rng);
+            *label = if (new as usize) < n { new } else { old };
         }
     }
 }
@@ -965,7 +1021,7 @@ mod tests {
         let mut overflows = Vec::new();
         overflow(&labels, 4, 0, &mut overflows, &mut rng);
         // u < η with probability η; each further label with one half.
-        let expected = 400.0;
+        let expected: f64 = 80.0;
         assert!((overflows.len() as f64 - expected).abs() < 4.0 * expected.sqrt());
         let more = overflows
             .iter()
@@ -1019,6 +1075,53 @@ mod tests {
                 assert!((found - given).abs() < 500.0, "{found} {given}");
             }
         }
+    }
+
+    /// Columns that contradict each other by hundreds of nats: a row whose weights lose digits is known, others keep their proportions.
+    #[test]
+    fn products_that_lose_digits_are_known() {
+        let columns = vec![MixedColumn::Real(vec![Some(0.0), Some(1.0)]); 5];
+        let names = (0..5).map(|j| j.to_string()).collect();
+        let data = ItfData::from_table(&MixedTable::new(names, columns).unwrap()).unwrap();
+        let mut sampler = ItfSampler::new(&data, ItfConfig::default(), 0).unwrap();
+        let columns: Vec<&mut ColumnState> = sampler.state.columns.iter_mut().collect();
+        // Logarithms to base 10 of both rows in two clusters: 10^-190 and 10^-350; 10^-150 and 10^-150.
+        let powers = [
+            [[0, -200], [-75, -150]],
+            [[-190, 0], [0, 0]],
+            [[0, -150], [0, 0]],
+            [[-150, 0], [0, 0]],
+            [[-6, 0], [-75, 0]],
+        ];
+        let of_row = |[a, b]: [i32; 2]| [10_f64.powi(a), 10_f64.powi(b), 0.0, 0.0];
+        let likelihoods: Vec<f64> = powers.iter().flatten().flat_map(|&p| of_row(p)).collect();
+        let cells: Vec<&Cells> = data.cells().iter().collect();
+        let block = Block {
+            levels: Levels::Both,
+            top: &[0.5, 0.25, 0.25, 0.0],
+            n_top: 4,
+            lower: &[],
+            columns: &columns,
+            cells: &cells,
+            kinds: &[None; 5],
+            tables: &[],
+            top_labels: &[0, 0],
+        };
+        let (mut weights, mut ln_rows) = ([0.0; 8], [0.0; 2]);
+        let mut chunk = DrawChunk {
+            block: &block,
+            rows: 0..2,
+            likelihoods: &likelihoods,
+            weights: &mut weights,
+            ln_rows: &mut ln_rows,
+            rng: &mut stream(1, [0; 4]),
+            out: &mut [0; 2],
+        };
+        assert_eq!(chunk.weigh(4), 1);
+        let ratio = (weights[4] / weights[5]).log10() - 2_f64.log10();
+        assert!(ratio.abs() < 1e-9, "{ratio}");
+        let ln = ln_rows[1] + weights[4].ln() - 0.5_f64.ln();
+        assert!((ln + 150.0 * 10_f64.ln()).abs() < 1e-9, "{ln}");
     }
 
     /// What is looked up in tables is what would be computed cell by cell: the same labels, bit by bit.

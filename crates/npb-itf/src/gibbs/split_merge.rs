@@ -81,22 +81,27 @@ pub(super) fn ln_anchors(kept: usize, other: usize, n: usize) -> f64 {
     ((kept + other - 1) as f64 / (n - kept) as f64).ln()
 }
 
-/// Allocates the members of both clusters, in the order given, to `keep` (false) or `other` (true), and returns the sides with
-/// the logarithm of their probability; a merge takes the present sides.
+/// Allocates the members of both clusters, in random order, to `keep` (false) or `other` (true), and returns the sides with
+/// the logarithm of their probability; a merge takes the present sides. `None` as soon as this logarithm is not above `ln_least`.
 ///
 /// `members`: the other rows of the two clusters.
 pub(super) fn allocate(
     plan: Plan,
-    members: &[u32],
+    members: &mut [u32],
     labels: &[u32],
+    ln_least: f64,
     state: &mut impl Sides,
     rng: &mut Xoshiro256PlusPlus,
-) -> (Vec<bool>, f64) {
+) -> Option<(Vec<bool>, f64)> {
+    shuffle(members, rng);
     state.place(false, plan.first, rng);
     state.place(true, plan.second, rng);
     let mut q = Product::default();
     let mut sides = Vec::with_capacity(members.len());
-    for &row in members {
+    for &row in &*members {
+        if sides.len() % 32 == 31 && q.ln() <= ln_least {
+            return None;
+        }
         let row = row as usize;
         let [keep, other] = state.weights(row, rng);
         let total = keep + other;
@@ -109,7 +114,32 @@ pub(super) fn allocate(
         state.place(goes, row, rng);
         sides.push(goes);
     }
-    (sides, q.ln())
+    let ln_q = q.ln();
+    (ln_q > ln_least).then_some((sides, ln_q))
+}
+
+/// The sides that a split allocates the members to, with the logarithm of their probability; of a merge the present ones, as if they were certain.
+pub(super) fn proposed(
+    plan: Plan,
+    members: &mut [u32],
+    labels: &[u32],
+    state: &mut impl Sides,
+    rng: &mut Xoshiro256PlusPlus,
+) -> (Vec<bool>, f64) {
+    let never = f64::NEG_INFINITY;
+    if plan.split
+        && let Some(allocated) = allocate(plan, members, labels, never, state, rng)
+    {
+        return allocated;
+    }
+    state.count(false, plan.first);
+    state.count(true, plan.second);
+    let side = |&row: &u32| {
+        let goes = labels[row as usize] as usize == plan.other;
+        state.count(goes, row as usize);
+        goes
+    };
+    (members.iter().map(side).collect(), 0.0)
 }
 
 /// What the two clusters hold so far.
@@ -117,6 +147,8 @@ pub(super) trait Sides {
     /// What the row is allocated to `keep` and to `other` by, given the rows placed so far: positive numbers.
     fn weights(&mut self, row: usize, rng: &mut Xoshiro256PlusPlus) -> [f64; 2];
     fn place(&mut self, other: bool, row: usize, rng: &mut Xoshiro256PlusPlus);
+    /// As [`place`](Self::place), when no weights are asked for afterwards.
+    fn count(&mut self, other: bool, row: usize);
 }
 
 /// Puts `rows` in random order.

@@ -3,11 +3,10 @@
 use npb_infer::parallel;
 use npb_infer::{Xoshiro256PlusPlus, stream};
 use npb_priors::GammaPrior;
-use npb_priors::dp::ln_label_probability;
 use rand::RngExt;
 
 use super::split_merge::shuffle;
-use crate::collapsed::{self, CellClusters, CollapsedClusters, cross_counts};
+use crate::collapsed::{self, CellClusters, CollapsedClusters, ln_labels_given};
 use crate::kernels::{Cells, Column};
 use crate::prior::grow_concentrations;
 use crate::state::{Block, ColumnState, ItfState};
@@ -195,13 +194,7 @@ fn put_together(
     let explained = |column: &ColumnState, j: usize, labels: &[u32], rng: &mut _| {
         ln_explained(&column.law, &data.cells()[j], labels, rng)
     };
-    // ln p(lower labels | top-level labels).
-    let ln_labels = |labels: &[u32], top: &[u32]| -> f64 {
-        let n_labels = collapsed::n_labels(labels).max(1);
-        let counts = cross_counts(top, labels, collapsed::n_labels(top), n_labels);
-        let of_cluster = |counts: &[usize]| ln_label_probability(counts, beta);
-        counts.chunks_exact(n_labels).map(of_cluster).sum()
-    };
+    let ln_labels = |labels: &[u32], top: &[u32]| ln_labels_given(labels, top, |_| beta);
     let alone: Vec<[f64; 2]> = parallel::map(columns.iter().enumerate(), |(j, column)| {
         let rng = &mut keyed(j as u64);
         [&none, &column.labels].map(|labels| explained(column, j, labels, rng))

@@ -2,7 +2,7 @@
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_infer::parallel;
-use npb_priors::dp::{ln_label_probability, ln_occupied_ratio, occupied_labels};
+use npb_priors::dp::{ln_occupied_ratio, occupied_labels};
 use rand::RngExt;
 
 use super::sampler::ItfSampler;
@@ -96,7 +96,8 @@ fn propose(
     let mut accepted = Vec::new();
     for _ in 0..ATTEMPTS {
         let h = rng.random_range(0..occupied_labels(&all));
-        let ln_ratio = ln_occupied_ratio(&all, h) + ln_neighbour_ratio(counts, n, h, concentration);
+        let ln_ratio =
+            ln_occupied_ratio(&all, h) + ln_swap_ratio(counts, n, (h, h + 1), concentration);
         if rng.random::<f64>().ln() < ln_ratio {
             swap(counts, &mut all, n, (h, h + 1));
             accepted.push((h, h + 1));
@@ -106,19 +107,25 @@ fn propose(
     accepted
 }
 
-/// ln P(labels with h and h+1 swapped) / P(labels).
-fn ln_neighbour_ratio(
+/// ln P(labels with a and b swapped) / P(labels): with M_h items from label h on, P is proportional to ∏_h 1/(α + M_h).
+fn ln_swap_ratio(
     counts: &[usize],
     n: usize,
-    h: usize,
+    (a, b): (usize, usize),
     concentration: &dyn Fn(usize) -> f64,
 ) -> f64 {
+    let (low, high) = (a.min(b), a.max(b));
     let groups = counts.chunks_exact(n).enumerate();
     groups
         .map(|(g, group)| {
-            let beyond: usize = group[h + 2..].iter().sum();
-            let base = concentration(g) + beyond as f64;
-            ((base + group[h + 1] as f64) / (base + group[h] as f64)).ln()
+            let gained = group[low] as f64 - group[high] as f64;
+            let beyond: usize = group[high + 1..].iter().sum();
+            let mut from = concentration(g) + beyond as f64;
+            let labels = group[low + 1..=high].iter().rev().map(|&m| {
+                from += m as f64;
+                (from / (from + gained)).ln()
+            });
+            labels.sum::<f64>()
         })
         .sum()
 }
@@ -145,19 +152,11 @@ fn exchange(
     let first = rng.random_range(0..occupied.len());
     let second = (first + rng.random_range(1..occupied.len())) % occupied.len();
     let pair = (occupied[first], occupied[second]);
-    let ln_probability = |counts: &[usize]| -> f64 {
-        let groups = counts.chunks_exact(n).enumerate();
-        groups
-            .map(|(g, group)| ln_label_probability(group, concentration(g)))
-            .sum()
-    };
-    let old = ln_probability(counts);
-    swap(counts, all, n, pair);
-    if rng.random::<f64>().ln() < ln_probability(counts) - old {
-        return Some(pair);
-    }
-    swap(counts, all, n, pair);
-    None
+    let accepted = rng.random::<f64>().ln() < ln_swap_ratio(counts, n, pair, concentration);
+    accepted.then(|| {
+        swap(counts, all, n, pair);
+        pair
+    })
 }
 
 #[cfg(test)]
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
     use npb_infer::stream;
     use npb_infer::testing::largest_z;
-    use npb_priors::dp::LazySticks;
+    use npb_priors::dp::{LazySticks, ln_label_probability};
 
     #[test]
     fn the_ratio_is_that_of_the_probabilities_of_the_labels() {
@@ -176,12 +175,12 @@ mod tests {
             let of_group = |(g, group)| ln_label_probability(group, concentration(g));
             groups.map(of_group).sum()
         };
-        for h in 0..5 {
+        for (a, b) in (0..6).flat_map(|a| (0..6).map(move |b| (a, b))) {
             let mut swapped = counts;
-            swapped.chunks_exact_mut(6).for_each(|g| g.swap(h, h + 1));
+            swapped.chunks_exact_mut(6).for_each(|g| g.swap(a, b));
             let exact = ln_probability(&swapped) - ln_probability(&counts);
-            let found = ln_neighbour_ratio(&counts, 6, h, &concentration);
-            assert!((found - exact).abs() < 1e-12, "{h}: {found} {exact}");
+            let found = ln_swap_ratio(&counts, 6, (a, b), &concentration);
+            assert!((found - exact).abs() < 1e-12, "{a}, {b}: {found} {exact}");
         }
     }
 

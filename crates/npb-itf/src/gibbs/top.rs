@@ -3,8 +3,7 @@
 use npb_infer::Xoshiro256PlusPlus;
 use rand::RngExt;
 
-use crate::collapsed::{self, CodedTable, scale};
-use crate::numeric::pick;
+use crate::collapsed::{self, CodedTable, FACTORS, scale};
 use crate::state::ColumnState;
 use crate::sticks::Sticks;
 
@@ -78,21 +77,22 @@ impl Weights {
         }
     }
 
-    /// Multiplies `weights` by those of a row in all clusters; it is now in cluster `old`.
+    /// Multiplies `weights` by those of a row in the first clusters; it is now in cluster `old`.
+    #[inline(always)]
     fn multiply(&self, row: usize, old: usize, weights: &mut [f64]) {
         let width = self.coded.width();
-        for (part, codes) in self.coded.codes(row).chunks(8).enumerate() {
-            // A product of eight weights stays far inside the range of f64.
+        for (part, codes) in self.coded.codes(row).chunks(FACTORS).enumerate() {
             if part > 0 {
                 scale(weights);
             }
             let mut own = weights[old];
             for &code in codes {
-                let line = &self.more[code as usize * width..][..width];
                 own *= self.same[code as usize * width + old];
-                // Four by four: a plain loop over so few clusters would not be turned into vector instructions.
-                let (weights, line) = (weights.as_chunks_mut::<4>().0, line.as_chunks::<4>().0);
-                for (weights, line) in weights.iter_mut().zip(line) {
+            }
+            // Four clusters by four, which stay in registers.
+            for (at, weights) in weights.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                for &code in codes {
+                    let line = &self.more[code as usize * width + 4 * at..][..4];
                     for lane in 0..4 {
                         weights[lane] *= line[lane];
                     }
@@ -116,6 +116,31 @@ pub(super) fn draw_top_labels(
     let mut sticks = Sticks::default();
     sticks.draw(&collapsed::counts(top_labels), alpha, rng);
     let mut table = Weights::new(columns, top_labels);
+    // Under the widest vector instructions there are.
+    pulp::Arch::new().dispatch(|| {
+        draw_each(
+            alpha,
+            top_labels,
+            &mut sticks,
+            &mut table,
+            columns,
+            grow,
+            rng,
+        );
+    });
+}
+
+/// The rows in turn.
+#[inline(always)]
+fn draw_each(
+    alpha: f64,
+    top_labels: &mut [u32],
+    sticks: &mut Sticks,
+    table: &mut Weights,
+    columns: &mut [&mut ColumnState],
+    grow: &mut dyn FnMut(&mut ColumnState, usize, &mut Xoshiro256PlusPlus),
+    rng: &mut Xoshiro256PlusPlus,
+) {
     let mut weights: Vec<f64> = Vec::new();
     for row in 0..top_labels.len() {
         let old = top_labels[row] as usize;
@@ -128,16 +153,23 @@ pub(super) fn draw_top_labels(
             columns.iter_mut().for_each(|column| grow(column, n, rng));
             table.grow(columns, n);
         }
+        // Those that may be taken are few, and the first as a rule.
+        let seen = sticks.weights.iter().rposition(|&stick| stick > u);
+        let n_seen = (seen.unwrap_or(old).max(old) + 1).next_multiple_of(4);
         weights.clear();
-        weights.resize(table.coded.width(), 0.0);
-        for (weight, &stick) in weights.iter_mut().zip(&sticks.weights) {
-            *weight = f64::from(u8::from(stick > u));
-        }
+        let sticks = sticks.weights.iter().take(n_seen);
+        weights.extend(sticks.map(|&stick| f64::from(u8::from(stick > u))));
+        weights.resize(n_seen, 0.0);
         weights[old] = 1.0;
         table.multiply(row, old, &mut weights);
-        let total: f64 = weights.iter().sum();
-        let new = pick(&weights, rng.random::<f64>() * total);
-        if new != old && weights[new] > 0.0 {
+        let mut total = 0.0;
+        weights.iter_mut().for_each(|weight| {
+            total += *weight;
+            *weight = total;
+        });
+        let u = rng.random::<f64>() * total;
+        let new = weights.iter().filter(|&&sum| sum <= u).count();
+        if new != old && new < n_seen {
             top_labels[row] = new as u32;
             table.count(row, old, -1.0);
             table.count(row, new, 1.0);

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use npb_infer::Xoshiro256PlusPlus;
 use npb_priors::dist::{Dirichlet, Normal as NormalLaw};
-use npb_priors::special::ln_rising_factorial;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use super::support::{CellError, ClusterTable, clusters_in, one_part, setting};
 use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
+use crate::numeric::LnGammaSum;
 
 /// Levels 0..L with probabilities θ_k ~ Dirichlet(a, ..., a) in cluster k; ln a ~ N(ln 1/2, 1), shared by the clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,12 +81,22 @@ impl Categorical {
 
     /// ln p(counts) given a: the concentration of every level is the same.
     pub(super) fn ln_evidence_at(&self, a: f64, counts: &[u64]) -> f64 {
-        let n: u64 = counts.iter().sum();
-        let occupied = counts.iter().filter(|&&n| n > 0);
-        occupied
-            .map(|&n| ln_rising_factorial(a, n as f64))
-            .sum::<f64>()
-            - ln_rising_factorial(a * self.n_levels as f64, n as f64)
+        self.ln_evidence_of_all(a, [counts])
+    }
+
+    /// The same of several clusters.
+    fn ln_evidence_of_all<'c>(&self, a: f64, pool: impl IntoIterator<Item = &'c [u64]>) -> f64 {
+        let of_all = a * self.n_levels as f64;
+        let (mut levels, mut clusters) = (LnGammaSum::default(), LnGammaSum::default());
+        for counts in pool {
+            let occupied = counts.iter().filter(|&&n| n > 0);
+            occupied.for_each(|&n| levels.push(a + n as f64));
+            let n: u64 = counts.iter().sum();
+            if n > 0 {
+                clusters.push(of_all + n as f64);
+            }
+        }
+        levels.sum_less_each(a) - clusters.sum_less_each(of_all)
     }
 
     /// One random-walk step on ln a given the counts of all clusters, probabilities integrated out.
@@ -102,11 +112,7 @@ impl Categorical {
             let z = (a.ln() - LN_CONCENTRATION.0) / LN_CONCENTRATION.1;
             -0.5 * z * z
         };
-        let evidence = |a: f64| -> f64 {
-            pool.iter()
-                .map(|counts| self.ln_evidence_at(a, counts))
-                .sum()
-        };
+        let evidence = |a: f64| self.ln_evidence_of_all(a, pool.iter().map(|counts| &counts[..]));
         let ln_ratio = prior(new) - prior(old) + evidence(new) - evidence(old);
         if rng.random::<f64>().ln() < ln_ratio {
             *concentration = new;

@@ -583,6 +583,22 @@ impl Column {
             .ln_evidence(p, &s[cluster]))
     }
 
+    /// ln p(cells of a cluster and one more, which is observed).
+    #[allow(clippy::clone_on_copy)] // some statistics are no more than a few numbers
+    pub(crate) fn collapsed_ln_evidence_with(
+        &self,
+        cells: &Cells,
+        stats: &Stats,
+        cluster: usize,
+        row: usize,
+    ) -> f64 {
+        for_collapsed!(self, cells, stats, |k, p, d, s| {
+            let mut with = s[cluster].clone();
+            k.add(&mut with, d, row);
+            k.ln_evidence(p, &with)
+        })
+    }
+
     /// Draws the parameters of a cluster given the statistics at `place`.
     pub(crate) fn collapsed_draw(
         &mut self,

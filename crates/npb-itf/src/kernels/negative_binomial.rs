@@ -14,7 +14,7 @@ use super::support::{
     poisson, positive_gamma,
 };
 use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
-use crate::numeric::{exp_rows, ln_gammas};
+use crate::numeric::{cross_counts, exp_rows, ln_gammas};
 
 /// p(x) = Γ(r + x) / (Γ(r) x!) p^r (1 − p)^x in cluster k, r = r_k uniform on 2^g / 8, g = 0..14, p = p_k ~ Beta(2 + r t, s) given r.
 ///
@@ -72,7 +72,9 @@ pub struct NegativeBinomialData {
     values: Vec<f64>,
     /// Position in `ways`, 0 where missing.
     codes: Vec<u32>,
-    /// ln Γ(r + x) / (Γ(r) x!) of each distinct count x, for every r; zeros at position 0.
+    /// Each distinct count x; 0 at position 0.
+    distinct: Vec<f64>,
+    /// ln Γ(r + x) / (Γ(r) x!) of these, for every r; zeros at position 0.
     ways: Vec<[f64; SIZES]>,
 }
 
@@ -152,6 +154,7 @@ impl NegativeBinomialData {
         check_values(&values, |x| x <= MAX_COUNT, needed)?;
         let mut data = Self {
             codes: Vec::new(),
+            distinct: Vec::new(),
             ways: Vec::new(),
             values: values.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect(),
         };
@@ -167,8 +170,7 @@ impl NegativeBinomialData {
     fn refresh(&mut self) {
         let mut seen: HashMap<u64, u32> = HashMap::new();
         self.codes.clear();
-        self.ways.clear();
-        self.ways.push([0.0; SIZES]);
+        (self.distinct, self.ways) = (vec![0.0], vec![[0.0; SIZES]]);
         for &x in &self.values {
             if x.is_nan() {
                 self.codes.push(0);
@@ -177,6 +179,7 @@ impl NegativeBinomialData {
             let code = *seen.entry(x.to_bits()).or_insert(self.ways.len() as u32);
             if code as usize == self.ways.len() {
                 let ln_factorial = ln_gamma(x + 1.0);
+                self.distinct.push(x);
                 self.ways.push(std::array::from_fn(|g| {
                     ln_rising_factorial(size(g), x) - ln_factorial
                 }));
@@ -254,6 +257,36 @@ impl Kernel for NegativeBinomial {
         self.redraw(params, pool, rng);
     }
 
+    /// By how many cells of each cluster have each count, where counts repeat.
+    fn tally(
+        &self,
+        data: &NegativeBinomialData,
+        labels: &[u32],
+        params: &NegativeBinomialParams,
+        pool: &mut Vec<NegativeBinomialStats>,
+    ) {
+        let (n, n_codes) = (params.n_clusters(), data.ways.len());
+        pool.clear();
+        pool.resize(n, self.no_stats());
+        if n * n_codes > labels.len() {
+            let observed = labels
+                .iter()
+                .enumerate()
+                .filter(|&(row, _)| data.codes[row] != 0);
+            observed.for_each(|(row, &label)| self.add(&mut pool[label as usize], data, row));
+            return;
+        }
+        let counts = cross_counts(labels, &data.codes, n, n_codes);
+        for (stats, counts) in pool.iter_mut().zip(counts.chunks_exact(n_codes)) {
+            for (code, &cells) in counts.iter().enumerate().skip(1).filter(|(_, n)| **n > 0) {
+                stats.n += cells as u64;
+                stats.total += cells as u128 * u128::from(data.distinct[code] as u64);
+                let ways = stats.ways.iter_mut().zip(&data.ways[code]);
+                ways.for_each(|(sum, way)| *sum += cells as f64 * way);
+            }
+        }
+    }
+
     fn ln_likelihoods(
         &self,
         data: &NegativeBinomialData,
@@ -288,7 +321,7 @@ impl Kernel for NegativeBinomial {
 
     fn add(&self, stats: &mut NegativeBinomialStats, data: &NegativeBinomialData, row: usize) {
         stats.n += 1;
-        stats.total += data.values[row] as u128;
+        stats.total += u128::from(data.values[row] as u64);
         let ways = &data.ways[data.codes[row] as usize];
         stats.ways.iter_mut().zip(ways).for_each(|(s, w)| *s += w);
     }

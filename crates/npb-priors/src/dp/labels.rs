@@ -3,6 +3,8 @@
 //! `counts[h]` is the number of items with label h; M_h = Σ_{l≥h} counts[l]. A stick is stored as
 //! `ln_rest` = ln(1 − V_h) ≤ 0, which keeps all digits of V near 0 and of 1 − V near 0.
 
+use std::sync::LazyLock;
+
 use rand::{Rng, RngExt};
 
 use crate::error::{Check, ParameterError};
@@ -19,14 +21,34 @@ pub fn occupied_labels(counts: &[usize]) -> usize {
 /// Cost O(largest label). Panics if `alpha` is not positive.
 pub fn ln_label_probability(counts: &[usize], alpha: f64) -> f64 {
     assert!(alpha > 0.0, "a concentration is positive: {alpha}");
-    let mut later = 0;
-    let mut ln_p = 0.0;
-    for &m in counts[..occupied_labels(counts)].iter().rev() {
-        ln_p += alpha.ln() + ln_gamma(1.0 + m as f64)
-            - ln_rising_factorial(alpha + later as f64, m as f64 + 1.0);
-        later += m;
+    // α B(1 + m_h, α + M_{h+1}) = α m_h! / (α + M_h) Γ(α + M_{h+1}) / Γ(α + M_h), of which the last factors are one in the product.
+    let n_labels = occupied_labels(counts);
+    let (mut at_or_after, mut ln_p, mut product) = (0, 0.0, 1.0);
+    for &m in counts[..n_labels].iter().rev() {
+        at_or_after += m;
+        ln_p += ln_factorial(m);
+        let factor = alpha / (alpha + at_or_after as f64);
+        if product * factor < 1e-200 {
+            ln_p += f64::ln(product);
+            product = 1.0;
+        }
+        product *= factor;
     }
-    ln_p
+    ln_p + product.ln() - ln_rising_factorial(alpha, at_or_after as f64)
+}
+
+/// ln m!, exactly rounded or nearly so: Stirling's series where numbers are not stored, whose next term is below 1e-17 there.
+fn ln_factorial(m: usize) -> f64 {
+    const STORED: usize = 128;
+    static LN: LazyLock<[f64; STORED]> =
+        LazyLock::new(|| std::array::from_fn(|m| ln_gamma(1.0 + m as f64)));
+    const HALF_LN_2PI: f64 = 0.918_938_533_204_672_7;
+    LN.get(m).copied().unwrap_or_else(|| {
+        let (x, r) = (m as f64, (m as f64).recip());
+        let r2 = r * r;
+        let series = r * (1.0 / 12.0 - r2 * (1.0 / 360.0 - r2 * (1.0 / 1260.0 - r2 / 1680.0)));
+        (x + 0.5) * x.ln() - x + HALF_LN_2PI + series
+    })
 }
 
 /// Writes the predictive probabilities of the labels 0..`out.len()` of one more item, sticks integrated out,

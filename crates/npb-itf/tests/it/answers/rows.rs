@@ -57,7 +57,11 @@ fn surprisals_are_sums_over_the_draws() {
                 false => (rows_of(&new), fit.rows(&new).unwrap()),
                 true => (rows_of(&trained), fit.training_rows(&trained).unwrap()),
             };
-            let found = fit.surprisals(&own).unwrap();
+            let (found, densities) = fit.surprisals_and_densities(&own).unwrap();
+            let wanted = fit.ln_density(&own).unwrap();
+            assert_eq!(densities.len(), wanted.len());
+            let each = densities.iter().zip(&wanted);
+            each.for_each(|(found, wanted)| close(*found, *wanted, 1e-8));
             let known = rows.iter().flatten().filter(|cell| cell.is_some()).count();
             assert_eq!(found.len(), known);
             for cell in found.iter().take(80) {
