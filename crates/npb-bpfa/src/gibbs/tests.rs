@@ -506,7 +506,7 @@ fn copy_collapsed(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
 fn copy_scan(sampler: &mut BpfaSampler<'_>, fault: ScanFault, rng: &mut Xoshiro256PlusPlus) {
     let (columns, entries) = sampler.noise_weights();
     sampler.refresh_loadings(None);
-    sampler.scan_prior();
+    sampler.scan_prior(&columns);
     let k = sampler.state.n_atoms();
     let mut all = Vec::new();
     for i in 0..N {
@@ -523,6 +523,8 @@ fn copy_scan(sampler: &mut BpfaSampler<'_>, fault: ScanFault, rng: &mut Xoshiro2
         let prior = ScanPrior {
             slab: &sampler.memory.slab,
             constant: &sampler.memory.constant,
+            bar: &sampler.memory.bar,
+            slope: &sampler.memory.slope,
         };
         let drawn = reference(&sampler.memory.loadings, row, prior, fault, rng);
         all.extend(drawn[..k].iter().map(|&s| s as f32));
