@@ -626,6 +626,29 @@ impl Sampler for Restoring<'_> {
         if sweep.kept {
             self.totals.add(&self.sampler);
         }
+        if let Ok(path) = std::env::var("PIX_TRUTH") {
+            let truth: Vec<f32> = std::fs::read(path).unwrap().chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+            let (lo, hi) = (0.0f32, 0.0f32);
+            let _ = (lo, hi);
+            let n_noise = self.sampler.state().shared.noise_precisions.len();
+            let mut one = Totals::new(self.work.grid, self.work.config.model.atoms, n_noise);
+            if self.sampler.rows().n_rows() == self.work.rows.n_rows() {
+                one.add(&self.sampler);
+                let psnr = |t: &Totals| {
+                    let m = t.sums.means();
+                    // best affine map to the truth
+                    let n = m.len() as f64;
+                    let (mut sx, mut sy, mut sxx, mut sxy) = (0.0, 0.0, 0.0, 0.0);
+                    for (&x, &y) in m.iter().zip(&truth) { let (x, y) = (f64::from(x), f64::from(y)); sx += x; sy += y; sxx += x * x; sxy += x * y; }
+                    let b = (sxy - sx * sy / n) / (sxx - sx * sx / n);
+                    let a = (sy - b * sx) / n;
+                    let q: f64 = m.iter().zip(&truth).map(|(&x, &y)| (a + b * f64::from(x) - f64::from(y)).powi(2)).sum();
+                    10.0 * (65025.0 * n / q).log10()
+                };
+                let all = if self.totals.sums.rounds() > 0 { psnr(&self.totals) } else { 0.0 };
+                eprintln!("sweep {} one {:.3} mean {:.3} active {:.2} noise {:.4}", sweep.number, psnr(&one), all, scalars[3], scalars[0]);
+            }
+        }
         Ok(())
     }
 

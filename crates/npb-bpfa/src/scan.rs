@@ -355,6 +355,16 @@ struct Next {
     small: usize,
 }
 
+impl Next {
+    /// Goes on to the first small one that is not before `atom`.
+    #[inline(always)]
+    fn pass_small(&mut self, small: &Small, atom: usize) {
+        while small.atoms.get(self.small).is_some_and(|a| *a < atom) {
+            self.small += 1;
+        }
+    }
+}
+
 /// Scans N atoms from `start` on.
 #[inline(always)]
 fn scan_span<S: Simd, const N: usize>(
@@ -380,6 +390,7 @@ fn scan_span<S: Simd, const N: usize>(
         // No square is below: an active atom is always reached, and drawn anew.
         threshold[k - start] = -1.0;
     }
+    next.pass_small(&work.small, start);
     let small = work.small.atoms.iter().zip(&work.small.ln_odds).skip(next.small);
     for (&k, &ln_odds) in small.take_while(|(k, _)| **k < span.end) {
         let n = k - start;
@@ -396,9 +407,7 @@ fn scan_span<S: Simd, const N: usize>(
         let is_above = |ln_odds: f32| {
             linear * linear > precision * (ln(precision) + (ln_odds - constant[n]))
         };
-        while work.small.atoms.get(next.small).is_some_and(|a| *a < k) {
-            next.small += 1;
-        }
+        next.pass_small(&work.small, k);
         let ln_odds = if old != 0.0 {
             next.own += 1;
             work.own[next.own - 1]
