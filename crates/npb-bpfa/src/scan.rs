@@ -58,6 +58,8 @@ pub(crate) struct ScanWork {
     together: Vec<f32>,
     linears: Vec<f32>,
     change: Vec<f32>,
+    /// Of a row that shares nothing: loadings of its columns on the atoms that are looked at together.
+    lines: Vec<f32>,
     /// What was drawn.
     pub(crate) atoms: Vec<u16>,
     pub(crate) values: Vec<f32>,
@@ -378,25 +380,32 @@ fn scan_span<S: Simd, const N: usize>(
 ) {
     let span = start..start + N;
     if !row.shared {
-        correlate(simd, d, row, span.clone(), work);
+        work.take_lines::<N>(d, row, start);
+        look::<S, N>(simd, row, start, d.kp, work);
     }
     let norms: [f32; N] = *part(if row.shared { &d.norms } else { &work.norms }, start);
     let (slab, constant) = (part::<N>(prior.slab, start), part::<N>(prior.constant, start));
     // Scores that are still in the residual and to be drawn again.
     let mut pending = [0.0; N];
     let mut threshold = tangents::<S, N>(simd, part(prior.bar, start), part(prior.slope, start), &norms);
-    for (k, s) in row.scores.iter().skip(next.own).take_while(|(k, _)| *k < span.end) {
-        pending[k - start] = s;
+    let atoms = row.scores.atoms.unwrap_or_default();
+    let active = atoms.iter().zip(row.scores.values);
+    for (&k, &s) in active.skip(next.own) {
+        let Some(n) = (k as usize).checked_sub(start).filter(|n| *n < N) else {
+            break;
+        };
+        pending[n] = s;
         // No square is below: an active atom is always reached, and drawn anew.
-        threshold[k - start] = -1.0;
+        threshold[n] = -1.0;
     }
     next.pass_small(&work.small, start);
-    let small = work.small.atoms.iter().zip(&work.small.ln_odds).skip(next.small);
-    for (&k, &ln_odds) in small.take_while(|(k, _)| **k < span.end) {
+    let mut at = next.small;
+    while let Some(&k) = work.small.atoms.get(at).filter(|k| **k < span.end) {
         let n = k - start;
         if pending[n] == 0.0 {
-            threshold[n] += (slab[n] + norms[n]) * (ln_odds - SMALL_LN_ODDS);
+            threshold[n] += (slab[n] + norms[n]) * (work.small.ln_odds[at] - SMALL_LN_ODDS);
         }
+        at += 1;
     }
     let mut hits = above(simd, &norms, &pending, part(&work.linear, start), &threshold);
     while hits != 0 {
@@ -404,9 +413,8 @@ fn scan_span<S: Simd, const N: usize>(
         let (k, old) = (start + n, pending[n]);
         let linear = work.linear[k] + norms[n] * old;
         let precision = slab[n] + norms[n];
-        let is_above = |ln_odds: f32| {
-            linear * linear > precision * (ln(precision) + (ln_odds - constant[n]))
-        };
+        let excess = linear * linear - precision * (ln(precision) - constant[n]);
+        let is_above = |ln_odds: f32| excess > precision * ln_odds;
         next.pass_small(&work.small, k);
         let ln_odds = if old != 0.0 {
             next.own += 1;
@@ -435,10 +443,107 @@ fn scan_span<S: Simd, const N: usize>(
         if new == old {
             hits &= later;
         } else {
-            let end = if row.shared { d.kp } else { span.end };
-            deflate(simd, d, row, k, new - old, start..end, work);
+            match row.shared {
+                true => deflate(simd, d, row, k, new - old, start..d.kp, work),
+                false => deflate_lines::<S, N>(simd, row, (start, n), new - old, work),
+            }
             hits = later & above(simd, &norms, &pending, part(&work.linear, start), &threshold);
         }
+    }
+}
+
+impl ScanWork {
+    /// Gathers the loadings of a row's columns on N atoms.
+    #[inline(always)]
+    fn take_lines<const N: usize>(&mut self, d: &Loadings, row: ScanRow<'_>, start: usize) {
+        let columns = row.columns.map_or(0, <[u32]>::len);
+        let n = columns.max(row.values.len());
+        self.lines.resize((n * N).max(self.lines.len()), 0.0);
+        let lines = self.lines.as_chunks_mut::<N>().0;
+        match row.columns {
+            Some(columns) => (lines.iter_mut().zip(columns))
+                .for_each(|(line, &p)| *line = *part(d.column(p as usize), start)),
+            None => (lines.iter_mut().take(n).enumerate())
+                .for_each(|(p, line)| *line = *part(d.column(p), start)),
+        }
+    }
+}
+
+/// `work.linear` and `work.norms` of N atoms.
+#[inline(always)]
+fn look<S: Simd, const N: usize>(
+    simd: S,
+    row: ScanRow<'_>,
+    start: usize,
+    kp: usize,
+    work: &mut ScanWork,
+) {
+    work.linear.resize(kp, 0.0);
+    work.norms.resize(kp, 0.0);
+    let linear = S::as_mut_simd_f32s(&mut work.linear[start..start + N]).0;
+    let norms = S::as_mut_simd_f32s(&mut work.norms[start..start + N]).0;
+    let lines = work.lines.as_chunks::<N>().0;
+    let mut register = 0;
+    while register < N / S::F32_LANES {
+        let entries = lines.iter().zip(&work.weighted).zip(row.weights);
+        if N / S::F32_LANES - register >= LOOK {
+            look_tile::<S, N, LOOK>(simd, entries, register, linear, norms);
+            register += LOOK;
+        } else {
+            look_tile::<S, N, 1>(simd, entries, register, linear, norms);
+            register += 1;
+        }
+    }
+}
+
+/// As [`deflate`] for atom n of those whose loadings were gathered.
+#[inline(always)]
+fn deflate_lines<S: Simd, const N: usize>(
+    simd: S,
+    row: ScanRow<'_>,
+    (start, n): (usize, usize),
+    change: f32,
+    work: &mut ScanWork,
+) {
+    let lines = work.lines.as_chunks::<N>().0;
+    work.change.resize(row.weights.len(), 0.0);
+    let entries = lines.iter().zip(row.weights).zip(&mut work.weighted);
+    for (((line, w), weighted), out) in entries.zip(&mut work.change) {
+        *out = -change * w * line[n];
+        *weighted += *out;
+    }
+    let linear = S::as_mut_simd_f32s(&mut work.linear[start..start + N]).0;
+    let mut register = 0;
+    while register < N / S::F32_LANES {
+        let entries = lines.iter().zip(&work.change);
+        if N / S::F32_LANES - register >= LOOK {
+            add_tile::<S, N, LOOK>(simd, entries, register, linear);
+            register += LOOK;
+        } else {
+            add_tile::<S, N, 1>(simd, entries, register, linear);
+            register += 1;
+        }
+    }
+}
+
+/// Adds `sum_e a_e line_e` of R registers.
+#[inline(always)]
+fn add_tile<'a, S: Simd, const N: usize, const R: usize>(
+    simd: S,
+    entries: impl Iterator<Item = (&'a [f32; N], &'a f32)>,
+    start: usize,
+    out: &mut [S::f32s],
+) {
+    let mut sums = [simd.splat_f32s(0.0); R];
+    for (line, &a) in entries {
+        let a = simd.splat_f32s(a);
+        let line = &S::as_simd_f32s(line).0[start..start + R];
+        for t in 0..R {
+            sums[t] = simd.mul_add_e_f32s(a, line[t], sums[t]);
+        }
+    }
+    for t in 0..R {
+        out[start + t] = simd.add_f32s(out[start + t], sums[t]);
     }
 }
 
@@ -509,51 +614,37 @@ pub(crate) fn correlate<S: Simd>(
         project::<S, false>(simd, d, row.columns, &work.weighted, span, &mut work.linear);
         return;
     }
-    work.norms.resize(d.kp, 0.0);
-    let (linear, _) = S::as_mut_simd_f32s(&mut work.linear);
-    let (norms, _) = S::as_mut_simd_f32s(&mut work.norms);
-    let end = span.end / S::F32_LANES;
-    let mut start = span.start / S::F32_LANES;
-    while start < end {
-        if end - start >= LOOK {
-            look_tile::<S, LOOK>(simd, d, row, &work.weighted, start, linear, norms);
-            start += LOOK;
-        } else {
-            look_tile::<S, 1>(simd, d, row, &work.weighted, start, linear, norms);
-            start += 1;
-        }
+    for start in span.step_by(LARGEST_REGISTER) {
+        work.take_lines::<LARGEST_REGISTER>(d, row, start);
+        look::<S, LARGEST_REGISTER>(simd, row, start, d.kp, work);
     }
 }
 
 /// Registers whose correlations and norms are summed at once.
 const LOOK: usize = 4;
 
-/// `sum_e a_e D[column e, ]` and `sum_e w_e D[column e, ]^2`.
+/// `sum_e a_e line_e` and `sum_e w_e line_e^2`.
 #[inline(always)]
 #[expect(
     clippy::manual_memcpy,
     reason = "sums that are copied as slices are kept in memory, not in registers"
 )]
-fn look_tile<S: Simd, const R: usize>(
+fn look_tile<'a, S: Simd, const N: usize, const R: usize>(
     simd: S,
-    d: &Loadings,
-    row: ScanRow<'_>,
-    coefficients: &[f32],
+    entries: impl Iterator<Item = ((&'a [f32; N], &'a f32), &'a f32)>,
     start: usize,
     linear: &mut [S::f32s],
     norms: &mut [S::f32s],
 ) {
     let mut sums = [simd.splat_f32s(0.0); R];
     let mut squares = [simd.splat_f32s(0.0); R];
-    for (e, (&a, &w)) in coefficients.iter().zip(row.weights).enumerate() {
-        let (loadings, _) = S::as_simd_f32s(d.column(place(row.columns, e)));
+    for ((line, &a), &w) in entries {
         let (a, w) = (simd.splat_f32s(a), simd.splat_f32s(w));
-        let loadings = &loadings[start..start + R];
+        let line = &S::as_simd_f32s(line).0[start..start + R];
         // By numbers: zipped arrays are kept in memory, not in registers.
         for t in 0..R {
-            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
-            squares[t] =
-                simd.mul_add_e_f32s(simd.mul_f32s(w, loadings[t]), loadings[t], squares[t]);
+            sums[t] = simd.mul_add_e_f32s(a, line[t], sums[t]);
+            squares[t] = simd.mul_add_e_f32s(simd.mul_f32s(w, line[t]), line[t], squares[t]);
         }
     }
     for t in 0..R {
