@@ -224,7 +224,10 @@ impl DictionaryDraw<'_> {
                 },
             );
         }
-        self.solve_by_pairs(squares, products, values)
+        let t = std::time::Instant::now();
+        let r = self.solve_by_pairs(squares, products, values);
+        if std::env::var("PIX_TIME").is_ok() { eprint!("solve {:.3} ", t.elapsed().as_secs_f64()); }
+        r
     }
 
     /// `sum_i w_ip s_ik y_ip` of an atom and the rows that use it.

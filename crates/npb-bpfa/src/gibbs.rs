@@ -272,8 +272,11 @@ impl<'d> BpfaSampler<'d> {
     pub fn sweep_with(&mut self, moves: &[BpfaMove]) -> Result<(), BpfaError> {
         self.sweep += 1;
         for &step in moves {
+            let t = std::time::Instant::now();
             self.apply(step)?;
+            if std::env::var("PIX_TIME").is_ok() { eprint!("{step:?} {:.3} ", t.elapsed().as_secs_f64()); }
         }
+        if std::env::var("PIX_TIME").is_ok() { eprintln!(); }
         self.adapt_atoms()
     }
 
