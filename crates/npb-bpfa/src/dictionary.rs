@@ -263,19 +263,19 @@ impl DictionaryDraw<'_> {
                 let first = number * TOGETHER;
                 let n = out.len() / k;
                 for (b, &kb) in used.iter().enumerate() {
-                    for (a, &ka) in used.iter().enumerate().skip(b) {
-                        let own = &squares[(pairs_before(ka) + kb) * wide + first..][..n];
-                        own.iter()
-                            .enumerate()
-                            .for_each(|(c, &sum)| all[(c * m + b) * m + a] = sum);
+                    for (c, &g) in self.weights[first..first + n].iter().enumerate() {
+                        let column = &mut all[(c * m + b) * m..][b..m];
+                        for (sum, &ka) in column.iter_mut().zip(&used[b..]) {
+                            let line = (pairs_before(ka) + kb) * wide;
+                            *sum = f64::from(g) * squares[line + first + c];
+                        }
+                        column[0] += p as f64;
                     }
                 }
                 for (c, out) in out.chunks_exact_mut(k).enumerate() {
                     let column = first + c;
                     let g = f64::from(self.weights[column]);
                     let precision = &mut all[c * m * m..(c + 1) * m * m];
-                    precision.iter_mut().for_each(|sum| *sum *= g);
-                    (0..m).for_each(|a| precision[a * (m + 1)] += p as f64);
                     x.clear();
                     x.extend(used.iter().map(|&k| g * products[k * p + column]));
                     let rng = &mut self.rng(column);

@@ -863,15 +863,11 @@ fn ln(x: f32) -> f32 {
     let exponent = (bits >> 23) as i32 - 127 + i32::from(large);
     let f = (if large { 0.5 * fraction } else { fraction }) - 1.0;
     let z = f * f;
-    let mut y = 7.037_683_6e-2;
-    y = y * f - 1.151_461e-1;
-    y = y * f + 1.167_699_9e-1;
-    y = y * f - 1.242_014_1e-1;
-    y = y * f + 1.424_932_3e-1;
-    y = y * f - 1.666_805_8e-1;
-    y = y * f + 2.000_071_4e-1;
-    y = y * f - 2.499_999_4e-1;
-    y = y * f + 3.333_333e-1;
+    // Estrin's order: half of the steps of Horner's depend on each other.
+    let low = (3.333_333e-1 - 2.499_999_4e-1 * f) + z * (2.000_071_4e-1 - 1.666_805_8e-1 * f);
+    let high = (1.424_932_3e-1 - 1.242_014_1e-1 * f) + z * (1.167_699_9e-1 - 1.151_461e-1 * f);
+    let zz = z * z;
+    let y = low + zz * (high + zz * 7.037_683_6e-2);
     let e = exponent as f32;
     f + (y * f * z + e * -2.121_944_4e-4 - 0.5 * z) + e * 0.693_359_4
 }
