@@ -72,6 +72,8 @@ pub(crate) struct DictionaryDraw<'a> {
     pub(crate) weights: &'a [f32],
     /// Relative weight of each entry; empty when all are 1.
     pub(crate) entry_weights: &'a [f32],
+    /// See [`BpfaConfig::overrelaxation`](crate::BpfaConfig::overrelaxation).
+    pub(crate) overrelaxation: f64,
     pub(crate) seed: u64,
     /// First three words of the keys of random streams.
     pub(crate) key: [u64; 3],
@@ -93,6 +95,29 @@ impl DictionaryDraw<'_> {
             self.draw_by_pairs(work, values)
         } else {
             self.draw_columns(values)
+        }
+    }
+
+    /// Makes x, the right side of a system, loadings of the used atoms: beyond the mean m of their law N(m, V) from the `old` ones, `m - a (old - m)` and noise of
+    /// covariance (1 - a^2) V. That leaves the law as it is, and comes faster to where it is than independent draws do, which follow the scores that follow them.
+    fn renew(
+        &self,
+        factor: &Cholesky,
+        used: &[usize],
+        x: &mut [f64],
+        old: &[f32],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let a = self.overrelaxation;
+        let noise = (1.0 - a * a).sqrt();
+        factor.solve_l(x);
+        for x in &mut *x {
+            let z: f64 = rng.sample(StandardNormal);
+            *x = (1.0 + a) * *x + noise * z;
+        }
+        factor.solve_lt(x);
+        for (x, &k) in x.iter_mut().zip(used) {
+            *x -= a * f64::from(old[k]);
         }
     }
 
@@ -138,7 +163,7 @@ impl DictionaryDraw<'_> {
                 used.iter()
                     .map(|&k| f64::from(weight) * sums.products[k * p + column]),
             );
-            renew(&factors[place], &used, x, out, rng);
+            self.renew(&factors[place], &used, x, out, rng);
             scatter(&used, x, p, out, rng);
         });
         Ok(())
@@ -190,7 +215,11 @@ impl DictionaryDraw<'_> {
 
     /// Each column has a system of its own; their sums are made side by side, pair after pair of atoms: the sums of a pair stay in registers while all rows that
     /// use both add the product of their scores at the columns that they observe.
-    fn draw_by_pairs(&self, work: &mut DictionaryWork, values: &mut [f32]) -> Result<(), BadColumn> {
+    fn draw_by_pairs(
+        &self,
+        work: &mut DictionaryWork,
+        values: &mut [f32],
+    ) -> Result<(), BadColumn> {
         let (k, p) = (self.scores.n_atoms(), self.rows.n_columns());
         let wide = p.next_multiple_of(GROUP);
         let PairWork { squares, products } = &mut work.pairs;
@@ -224,10 +253,7 @@ impl DictionaryDraw<'_> {
                 },
             );
         }
-        let t = std::time::Instant::now();
-        let r = self.solve_by_pairs(squares, products, values);
-        if std::env::var("PIX_TIME").is_ok() { eprint!("solve {:.3} ", t.elapsed().as_secs_f64()); }
-        r
+        self.solve_by_pairs(squares, products, values)
     }
 
     /// `sum_i w_ip s_ik y_ip` of an atom and the rows that use it.
@@ -282,7 +308,7 @@ impl DictionaryDraw<'_> {
                     if m > 0 {
                         let matrix = MatRef::from_column_major_slice(precision, m, m);
                         factor.factor(matrix).map_err(|bad| (column, bad))?;
-                        renew(factor, &used, x, out, rng);
+                        self.renew(factor, &used, x, out, rng);
                     }
                     scatter(&used, x, p, out, rng);
                 }
@@ -362,7 +388,7 @@ impl DictionaryDraw<'_> {
         if m > 0 {
             let matrix = MatRef::from_column_major_slice(&work.squares, m, m);
             work.factor.factor(matrix).map_err(|bad| (column, bad))?;
-            renew(&work.factor, &work.used, &mut work.linear, out, rng);
+            self.renew(&work.factor, &work.used, &mut work.linear, out, rng);
         }
         scatter(&work.used, &work.linear, self.rows.n_columns(), out, rng);
         Ok(())
@@ -631,33 +657,6 @@ fn add_squares(row: RowScores<'_>, w: f64, places: Option<&[u32]>, m: usize, squ
     }
 }
 
-/// How far beyond the mean of their law the loadings go from where they were.
-fn beyond() -> f64 {
-    static B: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
-    *B.get_or_init(|| std::env::var("PIX_BEYOND").map_or(0.0, |x| x.parse().unwrap()))
-}
-
-/// Makes x, the right side of the system, a draw of its law that lies on the other side of the mean from the loadings as they are.
-fn renew(
-    factor: &Cholesky,
-    used: &[usize],
-    x: &mut [f64],
-    old: &[f32],
-    rng: &mut Xoshiro256PlusPlus,
-) {
-    let a = beyond();
-    let noise = (1.0 - a * a).sqrt();
-    factor.solve_l(x);
-    for x in &mut *x {
-        let z: f64 = rng.sample(StandardNormal);
-        *x = (1.0 + a) * *x + noise * z;
-    }
-    factor.solve_lt(x);
-    for (x, &k) in x.iter_mut().zip(used) {
-        *x -= a * f64::from(old[k]);
-    }
-}
-
 /// Writes the loadings of used atoms, and draws of the prior N(0, 1/P) for the others.
 fn scatter(used: &[usize], x: &[f64], p: usize, out: &mut [f32], rng: &mut Xoshiro256PlusPlus) {
     let sd = (1.0 / p as f64).sqrt();
@@ -691,7 +690,8 @@ mod tests {
 
     /// Each row has every `apart`-th of `k` atoms, by which columns are drawn one by one in a known way.
     fn ways_draw_the_same(k: usize, apart: usize, way: Way) {
-        let (n, p) = (PAIR_ROWS + 300, 5);
+        // More columns than one group.
+        let (n, p) = (PAIR_ROWS + 300, GROUP + 3);
         let rng = &mut stream(1, [0; 4]);
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         let mut scores = Scores::zeros(n, k, false);
@@ -707,26 +707,75 @@ mod tests {
             }
             block.starts[i % BLOCK_ROWS + 1] = block.atoms.len() as u32;
         }
-        let entry_weights: Vec<f32> = values.iter().map(|_| rng.random::<f32>() + 0.1).collect();
+        let own: Vec<f32> = values.iter().map(|_| rng.random::<f32>() + 0.1).collect();
         let rows = BpfaRows::new(p, &starts, columns, values).unwrap();
-        let draw = DictionaryDraw {
-            arch: Arch::new(),
-            rows: &rows,
-            scores: &scores,
-            weights: &[2.0, 1.0, 3.0, 0.5, 1.5],
-            entry_weights: &entry_weights,
-            seed: 2,
-            key: [0; 3],
-        };
-        assert!(draw.is_crowded());
-        assert!((0..p).all(|column| draw.way(column) == way));
-        let (mut pairs, mut single) = (vec![0.0; p * k], vec![0.0; p * k]);
-        draw.draw_by_pairs(&mut DictionaryWork::default(), &mut pairs).unwrap();
-        draw.draw_columns(&mut single).unwrap();
-        for (a, b) in pairs.iter().zip(&single) {
+        let weights: Vec<f32> = (0..p).map(|p| 0.5 + 0.1 * p as f32).collect();
+        for entry_weights in [&own[..], &[]] {
+            let draw = DictionaryDraw {
+                arch: Arch::new(),
+                rows: &rows,
+                scores: &scores,
+                weights: &weights,
+                entry_weights,
+                // Regressions do not look at where loadings were.
+                overrelaxation: if way == Way::Pairs { 0.5 } else { 0.0 },
+                seed: 2,
+                key: [0; 3],
+            };
+            assert!(draw.is_crowded());
+            assert!((0..p).all(|column| draw.way(column) == way));
+            let (mut pairs, mut single) = (vec![0.3; p * k], vec![0.3; p * k]);
+            draw.draw_by_pairs(&mut DictionaryWork::default(), &mut pairs)
+                .unwrap();
+            draw.draw_columns(&mut single).unwrap();
+            for (a, b) in pairs.iter().zip(&single) {
+                assert!(
+                    (a - b).abs() < 1e-5 * (1.0 + b.abs()),
+                    "{pairs:?} {single:?}"
+                );
+            }
+        }
+    }
+
+    /// One atom, one column: `d' ~ N(m - a (d - m), (1 - a^2) V)` with m and V in closed form.
+    #[test]
+    fn draws_go_beyond_the_mean_from_where_loadings_were() {
+        let (scores, values) = ([1.0, -0.5, 2.0], vec![0.8, 0.1, 1.5]);
+        let rows = BpfaRows::complete(3, 1, values.clone()).unwrap();
+        let (g, old, n) = (1.5, 0.9, 40_000);
+        let precision = 1.0 + g * scores.iter().map(|s| s * s).sum::<f64>();
+        let linear: f64 = scores
+            .iter()
+            .zip(&values)
+            .map(|(s, &y)| s * f64::from(y))
+            .sum();
+        let (mean, variance) = (g * linear / precision, precision.recip());
+        let scores = Scores::sparse(1, &scores.map(|s| s as f32)).unwrap();
+        for a in [0.0, 0.75] {
+            let (mut sum, mut square) = (0.0, 0.0);
+            for seed in 0..n {
+                let draw = DictionaryDraw {
+                    arch: Arch::new(),
+                    rows: &rows,
+                    scores: &scores,
+                    weights: &[g as f32],
+                    entry_weights: &[],
+                    overrelaxation: a,
+                    seed,
+                    key: [0; 3],
+                };
+                let mut drawn = [old as f32];
+                draw.draw(&mut DictionaryWork::default(), &mut drawn)
+                    .unwrap();
+                let off = f64::from(drawn[0]) - (mean - a * (old - mean));
+                sum += off;
+                square += off * off;
+            }
+            let (n, expected) = (n as f64, (1.0 - a * a) * variance);
+            assert!((sum / n).abs() < 4.0 * (expected / n).sqrt(), "{a}");
             assert!(
-                (a - b).abs() < 1e-5 * (1.0 + b.abs()),
-                "{pairs:?} {single:?}"
+                (square / n / expected - 1.0).abs() < 4.0 * (2.0 / n).sqrt(),
+                "{a}"
             );
         }
     }

@@ -272,11 +272,8 @@ impl<'d> BpfaSampler<'d> {
     pub fn sweep_with(&mut self, moves: &[BpfaMove]) -> Result<(), BpfaError> {
         self.sweep += 1;
         for &step in moves {
-            let t = std::time::Instant::now();
             self.apply(step)?;
-            if std::env::var("PIX_TIME").is_ok() { eprint!("{step:?} {:.3} ", t.elapsed().as_secs_f64()); }
         }
-        if std::env::var("PIX_TIME").is_ok() { eprintln!(); }
         self.adapt_atoms()
     }
 
@@ -620,6 +617,7 @@ impl<'d> BpfaSampler<'d> {
             scores,
             weights: &columns,
             entry_weights: &entries,
+            overrelaxation: self.config.overrelaxation,
             seed: self.config.seed,
             key: [self.chain, self.sweep, DICTIONARY],
         }

@@ -85,11 +85,15 @@ const FEW_PATCHES: usize = 4;
 const HOLES: f64 = 0.02;
 const MOSTLY_HOLES: f64 = 0.7;
 
+/// Of the dictionary of an image that is mostly holes.
+const OVERRELAXATION: f64 = 0.8;
+
 impl ImageConfig {
     /// The default with the patches, noise and sweeps that suit an image: 7 x 7 patches and noise by channel when several of its channels say something of their own;
     /// patches of its size when that is smaller; 80 + 80 sweeps when nearly everything is observed (240 + 80
     /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap; else, of a large image, 240 + 30 of which the first
-    /// 220 see about 16,000 of its patches), 30 + 12 when less than 30% is (the start is far from noise and the rows are short), 200 + 100 in between.
+    /// 220 see about 16,000 of its patches), 28 + 5 when less than 30% is (the start is far from noise, the rows are short, and [`BpfaConfig::overrelaxation`] saves sweeps), 200 + 100 in
+    /// between.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
         let within = |side: usize| [side.min(image.height()), side.min(image.width())];
@@ -121,7 +125,10 @@ impl ImageConfig {
         } else if missing < MOSTLY_HOLES {
             (200, 100)
         } else {
-            (30, 12)
+            config.model.hold_dictionary = 1;
+            config.model.overrelaxation = OVERRELAXATION;
+            config.model.collapsed_atoms = 0;
+            (28, 5)
         };
         config.model.sweeps = SweepPlan {
             burn_in,
@@ -625,29 +632,6 @@ impl Sampler for Restoring<'_> {
         scalars.copy_from_slice(&self.sampler.scalars());
         if sweep.kept {
             self.totals.add(&self.sampler);
-        }
-        if let Ok(path) = std::env::var("PIX_TRUTH") {
-            let truth: Vec<f32> = std::fs::read(path).unwrap().chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-            let (lo, hi) = (0.0f32, 0.0f32);
-            let _ = (lo, hi);
-            let n_noise = self.sampler.state().shared.noise_precisions.len();
-            let mut one = Totals::new(self.work.grid, self.work.config.model.atoms, n_noise);
-            if self.sampler.rows().n_rows() == self.work.rows.n_rows() {
-                one.add(&self.sampler);
-                let psnr = |t: &Totals| {
-                    let m = t.sums.means();
-                    // best affine map to the truth
-                    let n = m.len() as f64;
-                    let (mut sx, mut sy, mut sxx, mut sxy) = (0.0, 0.0, 0.0, 0.0);
-                    for (&x, &y) in m.iter().zip(&truth) { let (x, y) = (f64::from(x), f64::from(y)); sx += x; sy += y; sxx += x * x; sxy += x * y; }
-                    let b = (sxy - sx * sy / n) / (sxx - sx * sx / n);
-                    let a = (sy - b * sx) / n;
-                    let q: f64 = m.iter().zip(&truth).map(|(&x, &y)| (a + b * f64::from(x) - f64::from(y)).powi(2)).sum();
-                    10.0 * (65025.0 * n / q).log10()
-                };
-                let all = if self.totals.sums.rounds() > 0 { psnr(&self.totals) } else { 0.0 };
-                eprintln!("sweep {} one {:.3} mean {:.3} active {:.2} noise {:.4}", sweep.number, psnr(&one), all, scalars[3], scalars[0]);
-            }
         }
         Ok(())
     }

@@ -100,7 +100,7 @@ pub(crate) fn precisions(rows: &BpfaRows, k: usize) -> (f64, f64) {
     let active = ACTIVE.min(0.5 * k as f64);
     (
         bounded(active / energy),
-        bounded(1.0 / (std::env::var("PIX_SHARE").map_or(NOISE_SHARE, |x| x.parse().unwrap()) * mean_square)),
+        bounded(1.0 / (NOISE_SHARE * mean_square)),
     )
 }
 

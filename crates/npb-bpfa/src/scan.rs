@@ -384,10 +384,18 @@ fn scan_span<S: Simd, const N: usize>(
         look::<S, N>(simd, row, start, d.kp, work);
     }
     let norms: [f32; N] = *part(if row.shared { &d.norms } else { &work.norms }, start);
-    let (slab, constant) = (part::<N>(prior.slab, start), part::<N>(prior.constant, start));
+    let (slab, constant) = (
+        part::<N>(prior.slab, start),
+        part::<N>(prior.constant, start),
+    );
     // Scores that are still in the residual and to be drawn again.
     let mut pending = [0.0; N];
-    let mut threshold = tangents::<S, N>(simd, part(prior.bar, start), part(prior.slope, start), &norms);
+    let mut threshold = tangents::<S, N>(
+        simd,
+        part(prior.bar, start),
+        part(prior.slope, start),
+        &norms,
+    );
     let atoms = row.scores.atoms.unwrap_or_default();
     let active = atoms.iter().zip(row.scores.values);
     for (&k, &s) in active.skip(next.own) {
@@ -407,7 +415,13 @@ fn scan_span<S: Simd, const N: usize>(
         }
         at += 1;
     }
-    let mut hits = above(simd, &norms, &pending, part(&work.linear, start), &threshold);
+    let mut hits = above(
+        simd,
+        &norms,
+        &pending,
+        part(&work.linear, start),
+        &threshold,
+    );
     while hits != 0 {
         let n = hits.trailing_zeros() as usize;
         let (k, old) = (start + n, pending[n]);
@@ -447,7 +461,14 @@ fn scan_span<S: Simd, const N: usize>(
                 true => deflate(simd, d, row, k, new - old, start..d.kp, work),
                 false => deflate_lines::<S, N>(simd, row, (start, n), new - old, work),
             }
-            hits = later & above(simd, &norms, &pending, part(&work.linear, start), &threshold);
+            hits = later
+                & above(
+                    simd,
+                    &norms,
+                    &pending,
+                    part(&work.linear, start),
+                    &threshold,
+                );
         }
     }
 }
@@ -956,12 +977,39 @@ pub(crate) mod tests {
         s
     }
 
+    /// The atom whose switch has the best odds given those chosen before, at its mean, and so on while odds are above one; dense, double precision.
+    fn most_probable(d: &Loadings, row: ScanRow<'_>, prior: ScanPrior<'_>) -> Vec<f64> {
+        let mut s = vec![0.0; d.kp];
+        loop {
+            let (mut best, mut most) = (None, 0.0);
+            for k in (0..d.k).filter(|&k| s[k] == 0.0) {
+                let (mut linear, mut precision) = (0.0, f64::from(prior.slab[k]));
+                for (e, (&y, &w)) in row.values.iter().zip(row.weights).enumerate() {
+                    let own = d.column(place(row.columns, e));
+                    let fitted: f64 = own.iter().zip(&s).map(|(&d, s)| f64::from(d) * s).sum();
+                    linear += f64::from(w * own[k]) * (f64::from(y) - fitted);
+                    precision += f64::from(w) * f64::from(own[k]).powi(2);
+                }
+                let ln_odds =
+                    f64::from(prior.constant[k]) - precision.ln() + linear * linear / precision;
+                if ln_odds > most {
+                    (best, most) = (Some((k, linear / precision)), ln_odds);
+                }
+            }
+            match best {
+                Some((k, score)) => s[k] = score,
+                None => return s,
+            }
+        }
+    }
+
     struct Once<'a> {
         d: &'a Loadings,
         row: ScanRow<'a>,
         prior: ScanPrior<'a>,
         work: &'a mut ScanWork,
-        rng: Xoshiro256PlusPlus,
+        /// None: the most probable atoms.
+        rng: Option<Xoshiro256PlusPlus>,
     }
 
     impl WithSimd for Once<'_> {
@@ -975,7 +1023,10 @@ pub(crate) mod tests {
                 correlate_together(simd, self.d, rows, self.work);
                 self.work.take(5, self.d.kp);
             }
-            scan_row(simd, self.d, self.row, self.prior, self.work, &mut self.rng);
+            match &mut self.rng {
+                Some(rng) => scan_row(simd, self.d, self.row, self.prior, self.work, rng),
+                None => pursue_row(simd, self.d, self.row, self.prior, self.work),
+            }
         }
     }
 
@@ -990,12 +1041,12 @@ pub(crate) mod tests {
             let p = 2 + (case as usize * 5) % 23;
             let mut normal = |sd: f64| (sd * rng.sample::<f64, _>(StandardNormal)) as f32;
             let dictionary: Vec<f32> = (0..k * p).map(|_| normal(0.5)).collect();
-            let complete = case % 2 == 0;
+            let (complete, from_nothing) = (case % 2 == 0, case % 8 > 5);
             let columns: Vec<u32> = (0..p as u32).filter(|c| complete || c % 3 != 1).collect();
             let values: Vec<f32> = columns.iter().map(|_| normal(1.0)).collect();
             let weights: Vec<f32> = vec![3.0; columns.len()];
             let (atoms, scores): (Vec<u16>, Vec<f32>) = (0..k as u16)
-                .filter(|a| a % 5 == 2)
+                .filter(|a| a % 5 == 2 && !from_nothing)
                 .map(|a| (a, normal(1.0)))
                 .unzip();
             let kp = k.next_multiple_of(16);
@@ -1033,9 +1084,12 @@ pub(crate) mod tests {
                 row,
                 prior,
                 work: &mut work,
-                rng: stream(8, [case, 0, 0, 0]),
+                rng: (!from_nothing).then(|| stream(8, [case, 0, 0, 0])),
             });
-            let expected = reference(&d, row, prior, Fault::None, &mut stream(8, [case, 0, 0, 0]));
+            let expected = match from_nothing {
+                true => most_probable(&d, row, prior),
+                false => reference(&d, row, prior, Fault::None, &mut stream(8, [case, 0, 0, 0])),
+            };
             let mut found = vec![0.0; kp];
             let drawn = work.atoms.iter().zip(&work.values);
             drawn.for_each(|(&k, &s)| found[k as usize] = f64::from(s));
