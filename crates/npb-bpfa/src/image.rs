@@ -125,7 +125,6 @@ impl ImageConfig {
         } else if missing < MOSTLY_HOLES {
             (200, 100)
         } else {
-            config.model.hold_dictionary = 1;
             config.model.overrelaxation = OVERRELAXATION;
             config.model.collapsed_atoms = 0;
             (28, 5)
