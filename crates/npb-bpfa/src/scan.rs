@@ -86,9 +86,6 @@ pub(crate) struct ResidualWork {
 /// Lanes of the widest register.
 pub(crate) const LARGEST_REGISTER: usize = 16;
 
-/// Registers that are summed at once.
-const TILE: usize = 8;
-
 /// Lanes that are looked at together in rows that share nothing: what a change does to later ones is seen in the residual when they are reached, so that a
 /// change costs this many products for each entry, and not K.
 pub(crate) const AHEAD: usize = 64;
@@ -590,14 +587,17 @@ pub(crate) fn deflate<S: Simd>(
         add_scaled(simd, -change, products, &mut work.linear[span]);
         return;
     }
-    let atom = d.atom(k);
-    work.change.clear();
     for (e, weighted) in work.weighted.iter_mut().enumerate() {
-        let change = -change * row.weights[e] * atom[place(row.columns, e)];
+        let own = d.column(place(row.columns, e));
+        let change = -change * row.weights[e] * own[k];
         *weighted += change;
-        work.change.push(change);
+        add_scaled(
+            simd,
+            change,
+            &own[span.clone()],
+            &mut work.linear[span.clone()],
+        );
     }
-    project::<S, true>(simd, d, row.columns, &work.change, span, &mut work.linear);
 }
 
 /// The residual, and the residual times its precisions.
@@ -632,7 +632,11 @@ pub(crate) fn correlate<S: Simd>(
 ) {
     work.linear.resize(d.kp, 0.0);
     if row.shared {
-        project::<S, false>(simd, d, row.columns, &work.weighted, span, &mut work.linear);
+        work.linear[span.clone()].fill(0.0);
+        for (p, &a) in work.weighted.iter().enumerate() {
+            let own = &d.column(p)[span.clone()];
+            add_scaled(simd, a, own, &mut work.linear[span.clone()]);
+        }
         return;
     }
     for start in span.step_by(LARGEST_REGISTER) {
@@ -671,69 +675,6 @@ fn look_tile<'a, S: Simd, const N: usize, const R: usize>(
     for t in 0..R {
         linear[start + t] = sums[t];
         norms[start + t] = squares[t];
-    }
-}
-
-/// `out <- sum_e a_e D[column e, ]` of these atoms; added to what is there when `ADD`.
-#[inline(always)]
-fn project<S: Simd, const ADD: bool>(
-    simd: S,
-    d: &Loadings,
-    columns: Option<&[u32]>,
-    coefficients: &[f32],
-    span: Range<usize>,
-    out: &mut [f32],
-) {
-    let (out, _) = S::as_mut_simd_f32s(out);
-    let end = span.end / S::F32_LANES;
-    let mut start = span.start / S::F32_LANES;
-    while start < end {
-        match end - start {
-            left if left >= TILE => {
-                project_tile::<S, ADD, TILE>(simd, d, columns, coefficients, start, out);
-                start += TILE;
-            }
-            left if left >= 4 => {
-                project_tile::<S, ADD, 4>(simd, d, columns, coefficients, start, out);
-                start += 4;
-            }
-            _ => {
-                project_tile::<S, ADD, 1>(simd, d, columns, coefficients, start, out);
-                start += 1;
-            }
-        }
-    }
-}
-
-#[inline(always)]
-#[expect(
-    clippy::manual_memcpy,
-    reason = "sums that are copied as slices are kept in memory, not in registers"
-)]
-fn project_tile<S: Simd, const ADD: bool, const R: usize>(
-    simd: S,
-    d: &Loadings,
-    columns: Option<&[u32]>,
-    coefficients: &[f32],
-    start: usize,
-    out: &mut [S::f32s],
-) {
-    let mut sums = [simd.splat_f32s(0.0); R];
-    if ADD {
-        for t in 0..R {
-            sums[t] = out[start + t];
-        }
-    }
-    for (e, &a) in coefficients.iter().enumerate() {
-        let (loadings, _) = S::as_simd_f32s(d.column(place(columns, e)));
-        let a = simd.splat_f32s(a);
-        let loadings = &loadings[start..start + R];
-        for t in 0..R {
-            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
-        }
-    }
-    for t in 0..R {
-        out[start + t] = sums[t];
     }
 }
 
