@@ -209,9 +209,17 @@ pub(crate) fn scan_row<S: Simd>(
     if !row.shared {
         weigh_residual(simd, d, row, work);
     }
+    let whole = d.kp / AHEAD * AHEAD;
+    if !row.shared {
+        // All at once: loads that wait for the cache wait together.
+        let spans = (0..whole).step_by(AHEAD);
+        spans.for_each(|start| work.take_lines::<AHEAD>(d, row, start));
+        let rest = (whole..d.kp).step_by(LARGEST_REGISTER);
+        rest.for_each(|start| work.take_lines::<LARGEST_REGISTER>(d, row, start));
+    }
     let (mut start, mut next) = (0, Next::default());
     while start < d.kp {
-        if d.kp - start >= AHEAD {
+        if start < whole {
             scan_span::<S, AHEAD>(simd, d, row, prior, (start, &mut next), work, rng);
             start += AHEAD;
         } else {
@@ -377,7 +385,6 @@ fn scan_span<S: Simd, const N: usize>(
 ) {
     let span = start..start + N;
     if !row.shared {
-        work.take_lines::<N>(d, row, start);
         look::<S, N>(simd, row, start, d.kp, work);
     }
     let norms: [f32; N] = *part(if row.shared { &d.norms } else { &work.norms }, start);
@@ -471,13 +478,14 @@ fn scan_span<S: Simd, const N: usize>(
 }
 
 impl ScanWork {
-    /// Gathers the loadings of a row's columns on N atoms.
+    /// Gathers the loadings of a row's columns on N atoms, for those from `start` on at `start` times its number of columns.
     #[inline(always)]
     fn take_lines<const N: usize>(&mut self, d: &Loadings, row: ScanRow<'_>, start: usize) {
-        let columns = row.columns.map_or(0, <[u32]>::len);
-        let n = columns.max(row.values.len());
-        self.lines.resize((n * N).max(self.lines.len()), 0.0);
-        let lines = self.lines.as_chunks_mut::<N>().0;
+        let n = row.values.len();
+        if self.lines.len() < n * d.kp {
+            self.lines.resize(n * d.kp, 0.0);
+        }
+        let lines = self.lines[n * start..].as_chunks_mut::<N>().0;
         match row.columns {
             Some(columns) => (lines.iter_mut().zip(columns))
                 .for_each(|(line, &p)| *line = *part(d.column(p as usize), start)),
@@ -500,7 +508,7 @@ fn look<S: Simd, const N: usize>(
     work.norms.resize(kp, 0.0);
     let linear = S::as_mut_simd_f32s(&mut work.linear[start..start + N]).0;
     let norms = S::as_mut_simd_f32s(&mut work.norms[start..start + N]).0;
-    let lines = work.lines.as_chunks::<N>().0;
+    let lines = work.lines[row.values.len() * start..].as_chunks::<N>().0;
     let mut register = 0;
     while register < N / S::F32_LANES {
         let entries = lines.iter().zip(&work.weighted).zip(row.weights);
@@ -523,7 +531,7 @@ fn deflate_lines<S: Simd, const N: usize>(
     change: f32,
     work: &mut ScanWork,
 ) {
-    let lines = work.lines.as_chunks::<N>().0;
+    let lines = work.lines[row.values.len() * start..].as_chunks::<N>().0;
     work.change.resize(row.weights.len(), 0.0);
     let entries = lines.iter().zip(row.weights).zip(&mut work.weighted);
     for (((line, w), weighted), out) in entries.zip(&mut work.change) {
