@@ -7,7 +7,7 @@ use npb_iqgme::{IqgmeConfig, fit};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
-use crate::Outcome;
+use crate::{Outcome, share, table_seed};
 
 const N_TRAIN: usize = 90_000;
 const N_TEST: usize = 20_000;
@@ -16,11 +16,12 @@ const N_CLUSTERS: usize = 6;
 const MISSING: f64 = 0.1;
 
 pub fn run() -> Outcome {
-    let (rows, is_second) = draw();
-    let train = table(&rows[..N_TRAIN]);
-    let test = table(&rows[N_TRAIN..]);
+    let n = share(N_TRAIN);
+    let (rows, is_second) = draw(n);
+    let train = table(&rows[..n]);
+    let test = table(&rows[n..]);
     let name = |second: &bool| Some(if *second { "b" } else { "a" });
-    let labels = Labels::from_strings(&is_second[..N_TRAIN].iter().map(name).collect::<Vec<_>>());
+    let labels = Labels::from_strings(&is_second[..n].iter().map(name).collect::<Vec<_>>());
     let config = IqgmeConfig::default();
     let (model, seconds) = timed(|| fit(&train, &labels, &config).expect("good input"));
     let last = model.predict_proba(&test).expect("the columns of the fit");
@@ -29,7 +30,7 @@ pub fn run() -> Outcome {
         .iter()
         .map(|p| if is_a { *p } else { 1.0 - p })
         .collect();
-    let truth = &is_second[N_TRAIN..];
+    let truth = &is_second[n..];
     let density = model.ln_density(&test).expect("the columns of the fit");
     Outcome {
         seconds,
@@ -52,12 +53,12 @@ struct Cluster {
     intercept: f64,
 }
 
-fn draw() -> (Vec<Vec<f64>>, Vec<bool>) {
-    let rng = &mut stream(1, [0; 4]);
+fn draw(n: usize) -> (Vec<Vec<f64>>, Vec<bool>) {
+    let rng = &mut stream(table_seed(), [0; 4]);
     let clusters: Vec<Cluster> = (0..N_CLUSTERS).map(|_| cluster(rng)).collect();
     let mut rows = Vec::new();
     let mut labels = Vec::new();
-    for _ in 0..N_TRAIN + N_TEST {
+    for _ in 0..n + N_TEST {
         let of = &clusters[rng.random_range(0..N_CLUSTERS)];
         let noise = normals(rng);
         let away: Vec<f64> = of.root.iter().map(|r| dot(r, &noise)).collect();
