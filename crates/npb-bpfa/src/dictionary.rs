@@ -18,8 +18,14 @@ use crate::scores::{BLOCK_ROWS, RowScores, Scores};
 /// Parts in which sums over rows are made: fixed, so that bits do not depend on the number of threads.
 const PARTS: usize = 16;
 
-/// Rows whose weights are spread over all columns at a time.
+/// Rows whose pairs of atoms are sorted at a time.
 const PAIR_ROWS: usize = 64 * BLOCK_ROWS;
+
+/// Columns whose sums are in registers at a time.
+const GROUP: usize = 32;
+
+/// Columns whose systems are taken out of the sums together: those of a cache line.
+const TOGETHER: usize = 8;
 
 /// Sums are made for all columns at once when rows see at least one column in so many.
 const LEAST_SHARE: usize = 10;
@@ -45,6 +51,16 @@ struct Sums {
 #[derive(Default)]
 pub(crate) struct DictionaryWork {
     parts: Vec<Sums>,
+    pairs: PairWork,
+}
+
+/// Sums for rows with holes.
+#[derive(Default)]
+struct PairWork {
+    /// `sum_i w_ip s_ik s_il`, l <= k, one line for each pair.
+    squares: Vec<f64>,
+    /// `sum_i w_ip s_ik y_ip` at `k * P + p`.
+    products: Vec<f64>,
 }
 
 /// What the draw needs to know.
@@ -56,6 +72,8 @@ pub(crate) struct DictionaryDraw<'a> {
     pub(crate) weights: &'a [f32],
     /// Relative weight of each entry; empty when all are 1.
     pub(crate) entry_weights: &'a [f32],
+    /// See [`BpfaConfig::overrelaxation`](crate::BpfaConfig::overrelaxation).
+    pub(crate) overrelaxation: f64,
     pub(crate) seed: u64,
     /// First three words of the keys of random streams.
     pub(crate) key: [u64; 3],
@@ -74,9 +92,32 @@ impl DictionaryDraw<'_> {
         if self.rows.is_complete() && self.entry_weights.is_empty() {
             self.draw_complete(work, values)
         } else if self.is_crowded() {
-            self.draw_by_pairs(values)
+            self.draw_by_pairs(work, values)
         } else {
             self.draw_columns(values)
+        }
+    }
+
+    /// Makes x, the right side of a system, loadings of the used atoms: beyond the mean m of their law N(m, V) from the `old` ones, `m - a (old - m)` and noise of
+    /// covariance (1 - a^2) V. That leaves the law as it is, and comes faster to where it is than independent draws do, which follow the scores that follow them.
+    fn renew(
+        &self,
+        factor: &Cholesky,
+        used: &[usize],
+        x: &mut [f64],
+        old: &[f32],
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let a = self.overrelaxation;
+        let noise = (1.0 - a * a).sqrt();
+        factor.solve_l(x);
+        for x in &mut *x {
+            let z: f64 = rng.sample(StandardNormal);
+            *x = (1.0 + a) * *x + noise * z;
+        }
+        factor.solve_lt(x);
+        for (x, &k) in x.iter_mut().zip(used) {
+            *x -= a * f64::from(old[k]);
         }
     }
 
@@ -122,7 +163,7 @@ impl DictionaryDraw<'_> {
                 used.iter()
                     .map(|&k| f64::from(weight) * sums.products[k * p + column]),
             );
-            factors[place].sample_canonical(x, rng);
+            self.renew(&factors[place], &used, x, out, rng);
             scatter(&used, x, p, out, rng);
         });
         Ok(())
@@ -169,87 +210,137 @@ impl DictionaryDraw<'_> {
         let cells = self.rows.n_rows().saturating_mul(p);
         !self.scores.is_dense()
             && cells <= self.rows.n_entries().saturating_mul(LEAST_SHARE)
-            && pairs_before(k).saturating_mul(p) <= MOST_PAIR_SUMS
+            && pairs_before(k).saturating_mul(p.next_multiple_of(GROUP)) <= MOST_PAIR_SUMS
     }
 
-    /// Each column has a system of its own; their sums are made side by side: a row adds the product of two of its scores to the columns that it observes
-    /// in vector registers.
-    fn draw_by_pairs(&self, values: &mut [f32]) -> Result<(), BadColumn> {
+    /// Each column has a system of its own; their sums are made side by side, pair after pair of atoms: the sums of a pair stay in registers while all rows that
+    /// use both add the product of their scores at the columns that they observe.
+    fn draw_by_pairs(
+        &self,
+        work: &mut DictionaryWork,
+        values: &mut [f32],
+    ) -> Result<(), BadColumn> {
         let (k, p) = (self.scores.n_atoms(), self.rows.n_columns());
-        let mut squares = vec![0.0; pairs_before(k) * p];
-        let mut products = vec![0.0; k * p];
+        let wide = p.next_multiple_of(GROUP);
+        let PairWork { squares, products } = &mut work.pairs;
+        squares.clear();
+        squares.resize(pairs_before(k) * wide, 0.0);
+        products.clear();
+        products.resize(k * p, 0.0);
         for first in (0..self.rows.n_rows()).step_by(PAIR_ROWS) {
             let last = (first + PAIR_ROWS).min(self.rows.n_rows());
-            let part = self.weighted_rows(first..last);
+            let seen = self.seen(first..last);
             let users = Users::of(self.scores, first..last);
             let mut rest = &mut squares[..];
             let mut own = Vec::with_capacity(k);
             for (atom, products) in products.chunks_exact_mut(p).enumerate() {
-                let (squares, later) = rest.split_at_mut((atom + 1) * p);
+                let (squares, later) = rest.split_at_mut((atom + 1) * wide);
                 rest = later;
                 own.push((squares, products));
             }
-            parallel::for_each(
+            parallel::for_each_with(
                 own.into_iter().enumerate(),
-                |(atom, (squares, products))| {
+                || (Vec::new(), Vec::new()),
+                |(starts, pairs), (atom, (squares, products))| {
+                    self.add_products(users.of_atom(atom), products);
+                    Pair::sort(self.scores, first, users.of_atom(atom), atom, starts, pairs);
                     self.arch.dispatch(AtomSums {
-                        part: &part,
-                        scores: self.scores,
-                        first,
-                        users: users.of_atom(atom),
+                        seen: &seen,
+                        starts,
+                        pairs,
                         squares,
-                        products,
-                    })
+                    });
                 },
             );
         }
+        self.solve_by_pairs(squares, products, values)
+    }
+
+    /// `sum_i w_ip s_ik y_ip` of an atom and the rows that use it.
+    fn add_products(&self, users: &[(u32, u32)], products: &mut [f64]) {
+        for &(i, at) in users {
+            let i = i as usize;
+            let s = f64::from(self.scores.row(i).values[at as usize]);
+            let columns = self.rows.columns(i);
+            for (e, entry) in self.rows.range(i).enumerate() {
+                let w = self.entry_weights.get(entry).map_or(1.0, |&w| f64::from(w));
+                products[place(columns, e)] += s * w * f64::from(self.rows.all_values()[entry]);
+            }
+        }
+    }
+
+    /// Draws all columns given their sums.
+    fn solve_by_pairs(
+        &self,
+        squares: &[f64],
+        products: &[f64],
+        values: &mut [f32],
+    ) -> Result<(), BadColumn> {
+        let (k, p) = (self.scores.n_atoms(), self.rows.n_columns());
+        let wide = p.next_multiple_of(GROUP);
         let counts = self.scores.counts();
         let used: Vec<usize> = (0..k).filter(|&k| counts[k] > 0).collect();
         let m = used.len();
-        let columns = values.chunks_mut(k).enumerate();
+        let columns = values.chunks_mut(TOGETHER * k).enumerate();
         let drawn: Vec<Result<(), BadColumn>> = parallel::map_with(
             columns,
-            || (vec![0.0; m * m], Vec::new(), Cholesky::default()),
-            |(precision, x, factor), (column, out)| {
-                let g = f64::from(self.weights[column]);
+            || (vec![0.0; TOGETHER * m * m], Vec::new(), Cholesky::default()),
+            |(all, x, factor), (number, out)| {
+                let first = number * TOGETHER;
+                let n = out.len() / k;
                 for (b, &kb) in used.iter().enumerate() {
-                    for (a, &ka) in used.iter().enumerate().skip(b) {
-                        precision[b * m + a] = g * squares[(pairs_before(ka) + kb) * p + column];
+                    for (c, &g) in self.weights[first..first + n].iter().enumerate() {
+                        let column = &mut all[(c * m + b) * m..][b..m];
+                        for (sum, &ka) in column.iter_mut().zip(&used[b..]) {
+                            let line = (pairs_before(ka) + kb) * wide;
+                            *sum = f64::from(g) * squares[line + first + c];
+                        }
+                        column[0] += p as f64;
                     }
-                    precision[b * m + b] += p as f64;
                 }
-                x.clear();
-                x.extend(used.iter().map(|&k| g * products[k * p + column]));
-                let rng = &mut self.rng(column);
-                if m > 0 {
-                    let matrix = MatRef::from_column_major_slice(precision, m, m);
-                    factor.factor(matrix).map_err(|bad| (column, bad))?;
-                    factor.sample_canonical(x, rng);
+                for (c, out) in out.chunks_exact_mut(k).enumerate() {
+                    let column = first + c;
+                    let g = f64::from(self.weights[column]);
+                    let precision = &mut all[c * m * m..(c + 1) * m * m];
+                    x.clear();
+                    x.extend(used.iter().map(|&k| g * products[k * p + column]));
+                    let rng = &mut self.rng(column);
+                    if m > 0 {
+                        let matrix = MatRef::from_column_major_slice(precision, m, m);
+                        factor.factor(matrix).map_err(|bad| (column, bad))?;
+                        self.renew(factor, &used, x, out, rng);
+                    }
+                    scatter(&used, x, p, out, rng);
                 }
-                scatter(&used, x, p, out, rng);
                 Ok(())
             },
         );
         drawn.into_iter().collect()
     }
 
-    /// Relative weights of these rows at all columns, 0 where nothing is observed, and weights times values.
-    fn weighted_rows(&self, rows: Range<usize>) -> WeightedRows {
-        let p = self.rows.n_columns();
-        let mut weights = vec![0.0; rows.len() * p];
-        let mut values = vec![0.0; rows.len() * p];
-        let both = weights.chunks_exact_mut(p).zip(values.chunks_exact_mut(p));
-        parallel::for_each(both.enumerate(), |(n, (weights, values))| {
-            let i = rows.start + n;
+    /// Which columns these rows observe, or what they weigh there.
+    fn seen(&self, rows: Range<usize>) -> Seen {
+        let groups = self.rows.n_columns().div_ceil(GROUP);
+        let mut bits = vec![0_u32; rows.len() * groups];
+        let mut weights = match self.entry_weights.is_empty() {
+            true => Vec::new(),
+            false => vec![0.0; rows.len() * groups * GROUP],
+        };
+        for (n, i) in rows.enumerate() {
             let columns = self.rows.columns(i);
             for (e, entry) in self.rows.range(i).enumerate() {
-                let column = place(columns, e);
-                let w = self.entry_weights.get(entry).map_or(1.0, |&w| w);
-                weights[column] = w;
-                values[column] = w * self.rows.all_values()[entry];
+                let column = n * groups * GROUP + place(columns, e);
+                bits[column / GROUP] |= 1 << (column % GROUP);
+                if let Some(w) = weights.get_mut(column) {
+                    *w = self.entry_weights[entry];
+                }
             }
-        });
-        WeightedRows { p, weights, values }
+        }
+        Seen {
+            groups,
+            bits,
+            weights,
+        }
     }
 
     /// Rows have holes, or entries have weights: each column has a system of its own, of the atoms that its rows use.
@@ -297,7 +388,7 @@ impl DictionaryDraw<'_> {
         if m > 0 {
             let matrix = MatRef::from_column_major_slice(&work.squares, m, m);
             work.factor.factor(matrix).map_err(|bad| (column, bad))?;
-            work.factor.sample_canonical(&mut work.linear, rng);
+            self.renew(&work.factor, &work.used, &mut work.linear, out, rng);
         }
         scatter(&work.used, &work.linear, self.rows.n_columns(), out, rng);
         Ok(())
@@ -365,10 +456,13 @@ impl DictionaryDraw<'_> {
     }
 }
 
-struct WeightedRows {
-    p: usize,
+/// What rows observe, in groups of columns.
+struct Seen {
+    groups: usize,
+    /// One bit for each column of a group.
+    bits: Vec<u32>,
+    /// Relative weights of all columns, 0 where nothing is observed; empty when they are 1.
     weights: Vec<f32>,
-    values: Vec<f32>,
 }
 
 /// Which rows use each atom.
@@ -405,16 +499,60 @@ impl Users {
     }
 }
 
+/// A row that uses two atoms: its number in the part of the rows, and the product of the scores.
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    row: u32,
+    product: f64,
+}
+
+impl Pair {
+    /// Those of an atom with those before it and itself: with atom l at `starts[l]..starts[l + 1]`.
+    fn sort(
+        scores: &Scores,
+        first: usize,
+        users: &[(u32, u32)],
+        atom: usize,
+        starts: &mut Vec<u32>,
+        pairs: &mut Vec<Self>,
+    ) {
+        starts.clear();
+        starts.resize(atom + 2, 0);
+        let others = |(i, at): (u32, u32)| {
+            let row = scores.row(i as usize);
+            let own = f64::from(row.values[at as usize]);
+            let product = move |(l, s): (usize, f32)| (l, own * f64::from(s));
+            (0..=at as usize).map(move |n| {
+                let l = row.atoms.map_or(n, |atoms| atoms[n] as usize);
+                product((l, row.values[n]))
+            })
+        };
+        for &user in users {
+            others(user).for_each(|(l, _)| starts[l + 1] += 1);
+        }
+        (0..=atom).for_each(|l| starts[l + 1] += starts[l]);
+        pairs.clear();
+        pairs.resize(starts[atom + 1] as usize, Self::default());
+        // Starts become ends, and are moved by one place then.
+        for &user in users {
+            let row = user.0 - first as u32;
+            for (l, product) in others(user) {
+                pairs[starts[l] as usize] = Self { row, product };
+                starts[l] += 1;
+            }
+        }
+        starts.copy_within(0..=atom, 1);
+        starts[0] = 0;
+    }
+}
+
 /// Adds to the sums of one atom with those before it and itself, for all columns.
 struct AtomSums<'a> {
-    part: &'a WeightedRows,
-    scores: &'a Scores,
-    first: usize,
-    users: &'a [(u32, u32)],
-    /// `sum_i w_ip s_ik s_il` at `l * P + p`.
+    seen: &'a Seen,
+    starts: &'a [u32],
+    pairs: &'a [Pair],
+    /// `sum_i w_ip s_ik s_il`, those of l in one line.
     squares: &'a mut [f64],
-    /// `sum_i w_ip s_ik y_ip`.
-    products: &'a mut [f64],
 }
 
 impl WithSimd for AtomSums<'_> {
@@ -422,23 +560,33 @@ impl WithSimd for AtomSums<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let p = self.part.p;
-        let mut scaled = vec![0.0; p];
-        for &(i, at) in self.users {
-            let row = self.scores.row(i as usize);
-            let own = (i as usize - self.first) * p;
-            let s = f64::from(row.values[at as usize]);
-            let weights = scaled.iter_mut().zip(&self.part.weights[own..own + p]);
-            weights.for_each(|(x, &w)| *x = s * f64::from(w));
-            let values = self
-                .products
-                .iter_mut()
-                .zip(&self.part.values[own..own + p]);
-            values.for_each(|(sum, &y)| *sum += s * f64::from(y));
-            for (k, s) in row.iter().take(at as usize + 1) {
-                let s = f64::from(s);
-                let sums = self.squares[k * p..(k + 1) * p].iter_mut();
-                sums.zip(&scaled).for_each(|(sum, &x)| *sum += s * x);
+        let Seen {
+            groups,
+            bits,
+            weights,
+        } = self.seen;
+        let lines = self.squares.as_chunks_mut::<GROUP>().0;
+        for (line, own) in lines.chunks_exact_mut(*groups).zip(self.starts.windows(2)) {
+            let own = &self.pairs[own[0] as usize..own[1] as usize];
+            if own.is_empty() {
+                continue;
+            }
+            for (group, line) in line.iter_mut().enumerate() {
+                let mut sums = *line;
+                for &Pair { row, product } in own {
+                    let at = row as usize * groups + group;
+                    if weights.is_empty() {
+                        let bits = bits[at];
+                        for (n, sum) in sums.iter_mut().enumerate() {
+                            *sum += if bits & 1 << n == 0 { 0.0 } else { product };
+                        }
+                    } else {
+                        let weights = weights[at * GROUP..][..GROUP].iter();
+                        let weighted = sums.iter_mut().zip(weights);
+                        weighted.for_each(|(sum, &w)| *sum += product * f64::from(w));
+                    }
+                }
+                *line = sums;
             }
         }
     }
@@ -542,7 +690,8 @@ mod tests {
 
     /// Each row has every `apart`-th of `k` atoms, by which columns are drawn one by one in a known way.
     fn ways_draw_the_same(k: usize, apart: usize, way: Way) {
-        let (n, p) = (PAIR_ROWS + 300, 5);
+        // More columns than one group.
+        let (n, p) = (PAIR_ROWS + 300, GROUP + 3);
         let rng = &mut stream(1, [0; 4]);
         let (mut starts, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
         let mut scores = Scores::zeros(n, k, false);
@@ -558,26 +707,75 @@ mod tests {
             }
             block.starts[i % BLOCK_ROWS + 1] = block.atoms.len() as u32;
         }
-        let entry_weights: Vec<f32> = values.iter().map(|_| rng.random::<f32>() + 0.1).collect();
+        let own: Vec<f32> = values.iter().map(|_| rng.random::<f32>() + 0.1).collect();
         let rows = BpfaRows::new(p, &starts, columns, values).unwrap();
-        let draw = DictionaryDraw {
-            arch: Arch::new(),
-            rows: &rows,
-            scores: &scores,
-            weights: &[2.0, 1.0, 3.0, 0.5, 1.5],
-            entry_weights: &entry_weights,
-            seed: 2,
-            key: [0; 3],
-        };
-        assert!(draw.is_crowded());
-        assert!((0..p).all(|column| draw.way(column) == way));
-        let (mut pairs, mut single) = (vec![0.0; p * k], vec![0.0; p * k]);
-        draw.draw_by_pairs(&mut pairs).unwrap();
-        draw.draw_columns(&mut single).unwrap();
-        for (a, b) in pairs.iter().zip(&single) {
+        let weights: Vec<f32> = (0..p).map(|p| 0.5 + 0.1 * p as f32).collect();
+        for entry_weights in [&own[..], &[]] {
+            let draw = DictionaryDraw {
+                arch: Arch::new(),
+                rows: &rows,
+                scores: &scores,
+                weights: &weights,
+                entry_weights,
+                // Regressions do not look at where loadings were.
+                overrelaxation: if way == Way::Pairs { 0.5 } else { 0.0 },
+                seed: 2,
+                key: [0; 3],
+            };
+            assert!(draw.is_crowded());
+            assert!((0..p).all(|column| draw.way(column) == way));
+            let (mut pairs, mut single) = (vec![0.3; p * k], vec![0.3; p * k]);
+            draw.draw_by_pairs(&mut DictionaryWork::default(), &mut pairs)
+                .unwrap();
+            draw.draw_columns(&mut single).unwrap();
+            for (a, b) in pairs.iter().zip(&single) {
+                assert!(
+                    (a - b).abs() < 1e-5 * (1.0 + b.abs()),
+                    "{pairs:?} {single:?}"
+                );
+            }
+        }
+    }
+
+    /// One atom, one column: `d' ~ N(m - a (d - m), (1 - a^2) V)` with m and V in closed form.
+    #[test]
+    fn draws_go_beyond_the_mean_from_where_loadings_were() {
+        let (scores, values) = ([1.0, -0.5, 2.0], vec![0.8, 0.1, 1.5]);
+        let rows = BpfaRows::complete(3, 1, values.clone()).unwrap();
+        let (g, old, n) = (1.5, 0.9, 40_000);
+        let precision = 1.0 + g * scores.iter().map(|s| s * s).sum::<f64>();
+        let linear: f64 = scores
+            .iter()
+            .zip(&values)
+            .map(|(s, &y)| s * f64::from(y))
+            .sum();
+        let (mean, variance) = (g * linear / precision, precision.recip());
+        let scores = Scores::sparse(1, &scores.map(|s| s as f32)).unwrap();
+        for a in [0.0, 0.75] {
+            let (mut sum, mut square) = (0.0, 0.0);
+            for seed in 0..n {
+                let draw = DictionaryDraw {
+                    arch: Arch::new(),
+                    rows: &rows,
+                    scores: &scores,
+                    weights: &[g as f32],
+                    entry_weights: &[],
+                    overrelaxation: a,
+                    seed,
+                    key: [0; 3],
+                };
+                let mut drawn = [old as f32];
+                draw.draw(&mut DictionaryWork::default(), &mut drawn)
+                    .unwrap();
+                let off = f64::from(drawn[0]) - (mean - a * (old - mean));
+                sum += off;
+                square += off * off;
+            }
+            let (n, expected) = (n as f64, (1.0 - a * a) * variance);
+            assert!((sum / n).abs() < 4.0 * (expected / n).sqrt(), "{a}");
             assert!(
-                (a - b).abs() < 1e-5 * (1.0 + b.abs()),
-                "{pairs:?} {single:?}"
+                (square / n / expected - 1.0).abs() < 4.0 * (2.0 / n).sqrt(),
+                "{a}"
             );
         }
     }

@@ -95,6 +95,8 @@ struct Memory {
     dictionary: DictionaryWork,
     slab: Vec<f32>,
     constant: Vec<f32>,
+    bar: Vec<f32>,
+    slope: Vec<f32>,
     residual_sd: f64,
 }
 
@@ -206,6 +208,8 @@ impl<'d> BpfaSampler<'d> {
             dictionary: DictionaryWork::default(),
             slab: Vec::new(),
             constant: Vec::new(),
+            bar: Vec::new(),
+            slope: Vec::new(),
             residual_sd: f64::NAN,
         };
         let k = state.n_atoms();
@@ -382,7 +386,7 @@ impl<'d> BpfaSampler<'d> {
         entries: &[f32],
         from_nothing: bool,
     ) -> Vec<ScoreBlock> {
-        self.scan_prior();
+        self.scan_prior(columns);
         let memory = &self.memory;
         let blocks = 0..self.state.scores.blocks.len();
         parallel::map_with(blocks, ScanWork::default, |work, block| {
@@ -393,6 +397,8 @@ impl<'d> BpfaSampler<'d> {
                 entry_weights: entries,
                 slab: &memory.slab,
                 constants: &memory.constant,
+                bars: &memory.bar,
+                slopes: &memory.slope,
                 state: &self.state,
                 block,
                 from_nothing,
@@ -454,11 +460,18 @@ impl<'d> BpfaSampler<'d> {
     }
 
     /// What the scan compares with, for each atom.
-    fn scan_prior(&mut self) {
+    fn scan_prior(&mut self, columns: &[f32]) {
+        let norms = self.typical_norms(columns);
         let shared = &self.state.shared;
         let k = shared.dictionary.n_atoms();
         let kp = k.next_multiple_of(PAD);
-        let Memory { slab, constant, .. } = &mut self.memory;
+        let Memory {
+            slab,
+            constant,
+            bar,
+            slope,
+            ..
+        } = &mut self.memory;
         slab.clear();
         slab.extend((0..k).map(|k| shared.slab_precision(k) as f32));
         slab.resize(kp, 1.0);
@@ -471,6 +484,29 @@ impl<'d> BpfaSampler<'d> {
             constant.extend(ln);
             constant.resize(constant.len().next_multiple_of(kp), f32::NEG_INFINITY);
         }
+        bar.clear();
+        slope.clear();
+        for constant in constant.chunks_exact(kp) {
+            let (bars, slopes) = scan::tangents_at(&norms, slab, constant);
+            bar.extend(bars);
+            slope.extend(slopes);
+        }
+    }
+
+    /// `d_k' W d_k` of complete rows; of a row that sees as much as rows do on average.
+    fn typical_norms(&self, columns: &[f32]) -> Vec<f32> {
+        let d = &self.memory.loadings;
+        if !d.norms.is_empty() {
+            return d.norms.clone();
+        }
+        let cells = self.rows.n_rows() as f32 * self.rows.n_columns() as f32;
+        let share = self.rows.n_entries() as f32 / cells;
+        let mut norms = vec![0.0; d.kp];
+        for (p, weight) in columns.iter().enumerate() {
+            let own = norms.iter_mut().zip(d.column(p));
+            own.for_each(|(sum, x)| *sum += share * weight * x * x);
+        }
+        norms
     }
 
     fn scan_collapsed(&mut self) -> Result<(), BpfaError> {
@@ -581,6 +617,7 @@ impl<'d> BpfaSampler<'d> {
             scores,
             weights: &columns,
             entry_weights: &entries,
+            overrelaxation: self.config.overrelaxation,
             seed: self.config.seed,
             key: [self.chain, self.sweep, DICTIONARY],
         }
@@ -912,6 +949,8 @@ struct ScanBlock<'a> {
     slab: &'a [f32],
     /// Of each anchor.
     constants: &'a [f32],
+    bars: &'a [f32],
+    slopes: &'a [f32],
     state: &'a BpfaState,
     block: usize,
     /// Rows have no scores yet, and start with the most probable ones.
@@ -936,12 +975,6 @@ impl WithSimd for ScanBlock<'_> {
         let kp = self.loadings.kp;
         let last = (first + BLOCK_ROWS).min(self.rows.n_rows());
         let shared = self.rows.is_complete() && self.entry_weights.is_empty();
-        work.common.clear();
-        if shared && self.constants.len() == kp {
-            let norms = &self.loadings.norms;
-            work.common.resize(kp, 0.0);
-            scan::thresholds(norms, self.slab, self.constants, &mut work.common);
-        }
         for i in first..last {
             let together = (i - first) % TOGETHER;
             if shared && together == 0 {
@@ -969,6 +1002,8 @@ impl WithSimd for ScanBlock<'_> {
             let prior = ScanPrior {
                 slab: self.slab,
                 constant: &self.constants[group * kp..(group + 1) * kp],
+                bar: &self.bars[group * kp..(group + 1) * kp],
+                slope: &self.slopes[group * kp..(group + 1) * kp],
             };
             let rng = &mut stream(self.seed, [chain, sweep, block, i as u64]);
             match self.from_nothing {

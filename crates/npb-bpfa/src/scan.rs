@@ -2,12 +2,13 @@
 //!
 //! With l = d_k' W (r + d_k s_k), q = d_k' W d_k, A = g_k + q, the switch is on when `logit pi_k + ln(g_k / A)/2 + l^2/(2A)` exceeds the logit of a uniform
 //! number u, that is when l^2 exceeds a threshold. Few u are below [`SMALL`]: which ones, and where, is drawn beforehand. All others leave an atom off whose l^2 is
-//! below the threshold of `u = SMALL`, which is known before the scan begins; so most atoms cost one comparison and no random number.
+//! below the threshold of `u = SMALL`. That is convex in q, and a tangent, found once for all rows, is below it; so most atoms cost one comparison, and neither
+//! logarithm nor random number.
 
 use std::ops::Range;
 
 use npb_infer::Xoshiro256PlusPlus;
-use pulp::Simd;
+use pulp::{Simd, bytemuck};
 use rand::{Rng, RngExt};
 use rand_distr::StandardNormal;
 
@@ -34,6 +35,9 @@ pub(crate) struct ScanPrior<'a> {
     pub(crate) slab: &'a [f32],
     /// `2 logit pi_k + ln g_k`; minus infinity beyond the last atom.
     pub(crate) constant: &'a [f32],
+    /// `bar + slope q`: at most the threshold of `u = SMALL`.
+    pub(crate) bar: &'a [f32],
+    pub(crate) slope: &'a [f32],
 }
 
 /// Scratch memory of one thread.
@@ -43,17 +47,10 @@ pub(crate) struct ScanWork {
     pub(crate) linear: Vec<f32>,
     /// d_k' W d_k, of rows that do not share it.
     pub(crate) norms: Vec<f32>,
-    threshold: Vec<f32>,
-    own_threshold: Vec<f32>,
-    /// Thresholds of `u = SMALL`, where all rows have the same; empty: they are found for each row.
-    pub(crate) common: Vec<f32>,
     small: Small,
-    /// Twice the logits of uniform numbers: from [`SMALL`] to 1, as many as were taken, and one for each active atom.
-    above: [f32; LARGEST_REGISTER],
-    taken: usize,
+    above: Above,
+    /// Twice the logit of a uniform number for each active atom.
     own: Vec<f32>,
-    /// Scores that are still in the residual and to be drawn again.
-    pending: Vec<f32>,
     pub(crate) residual: ResidualWork,
     /// W r.
     weighted: Vec<f32>,
@@ -61,6 +58,8 @@ pub(crate) struct ScanWork {
     together: Vec<f32>,
     linears: Vec<f32>,
     change: Vec<f32>,
+    /// Of a row that shares nothing: loadings of its columns on the atoms that are looked at together.
+    lines: Vec<f32>,
     /// What was drawn.
     pub(crate) atoms: Vec<u16>,
     pub(crate) values: Vec<f32>,
@@ -86,9 +85,6 @@ pub(crate) struct ResidualWork {
 
 /// Lanes of the widest register.
 pub(crate) const LARGEST_REGISTER: usize = 16;
-
-/// Registers that are summed at once.
-const TILE: usize = 8;
 
 /// Lanes that are looked at together in rows that share nothing: what a change does to later ones is seen in the residual when they are reached, so that a
 /// change costs this many products for each entry, and not K.
@@ -174,19 +170,25 @@ fn ln_odds_above(least: f32, bits: u32) -> f32 {
     2.0 * ln((least * v + u) / ((1.0 - least) * v))
 }
 
-impl ScanWork {
-    /// Twice the logit of a uniform number between SMALL and 1.
+/// Twice the logits of uniform numbers from [`SMALL`] to 1, as many as were taken.
+#[derive(Default)]
+struct Above {
+    drawn: [f32; LARGEST_REGISTER],
+    left: usize,
+}
+
+impl Above {
     #[inline(always)]
-    fn next_above(&mut self, rng: &mut Xoshiro256PlusPlus) -> f32 {
-        if self.taken == LARGEST_REGISTER {
-            self.taken = 0;
-            draw_bits(&mut self.above, rng);
-            for x in &mut self.above {
+    fn next(&mut self, rng: &mut Xoshiro256PlusPlus) -> f32 {
+        if self.left == 0 {
+            self.left = LARGEST_REGISTER;
+            draw_bits(&mut self.drawn, rng);
+            for x in &mut self.drawn {
                 *x = ln_odds_above(SMALL, x.to_bits());
             }
         }
-        self.taken += 1;
-        self.above[self.taken - 1]
+        self.left -= 1;
+        self.drawn[LARGEST_REGISTER - 1 - self.left]
     }
 }
 
@@ -200,51 +202,30 @@ pub(crate) fn scan_row<S: Simd>(
     work: &mut ScanWork,
     rng: &mut Xoshiro256PlusPlus,
 ) {
-    let kp = d.kp;
-    work.pending.resize(kp, 0.0);
-    work.own_threshold.resize(kp, 0.0);
-    work.threshold.resize(kp, 0.0);
     work.small.draw(d.k, rng);
     let n = row.scores.n_active();
     draw_each(&mut work.own, n, rng, |bits| ln_odds_above(0.0, bits));
-    work.taken = LARGEST_REGISTER;
+    work.above.left = 0;
     if !row.shared {
         weigh_residual(simd, d, row, work);
     }
-    let mut scores = row.scores.iter().peekable();
-    let (mut small, mut own) = (0, 0);
-    for span in spans(d, row) {
-        if !row.shared {
-            correlate(simd, d, row, span.clone(), work);
-        }
-        let norms = if row.shared { &d.norms } else { &work.norms };
-        if work.common.is_empty() {
-            thresholds(
-                &norms[span.clone()],
-                &prior.slab[span.clone()],
-                &prior.constant[span.clone()],
-                &mut work.threshold[span.clone()],
-            );
+    let whole = d.kp / AHEAD * AHEAD;
+    if !row.shared {
+        // All at once: loads that wait for the cache wait together.
+        let spans = (0..whole).step_by(AHEAD);
+        spans.for_each(|start| work.take_lines::<AHEAD>(d, row, start));
+        let rest = (whole..d.kp).step_by(LARGEST_REGISTER);
+        rest.for_each(|start| work.take_lines::<LARGEST_REGISTER>(d, row, start));
+    }
+    let (mut start, mut next) = (0, Next::default());
+    while start < d.kp {
+        if start < whole {
+            scan_span::<S, AHEAD>(simd, d, row, prior, (start, &mut next), work, rng);
+            start += AHEAD;
         } else {
-            work.threshold[span.clone()].copy_from_slice(&work.common[span.clone()]);
+            scan_span::<S, LARGEST_REGISTER>(simd, d, row, prior, (start, &mut next), work, rng);
+            start += LARGEST_REGISTER;
         }
-        while let Some((k, s)) = scores.next_if(|&(k, _)| k < span.end) {
-            work.pending[k] = s;
-            let more = (prior.slab[k] + norms[k]) * (work.own[own] - SMALL_LN_ODDS);
-            own += 1;
-            work.own_threshold[k] = work.threshold[k] + more;
-            // No square is below: an active atom is always reached, and drawn anew.
-            work.threshold[k] = -1.0;
-        }
-        let first = small;
-        while let Some(&k) = work.small.atoms.get(small).filter(|k| **k < span.end) {
-            if work.pending[k] == 0.0 {
-                let precision = prior.slab[k] + norms[k];
-                work.threshold[k] += precision * (work.small.ln_odds[small] - SMALL_LN_ODDS);
-            }
-            small += 1;
-        }
-        scan_span(simd, d, row, prior, (span, first), work, rng);
     }
 }
 
@@ -266,10 +247,7 @@ pub(crate) fn pursue_row<S: Simd>(
         weigh_residual(simd, d, row, work);
         correlate(simd, d, row, all.clone(), work);
     }
-    let mut bars = std::mem::take(&mut work.threshold);
-    let mut precisions = std::mem::take(&mut work.own_threshold);
-    bars.resize(d.kp, 0.0);
-    precisions.resize(d.kp, 0.0);
+    let (mut bars, mut precisions) = (vec![0.0; d.kp], vec![0.0; d.kp]);
     let norms = if row.shared { &d.norms } else { &work.norms };
     for k in all.clone() {
         precisions[k] = prior.slab[k] + norms[k];
@@ -295,7 +273,6 @@ pub(crate) fn pursue_row<S: Simd>(
     chosen.sort_unstable_by_key(|(k, _)| *k);
     work.atoms.extend(chosen.iter().map(|(k, _)| k));
     work.values.extend(chosen.iter().map(|(_, s)| s));
-    (work.threshold, work.own_threshold) = (bars, precisions);
 }
 
 /// Rows that are looked at together.
@@ -378,61 +355,228 @@ pub(crate) fn spans(d: &Loadings, row: ScanRow<'_>) -> impl Iterator<Item = Rang
         .map(move |start| start..(start + step).min(kp))
 }
 
-/// Scans the atoms of `span`; `small`: number of the first of them whose u is small.
+/// Of the active atoms, and of those whose u is small, the first that was not reached.
+#[derive(Default)]
+struct Next {
+    own: usize,
+    small: usize,
+}
+
+impl Next {
+    /// Goes on to the first small one that is not before `atom`.
+    #[inline(always)]
+    fn pass_small(&mut self, small: &Small, atom: usize) {
+        while small.atoms.get(self.small).is_some_and(|a| *a < atom) {
+            self.small += 1;
+        }
+    }
+}
+
+/// Scans N atoms from `start` on.
 #[inline(always)]
-fn scan_span<S: Simd>(
+fn scan_span<S: Simd, const N: usize>(
     simd: S,
     d: &Loadings,
     row: ScanRow<'_>,
     prior: ScanPrior<'_>,
-    (span, mut small): (Range<usize>, usize),
+    (start, next): (usize, &mut Next),
     work: &mut ScanWork,
     rng: &mut Xoshiro256PlusPlus,
 ) {
-    let lanes = S::F32_LANES;
-    for register in span.start / lanes..span.end / lanes {
+    let span = start..start + N;
+    if !row.shared {
+        look::<S, N>(simd, row, start, d.kp, work);
+    }
+    let norms: [f32; N] = *part(if row.shared { &d.norms } else { &work.norms }, start);
+    let (slab, constant) = (
+        part::<N>(prior.slab, start),
+        part::<N>(prior.constant, start),
+    );
+    // Scores that are still in the residual and to be drawn again.
+    let mut pending = [0.0; N];
+    let mut threshold = tangents::<S, N>(
+        simd,
+        part(prior.bar, start),
+        part(prior.slope, start),
+        &norms,
+    );
+    let atoms = row.scores.atoms.unwrap_or_default();
+    let active = atoms.iter().zip(row.scores.values);
+    for (&k, &s) in active.skip(next.own) {
+        let Some(n) = (k as usize).checked_sub(start).filter(|n| *n < N) else {
+            break;
+        };
+        pending[n] = s;
+        // No square is below: an active atom is always reached, and drawn anew.
+        threshold[n] = -1.0;
+    }
+    next.pass_small(&work.small, start);
+    let mut at = next.small;
+    while let Some(&k) = work.small.atoms.get(at).filter(|k| **k < span.end) {
+        let n = k - start;
+        if pending[n] == 0.0 {
+            threshold[n] += (slab[n] + norms[n]) * (work.small.ln_odds[at] - SMALL_LN_ODDS);
+        }
+        at += 1;
+    }
+    let mut hits = above(
+        simd,
+        &norms,
+        &pending,
+        part(&work.linear, start),
+        &threshold,
+    );
+    while hits != 0 {
+        let n = hits.trailing_zeros() as usize;
+        let (k, old) = (start + n, pending[n]);
+        let linear = work.linear[k] + norms[n] * old;
+        let precision = slab[n] + norms[n];
+        let excess = linear * linear - precision * (ln(precision) - constant[n]);
+        let is_above = |ln_odds: f32| excess > precision * ln_odds;
+        next.pass_small(&work.small, k);
+        let ln_odds = if old != 0.0 {
+            next.own += 1;
+            work.own[next.own - 1]
+        } else if work.small.atoms.get(next.small) == Some(&k) {
+            work.small.ln_odds[next.small]
+        } else if is_above(SMALL_LN_ODDS) {
+            work.above.next(rng)
+        } else {
+            f32::INFINITY
+        };
+        let mut new = 0.0;
+        if is_above(ln_odds) {
+            let z: f32 = rng.sample(StandardNormal);
+            new = linear / precision + z / precision.sqrt();
+            if new == 0.0 {
+                // 0 means off.
+                new = f32::MIN_POSITIVE;
+            }
+            work.atoms.push(k as u16);
+            work.values.push(new);
+        }
+        pending[n] = 0.0;
         // Lanes that were passed stay as they were decided, although what they were compared with changes.
-        let mut next = 0;
-        while let Some(lane) = first_hit(simd, hit_view(d, row, work), register, next) {
-            next = lane + 1;
-            let k = register * lanes + lane;
-            let norm = if row.shared {
-                d.norms[k]
-            } else {
-                work.norms[k]
-            };
-            let old = work.pending[k];
-            let linear = work.linear[k] + norm * old;
-            while work.small.atoms.get(small).is_some_and(|a| *a < k) {
-                small += 1;
+        let later = u64::MAX << n << 1;
+        if new == old {
+            hits &= later;
+        } else {
+            match row.shared {
+                true => deflate(simd, d, row, k, new - old, start..d.kp, work),
+                false => deflate_lines::<S, N>(simd, row, (start, n), new - old, work),
             }
-            let precision = prior.slab[k] + norm;
-            let mut on = old == 0.0 && work.small.atoms.get(small) == Some(&k);
-            if !on {
-                let threshold = match old == 0.0 {
-                    true => work.threshold[k] + precision * (work.next_above(rng) - SMALL_LN_ODDS),
-                    false => work.own_threshold[k],
-                };
-                on = linear * linear > threshold;
-            }
-            let mut new = 0.0;
-            if on {
-                let z: f32 = rng.sample(StandardNormal);
-                new = linear / precision + z / precision.sqrt();
-                if new == 0.0 {
-                    // 0 means off.
-                    new = f32::MIN_POSITIVE;
-                }
-                work.atoms.push(k as u16);
-                work.values.push(new);
-            }
-            work.threshold[k] = f32::INFINITY;
-            work.pending[k] = 0.0;
-            if new != old {
-                deflate(simd, d, row, k, new - old, register * lanes..span.end, work);
-            }
+            hits = later
+                & above(
+                    simd,
+                    &norms,
+                    &pending,
+                    part(&work.linear, start),
+                    &threshold,
+                );
         }
     }
+}
+
+impl ScanWork {
+    /// Gathers the loadings of a row's columns on N atoms, for those from `start` on at `start` times its number of columns.
+    #[inline(always)]
+    fn take_lines<const N: usize>(&mut self, d: &Loadings, row: ScanRow<'_>, start: usize) {
+        let n = row.values.len();
+        if self.lines.len() < n * d.kp {
+            self.lines.resize(n * d.kp, 0.0);
+        }
+        let lines = self.lines[n * start..].as_chunks_mut::<N>().0;
+        match row.columns {
+            Some(columns) => (lines.iter_mut().zip(columns))
+                .for_each(|(line, &p)| *line = *part(d.column(p as usize), start)),
+            None => (lines.iter_mut().take(n).enumerate())
+                .for_each(|(p, line)| *line = *part(d.column(p), start)),
+        }
+    }
+}
+
+/// `work.linear` and `work.norms` of N atoms.
+#[inline(always)]
+fn look<S: Simd, const N: usize>(
+    simd: S,
+    row: ScanRow<'_>,
+    start: usize,
+    kp: usize,
+    work: &mut ScanWork,
+) {
+    work.linear.resize(kp, 0.0);
+    work.norms.resize(kp, 0.0);
+    let linear = S::as_mut_simd_f32s(&mut work.linear[start..start + N]).0;
+    let norms = S::as_mut_simd_f32s(&mut work.norms[start..start + N]).0;
+    let lines = work.lines[row.values.len() * start..].as_chunks::<N>().0;
+    let mut register = 0;
+    while register < N / S::F32_LANES {
+        let entries = lines.iter().zip(&work.weighted).zip(row.weights);
+        if N / S::F32_LANES - register >= LOOK {
+            look_tile::<S, N, LOOK>(simd, entries, register, linear, norms);
+            register += LOOK;
+        } else {
+            look_tile::<S, N, 1>(simd, entries, register, linear, norms);
+            register += 1;
+        }
+    }
+}
+
+/// As [`deflate`] for atom n of those whose loadings were gathered.
+#[inline(always)]
+fn deflate_lines<S: Simd, const N: usize>(
+    simd: S,
+    row: ScanRow<'_>,
+    (start, n): (usize, usize),
+    change: f32,
+    work: &mut ScanWork,
+) {
+    let lines = work.lines[row.values.len() * start..].as_chunks::<N>().0;
+    work.change.resize(row.weights.len(), 0.0);
+    let entries = lines.iter().zip(row.weights).zip(&mut work.weighted);
+    for (((line, w), weighted), out) in entries.zip(&mut work.change) {
+        *out = -change * w * line[n];
+        *weighted += *out;
+    }
+    let linear = S::as_mut_simd_f32s(&mut work.linear[start..start + N]).0;
+    let mut register = 0;
+    while register < N / S::F32_LANES {
+        let entries = lines.iter().zip(&work.change);
+        if N / S::F32_LANES - register >= LOOK {
+            add_tile::<S, N, LOOK>(simd, entries, register, linear);
+            register += LOOK;
+        } else {
+            add_tile::<S, N, 1>(simd, entries, register, linear);
+            register += 1;
+        }
+    }
+}
+
+/// Adds `sum_e a_e line_e` of R registers.
+#[inline(always)]
+fn add_tile<'a, S: Simd, const N: usize, const R: usize>(
+    simd: S,
+    entries: impl Iterator<Item = (&'a [f32; N], &'a f32)>,
+    start: usize,
+    out: &mut [S::f32s],
+) {
+    let mut sums = [simd.splat_f32s(0.0); R];
+    for (line, &a) in entries {
+        let a = simd.splat_f32s(a);
+        let line = &S::as_simd_f32s(line).0[start..start + R];
+        for t in 0..R {
+            sums[t] = simd.mul_add_e_f32s(a, line[t], sums[t]);
+        }
+    }
+    for t in 0..R {
+        out[start + t] = simd.add_f32s(out[start + t], sums[t]);
+    }
+}
+
+/// N numbers from `start` on.
+#[inline(always)]
+fn part<const N: usize>(all: &[f32], start: usize) -> &[f32; N] {
+    all[start..].first_chunk().expect("numbers are padded")
 }
 
 /// Takes `change` of score k out of `work.linear` of these atoms; where nothing is shared out of the residual, too, for those that come later.
@@ -451,14 +595,17 @@ pub(crate) fn deflate<S: Simd>(
         add_scaled(simd, -change, products, &mut work.linear[span]);
         return;
     }
-    let atom = d.atom(k);
-    work.change.clear();
     for (e, weighted) in work.weighted.iter_mut().enumerate() {
-        let change = -change * row.weights[e] * atom[place(row.columns, e)];
+        let own = d.column(place(row.columns, e));
+        let change = -change * row.weights[e] * own[k];
         *weighted += change;
-        work.change.push(change);
+        add_scaled(
+            simd,
+            change,
+            &own[span.clone()],
+            &mut work.linear[span.clone()],
+        );
     }
-    project::<S, true>(simd, d, row.columns, &work.change, span, &mut work.linear);
 }
 
 /// The residual, and the residual times its precisions.
@@ -493,122 +640,49 @@ pub(crate) fn correlate<S: Simd>(
 ) {
     work.linear.resize(d.kp, 0.0);
     if row.shared {
-        project::<S, false>(simd, d, row.columns, &work.weighted, span, &mut work.linear);
+        work.linear[span.clone()].fill(0.0);
+        for (p, &a) in work.weighted.iter().enumerate() {
+            let own = &d.column(p)[span.clone()];
+            add_scaled(simd, a, own, &mut work.linear[span.clone()]);
+        }
         return;
     }
-    work.norms.resize(d.kp, 0.0);
-    let (linear, _) = S::as_mut_simd_f32s(&mut work.linear);
-    let (norms, _) = S::as_mut_simd_f32s(&mut work.norms);
-    let end = span.end / S::F32_LANES;
-    let mut start = span.start / S::F32_LANES;
-    while start < end {
-        if end - start >= LOOK {
-            look_tile::<S, LOOK>(simd, d, row, &work.weighted, start, linear, norms);
-            start += LOOK;
-        } else {
-            look_tile::<S, 1>(simd, d, row, &work.weighted, start, linear, norms);
-            start += 1;
-        }
+    for start in span.step_by(LARGEST_REGISTER) {
+        work.take_lines::<LARGEST_REGISTER>(d, row, start);
+        look::<S, LARGEST_REGISTER>(simd, row, start, d.kp, work);
     }
 }
 
 /// Registers whose correlations and norms are summed at once.
 const LOOK: usize = 4;
 
-/// `sum_e a_e D[column e, ]` and `sum_e w_e D[column e, ]^2`.
+/// `sum_e a_e line_e` and `sum_e w_e line_e^2`.
 #[inline(always)]
 #[expect(
     clippy::manual_memcpy,
     reason = "sums that are copied as slices are kept in memory, not in registers"
 )]
-fn look_tile<S: Simd, const R: usize>(
+fn look_tile<'a, S: Simd, const N: usize, const R: usize>(
     simd: S,
-    d: &Loadings,
-    row: ScanRow<'_>,
-    coefficients: &[f32],
+    entries: impl Iterator<Item = ((&'a [f32; N], &'a f32), &'a f32)>,
     start: usize,
     linear: &mut [S::f32s],
     norms: &mut [S::f32s],
 ) {
     let mut sums = [simd.splat_f32s(0.0); R];
     let mut squares = [simd.splat_f32s(0.0); R];
-    for (e, (&a, &w)) in coefficients.iter().zip(row.weights).enumerate() {
-        let (loadings, _) = S::as_simd_f32s(d.column(place(row.columns, e)));
+    for ((line, &a), &w) in entries {
         let (a, w) = (simd.splat_f32s(a), simd.splat_f32s(w));
-        let loadings = &loadings[start..start + R];
+        let line = &S::as_simd_f32s(line).0[start..start + R];
         // By numbers: zipped arrays are kept in memory, not in registers.
         for t in 0..R {
-            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
-            squares[t] =
-                simd.mul_add_e_f32s(simd.mul_f32s(w, loadings[t]), loadings[t], squares[t]);
+            sums[t] = simd.mul_add_e_f32s(a, line[t], sums[t]);
+            squares[t] = simd.mul_add_e_f32s(simd.mul_f32s(w, line[t]), line[t], squares[t]);
         }
     }
     for t in 0..R {
         linear[start + t] = sums[t];
         norms[start + t] = squares[t];
-    }
-}
-
-/// `out <- sum_e a_e D[column e, ]` of these atoms; added to what is there when `ADD`.
-#[inline(always)]
-fn project<S: Simd, const ADD: bool>(
-    simd: S,
-    d: &Loadings,
-    columns: Option<&[u32]>,
-    coefficients: &[f32],
-    span: Range<usize>,
-    out: &mut [f32],
-) {
-    let (out, _) = S::as_mut_simd_f32s(out);
-    let end = span.end / S::F32_LANES;
-    let mut start = span.start / S::F32_LANES;
-    while start < end {
-        match end - start {
-            left if left >= TILE => {
-                project_tile::<S, ADD, TILE>(simd, d, columns, coefficients, start, out);
-                start += TILE;
-            }
-            left if left >= 4 => {
-                project_tile::<S, ADD, 4>(simd, d, columns, coefficients, start, out);
-                start += 4;
-            }
-            _ => {
-                project_tile::<S, ADD, 1>(simd, d, columns, coefficients, start, out);
-                start += 1;
-            }
-        }
-    }
-}
-
-#[inline(always)]
-#[expect(
-    clippy::manual_memcpy,
-    reason = "sums that are copied as slices are kept in memory, not in registers"
-)]
-fn project_tile<S: Simd, const ADD: bool, const R: usize>(
-    simd: S,
-    d: &Loadings,
-    columns: Option<&[u32]>,
-    coefficients: &[f32],
-    start: usize,
-    out: &mut [S::f32s],
-) {
-    let mut sums = [simd.splat_f32s(0.0); R];
-    if ADD {
-        for t in 0..R {
-            sums[t] = out[start + t];
-        }
-    }
-    for (e, &a) in coefficients.iter().enumerate() {
-        let (loadings, _) = S::as_simd_f32s(d.column(place(columns, e)));
-        let a = simd.splat_f32s(a);
-        let loadings = &loadings[start..start + R];
-        for t in 0..R {
-            sums[t] = simd.mul_add_e_f32s(a, loadings[t], sums[t]);
-        }
-    }
-    for t in 0..R {
-        out[start + t] = sums[t];
     }
 }
 
@@ -678,53 +752,75 @@ pub(crate) fn reconstruct<S: Simd>(
     }
 }
 
-/// What the search for the next hit reads.
-struct HitView<'a> {
-    norms: &'a [f32],
-    linear: &'a [f32],
-    pending: &'a [f32],
-    threshold: &'a [f32],
-}
-
+/// `bar + slope q`.
 #[inline(always)]
-fn hit_view<'a>(d: &'a Loadings, row: ScanRow<'_>, work: &'a ScanWork) -> HitView<'a> {
-    HitView {
-        norms: if row.shared { &d.norms } else { &work.norms },
-        linear: &work.linear,
-        pending: &work.pending,
-        threshold: &work.threshold,
+fn tangents<S: Simd, const N: usize>(
+    simd: S,
+    bar: &[f32; N],
+    slope: &[f32; N],
+    norms: &[f32; N],
+) -> [f32; N] {
+    let mut out = [0.0; N];
+    let at = |x| S::as_simd_f32s(x).0;
+    let terms = at(bar).iter().zip(at(slope)).zip(at(norms));
+    for (out, ((&bar, &slope), &norm)) in S::as_mut_simd_f32s(&mut out).0.iter_mut().zip(terms) {
+        *out = simd.mul_add_e_f32s(slope, norm, bar);
     }
+    out
 }
 
-/// The first lane of a register, from lane `next` on, whose l^2 exceeds its threshold.
+/// Which of the atoms have l^2 above their threshold, one bit for each.
 #[inline(always)]
-fn first_hit<S: Simd>(simd: S, view: HitView<'_>, register: usize, next: usize) -> Option<usize> {
-    let at = |x: &[f32]| S::as_simd_f32s(x).0[register];
-    let linear = simd.mul_add_e_f32s(at(view.norms), at(view.pending), at(view.linear));
-    let square = simd.mul_f32s(linear, linear);
-    let above = simd.greater_than_f32s(square, at(view.threshold));
-    // Of the answer only whether there is one: not all registers count lanes from the same end.
-    if simd.first_true_m32s(above) < S::F32_LANES {
-        let excess = simd.sub_f32s(square, at(view.threshold));
-        let mut lanes = [0.0_f32; LARGEST_REGISTER];
-        S::as_mut_simd_f32s(&mut lanes).0[0] = excess;
-        let bits = (lanes.iter().enumerate())
-            .fold(0_u32, |bits, (lane, x)| bits | u32::from(*x > 0.0) << lane);
-        let rest = bits >> next << next;
-        (rest != 0).then(|| rest.trailing_zeros() as usize)
-    } else {
-        None
+fn above<S: Simd, const N: usize>(
+    simd: S,
+    norms: &[f32; N],
+    pending: &[f32; N],
+    linear: &[f32; N],
+    threshold: &[f32; N],
+) -> u64 {
+    let at = |x| S::as_simd_f32s(x).0;
+    let (norms, pending) = (at(norms), at(pending));
+    let (linear, threshold) = (at(linear), at(threshold));
+    let mut bits = 0;
+    for register in 0..N / S::F32_LANES {
+        let linear = simd.mul_add_e_f32s(norms[register], pending[register], linear[register]);
+        let square = simd.mul_f32s(linear, linear);
+        let mask = simd.greater_than_f32s(square, threshold[register]);
+        bits |= lanes_of::<S>(mask) << (register * S::F32_LANES);
     }
+    bits
 }
 
-/// `A (ln(A o^2) - constant)`, o the odds of SMALL: l^2 beyond it switches an atom on whose uniform number is that.
+/// One bit for each lane, the first lane lowest.
 #[inline(always)]
-pub(crate) fn thresholds(norms: &[f32], slab: &[f32], constant: &[f32], out: &mut [f32]) {
+fn lanes_of<S: Simd>(mask: S::m32s) -> u64 {
+    if const { size_of::<S::m32s>() == size_of::<u16>() } {
+        return u64::from(bytemuck::cast::<_, u16>(mask));
+    }
+    if const { size_of::<S::m32s>() == size_of::<u8>() } {
+        return u64::from(bytemuck::cast::<_, u8>(mask));
+    }
+    // Each lane has a word, all bits of which are set or none.
+    let words: S::u32s = bytemuck::cast(mask);
+    let words = bytemuck::cast_slice::<_, u32>(std::slice::from_ref(&words));
+    let lanes = words.iter().enumerate();
+    lanes.fold(0, |bits, (lane, word)| bits | u64::from(word & 1) << lane)
+}
+
+/// `A (ln(A o^2) - constant)`, o the odds of SMALL, A = slab + q: l^2 beyond it switches an atom on whose uniform number is that. Its tangent at these `norms`,
+/// as bars at q = 0 and slopes.
+pub(crate) fn tangents_at(norms: &[f32], slab: &[f32], constant: &[f32]) -> (Vec<f32>, Vec<f32>) {
     let prior = slab.iter().zip(constant);
-    for ((out, &norm), (&slab, &constant)) in out.iter_mut().zip(norms).zip(prior) {
+    let tangent = |(&norm, (&slab, &constant)): (&f32, (&f32, &f32))| {
         let precision = slab + norm;
-        *out = precision * (ln(precision) + (SMALL_LN_ODDS - constant));
-    }
+        let value = precision * (ln(precision) + (SMALL_LN_ODDS - constant));
+        if value == f32::INFINITY {
+            return (value, 0.0);
+        }
+        let slope = ln(precision) + 1.0 + (SMALL_LN_ODDS - constant);
+        (value - slope * norm, slope)
+    };
+    norms.iter().zip(prior).map(tangent).unzip()
 }
 
 /// ln x for positive normal x, to about 1e-7 relative to max(1, |ln x|); vectorises. Source: minimax polynomial of ln(1 + f) on [sqrt(1/2) - 1, sqrt(2) - 1]
@@ -737,15 +833,11 @@ fn ln(x: f32) -> f32 {
     let exponent = (bits >> 23) as i32 - 127 + i32::from(large);
     let f = (if large { 0.5 * fraction } else { fraction }) - 1.0;
     let z = f * f;
-    let mut y = 7.037_683_6e-2;
-    y = y * f - 1.151_461e-1;
-    y = y * f + 1.167_699_9e-1;
-    y = y * f - 1.242_014_1e-1;
-    y = y * f + 1.424_932_3e-1;
-    y = y * f - 1.666_805_8e-1;
-    y = y * f + 2.000_071_4e-1;
-    y = y * f - 2.499_999_4e-1;
-    y = y * f + 3.333_333e-1;
+    // Estrin's order: half of the steps of Horner's depend on each other.
+    let low = (3.333_333e-1 - 2.499_999_4e-1 * f) + z * (2.000_071_4e-1 - 1.666_805_8e-1 * f);
+    let high = (1.424_932_3e-1 - 1.242_014_1e-1 * f) + z * (1.167_699_9e-1 - 1.151_461e-1 * f);
+    let zz = z * z;
+    let y = low + zz * (high + zz * 7.037_683_6e-2);
     let e = exponent as f32;
     f + (y * f * z + e * -2.121_944_4e-4 - 0.5 * z) + e * 0.693_359_4
 }
@@ -782,10 +874,7 @@ pub(crate) mod tests {
             ln_odds_above(0.0, bits)
         });
         let mut own = own.into_iter();
-        let mut above = ScanWork {
-            taken: LARGEST_REGISTER,
-            ..ScanWork::default()
-        };
+        let mut above = Above::default();
         let mut s = vec![0.0; kp];
         row.scores.iter().for_each(|(k, x)| s[k] = f64::from(x));
         let dot = |s: &[f64], k: usize, own: bool| -> (f64, f64) {
@@ -816,7 +905,7 @@ pub(crate) mod tests {
             let bar = match drawn {
                 Some(at) => small.ln_odds[at],
                 None if old == 0.0 && 2.0 * ln_odds < f64::from(SMALL_LN_ODDS) => f32::INFINITY,
-                None if old == 0.0 => above.next_above(rng),
+                None if old == 0.0 => above.next(rng),
                 None => own.next().unwrap_or(f32::INFINITY),
             };
             let bar = 0.5 * f64::from(bar);
@@ -837,12 +926,39 @@ pub(crate) mod tests {
         s
     }
 
+    /// The atom whose switch has the best odds given those chosen before, at its mean, and so on while odds are above one; dense, double precision.
+    fn most_probable(d: &Loadings, row: ScanRow<'_>, prior: ScanPrior<'_>) -> Vec<f64> {
+        let mut s = vec![0.0; d.kp];
+        loop {
+            let (mut best, mut most) = (None, 0.0);
+            for k in (0..d.k).filter(|&k| s[k] == 0.0) {
+                let (mut linear, mut precision) = (0.0, f64::from(prior.slab[k]));
+                for (e, (&y, &w)) in row.values.iter().zip(row.weights).enumerate() {
+                    let own = d.column(place(row.columns, e));
+                    let fitted: f64 = own.iter().zip(&s).map(|(&d, s)| f64::from(d) * s).sum();
+                    linear += f64::from(w * own[k]) * (f64::from(y) - fitted);
+                    precision += f64::from(w) * f64::from(own[k]).powi(2);
+                }
+                let ln_odds =
+                    f64::from(prior.constant[k]) - precision.ln() + linear * linear / precision;
+                if ln_odds > most {
+                    (best, most) = (Some((k, linear / precision)), ln_odds);
+                }
+            }
+            match best {
+                Some((k, score)) => s[k] = score,
+                None => return s,
+            }
+        }
+    }
+
     struct Once<'a> {
         d: &'a Loadings,
         row: ScanRow<'a>,
         prior: ScanPrior<'a>,
         work: &'a mut ScanWork,
-        rng: Xoshiro256PlusPlus,
+        /// None: the most probable atoms.
+        rng: Option<Xoshiro256PlusPlus>,
     }
 
     impl WithSimd for Once<'_> {
@@ -856,7 +972,10 @@ pub(crate) mod tests {
                 correlate_together(simd, self.d, rows, self.work);
                 self.work.take(5, self.d.kp);
             }
-            scan_row(simd, self.d, self.row, self.prior, self.work, &mut self.rng);
+            match &mut self.rng {
+                Some(rng) => scan_row(simd, self.d, self.row, self.prior, self.work, rng),
+                None => pursue_row(simd, self.d, self.row, self.prior, self.work),
+            }
         }
     }
 
@@ -871,12 +990,12 @@ pub(crate) mod tests {
             let p = 2 + (case as usize * 5) % 23;
             let mut normal = |sd: f64| (sd * rng.sample::<f64, _>(StandardNormal)) as f32;
             let dictionary: Vec<f32> = (0..k * p).map(|_| normal(0.5)).collect();
-            let complete = case % 2 == 0;
+            let (complete, from_nothing) = (case % 2 == 0, case % 8 > 5);
             let columns: Vec<u32> = (0..p as u32).filter(|c| complete || c % 3 != 1).collect();
             let values: Vec<f32> = columns.iter().map(|_| normal(1.0)).collect();
             let weights: Vec<f32> = vec![3.0; columns.len()];
             let (atoms, scores): (Vec<u16>, Vec<f32>) = (0..k as u16)
-                .filter(|a| a % 5 == 2)
+                .filter(|a| a % 5 == 2 && !from_nothing)
                 .map(|a| (a, normal(1.0)))
                 .unzip();
             let kp = k.next_multiple_of(16);
@@ -896,23 +1015,30 @@ pub(crate) mod tests {
                 },
                 shared: complete,
             };
+            // Tangents at other norms are below the thresholds, too.
+            let norms = match complete && case % 4 == 0 {
+                true => d.norms.clone(),
+                false => vec![0.7; kp],
+            };
+            let (bar, slope) = tangents_at(&norms, &slab, &constant);
             let prior = ScanPrior {
                 slab: &slab,
                 constant: &constant,
+                bar: &bar,
+                slope: &slope,
             };
             let mut work = ScanWork::default();
-            if case % 4 == 0 {
-                work.common.resize(kp, 0.0);
-                thresholds(&d.norms, &slab, &constant, &mut work.common);
-            }
             arch.dispatch(Once {
                 d: &d,
                 row,
                 prior,
                 work: &mut work,
-                rng: stream(8, [case, 0, 0, 0]),
+                rng: (!from_nothing).then(|| stream(8, [case, 0, 0, 0])),
             });
-            let expected = reference(&d, row, prior, Fault::None, &mut stream(8, [case, 0, 0, 0]));
+            let expected = match from_nothing {
+                true => most_probable(&d, row, prior),
+                false => reference(&d, row, prior, Fault::None, &mut stream(8, [case, 0, 0, 0])),
+            };
             let mut found = vec![0.0; kp];
             let drawn = work.atoms.iter().zip(&work.values);
             drawn.for_each(|(&k, &s)| found[k as usize] = f64::from(s));

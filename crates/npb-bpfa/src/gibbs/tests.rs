@@ -42,6 +42,8 @@ enum Fault {
     LengthIndex,
     /// Prior precision of the dictionary a half too small.
     DictionaryPrior,
+    /// Loadings go beyond their mean, with all the noise of independent draws.
+    DictionaryNoise,
     /// Prior odds that count the row itself.
     OwnRow,
     /// Values at the bounds are taken as they are.
@@ -313,8 +315,8 @@ impl JointModel for Model {
         for &step in &self.config.moves {
             match (self.fault, step) {
                 (Fault::LengthIndex, BpfaMove::Lengths) => copy_lengths(&mut sampler, rng),
-                (Fault::DictionaryPrior, BpfaMove::Dictionary) => {
-                    copy_dictionary(&mut sampler, rng)
+                (Fault::DictionaryPrior | Fault::DictionaryNoise, BpfaMove::Dictionary) => {
+                    copy_dictionary(&mut sampler, self.fault, rng)
                 }
                 (Fault::OwnRow, BpfaMove::CollapsedSwitches) => copy_collapsed(&mut sampler, rng),
                 (Fault::Scan(fault), BpfaMove::Scores) => copy_scan(&mut sampler, fault, rng),
@@ -436,12 +438,16 @@ fn copy_lengths(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
 }
 
 /// A copy of the draw of the dictionary for two atoms, one after the other, its prior precision a half too small.
-fn copy_dictionary(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
+fn copy_dictionary(sampler: &mut BpfaSampler<'_>, fault: Fault, rng: &mut Xoshiro256PlusPlus) {
+    let (prior, beyond) = match fault {
+        Fault::DictionaryPrior => (P as f64 - 0.5, 0.0),
+        _ => (P as f64, 0.75),
+    };
     let rows = sampler.rows;
     let (columns, _) = sampler.noise_weights();
     for p in 0..P {
         for atom in 0..2 {
-            let (mut precision, mut linear) = (P as f64 - 0.5, 0.0);
+            let (mut precision, mut linear) = (prior, 0.0);
             for (i, entry) in rows.column(p) {
                 let own = sampler.state.shared.dictionary.column(p);
                 let other = f64::from(own[1 - atom]) * score(&sampler.state, i, 1 - atom);
@@ -450,8 +456,9 @@ fn copy_dictionary(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) 
                 precision += g * s * s;
                 linear += g * s * (f64::from(rows.all_values()[entry]) - other);
             }
-            let drawn = linear / precision + normal(precision.sqrt().recip(), rng);
-            sampler.state.shared.dictionary.values[p * 2 + atom] = drawn as f32;
+            let own = &mut sampler.state.shared.dictionary.values[p * 2 + atom];
+            let mean = linear / precision - beyond * (f64::from(*own) - linear / precision);
+            *own = (mean + normal(precision.sqrt().recip(), rng)) as f32;
         }
     }
     sampler.refresh_loadings(None);
@@ -506,7 +513,7 @@ fn copy_collapsed(sampler: &mut BpfaSampler<'_>, rng: &mut Xoshiro256PlusPlus) {
 fn copy_scan(sampler: &mut BpfaSampler<'_>, fault: ScanFault, rng: &mut Xoshiro256PlusPlus) {
     let (columns, entries) = sampler.noise_weights();
     sampler.refresh_loadings(None);
-    sampler.scan_prior();
+    sampler.scan_prior(&columns);
     let k = sampler.state.n_atoms();
     let mut all = Vec::new();
     for i in 0..N {
@@ -523,6 +530,8 @@ fn copy_scan(sampler: &mut BpfaSampler<'_>, fault: ScanFault, rng: &mut Xoshiro2
         let prior = ScanPrior {
             slab: &sampler.memory.slab,
             constant: &sampler.memory.constant,
+            bar: &sampler.memory.bar,
+            slope: &sampler.memory.slope,
         };
         let drawn = reference(&sampler.memory.loadings, row, prior, fault, rng);
         all.extend(drawn[..k].iter().map(|&s| s as f32));
@@ -603,6 +612,23 @@ fn each_move_with_the_least_that_makes_it_ergodic() {
     }
 }
 
+#[test]
+fn dictionaries_that_go_beyond_their_mean() {
+    for moves in [&[DictionaryMove][..], &[ScoresMove, DictionaryMove]] {
+        for complete in [false, true] {
+            let config = BpfaConfig {
+                overrelaxation: 0.75,
+                ..sparse(moves)
+            };
+            let model = Model {
+                complete,
+                ..Model::new(config, Fault::None)
+            };
+            passes(&model, 400);
+        }
+    }
+}
+
 /// Counts that include the row itself are seen by enumeration (`switches_by_enumeration`), with less work.
 #[test]
 fn broken_moves_fail() {
@@ -615,6 +641,7 @@ fn broken_moves_fail() {
         (&[ScoresMove, Weights], Fault::WeightShape),
         (&[CollapsedSwitches], Fault::WeightShape),
         (&[ScoresMove, DictionaryMove], Fault::DictionaryPrior),
+        (&[DictionaryMove], Fault::DictionaryNoise),
         (&[ScoresMove, Lengths], Fault::LengthIndex),
         (&[ScoresMove], Fault::Scan(ScanFault::OwnScore)),
     ] {

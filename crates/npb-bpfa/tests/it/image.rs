@@ -270,7 +270,12 @@ fn chains_may_begin_with_some_patches() {
         assert_ne!(whole.image().unwrap(), slow.image().unwrap());
         let [fast, slow] = [&whole, &slow].map(|r| psnr(r, &truth(40, 36, 1)));
         assert!(fast > slow - 1.5, "{fast} {slow}");
-        // 22 sweeps are of the sample.
+        // 22 sweeps are of the sample, each third patch of 36 x 32 down and across: so many scores are active, a whole number.
+        for sweep in 0..28 {
+            let rows = if sweep < 22 { 12 * 11 } else { 36 * 32 };
+            let active = whole.traces[0].row(sweep)[3] * f64::from(rows);
+            assert!((active - active.round()).abs() < 1e-6, "sweep {sweep}");
+        }
         for stop in [1, 22, 23, 26] {
             let end = move |p: &Progress<'_>| match p.step >= stop {
                 true => ControlFlow::Break(()),

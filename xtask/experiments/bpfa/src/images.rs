@@ -32,7 +32,7 @@ const INPAINTED: [(&str, &str); 6] = [
 const GREY_IMAGES: [&str; 4] = [HOUSE, CAMERAMAN, PEPPERS, LENA];
 
 const PROTOCOLS: &str = "Protocol float: 8-bit image plus Gaussian noise, as the printed tables (docs/bpfa.md); clip8: then rounded and clipped to 0..255. PSNR at peak 255 on the whole image. \
-    The restored image is the mean over kept sweeps and overlapping patches, nothing told: 80 + 80 sweeps without holes (240 + 30, the first 220 of a sample of patches, of large images; 240 + 80 when more than 40% of the variance is noise), 30 + 12 with 70% or more missing, 200 + 100 in between. One run each, so no standard deviations.";
+    The restored image is the mean over kept sweeps and overlapping patches, nothing told: 80 + 80 sweeps without holes (240 + 30, the first 220 of a sample of patches, of large images; 240 + 80 when more than 40% of the variance is noise), 26 + 4 with 70% or more missing, 200 + 100 in between. One run each, so no standard deviations.";
 
 /// What is printed for a row of `results.csv`.
 fn paper(_: &str, setting: &str, method: &str, metric: &str) -> Option<f64> {
