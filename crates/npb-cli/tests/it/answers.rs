@@ -587,7 +587,8 @@ fn cells_of_tables_are_those_of_the_library() {
             &format!("score m.npb p.csv --cells{option} --top 50"),
         );
         let usual = fit.usual_surprisals(&rows(training)).expect("usual");
-        let mut cells = fit.surprisals(&rows(training)).expect("cells");
+        let asked_together = fit.surprisals_and_densities(&rows(training));
+        let (mut cells, densities) = asked_together.expect("cells");
         let excess = |cell: &CellSurprisal| cell.surprisal - usual[cell.column];
         cells.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
         cells.truncate(50);
