@@ -19,11 +19,9 @@ use crate::normals::normals;
 use crate::state::SideState;
 use npb_data::Features;
 use npb_linalg::aligned::Aligned;
-use npb_linalg::dot_f32 as dot;
+use npb_linalg::elementary::vectorised;
 use npb_linalg::row_regression::{self, Layout, Real};
-
-/// Blocks of cells that stay in memory, so that the residuals of most rows need no second look at the other side.
-const BUFFERED: usize = 16;
+use npb_linalg::{dot, dot_f32};
 
 /// Sums over cells of known noise: of weights `w`, `w r` and `w r^2`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -199,10 +197,11 @@ pub(crate) struct Scratch {
     features: Vec<f32>,
 }
 
-/// Sums of a row, and its coefficients as drawn and on average.
+/// Sums of a row, its system of equations, and its coefficients as drawn and on average.
 #[derive(Default)]
 struct Solve {
     sums: Aligned<f64>,
+    system: Aligned<f64>,
     panel: Aligned<f64>,
     x: Vec<f64>,
     mean: Vec<f64>,
@@ -359,7 +358,7 @@ impl Pass<'_> {
             return known;
         }
         known
-            + dot(
+            + dot_f32(
                 SideState::part(&self.other.coefficients, j, features.len()),
                 features,
             )
@@ -402,15 +401,15 @@ impl Pass<'_> {
     /// Scratch memory of the lengths that a block's rows need.
     fn make_room<T: Typing>(&self, typed: &mut Typed<T>, scratch: &mut Scratch) {
         let layout = self.regressors.layout();
-        let cells = layout.cells_in_block() * BUFFERED;
+        let cells = layout.cells_in_block();
         typed.cells.resize(cells * layout.stride);
         typed.residuals.resize(cells, T::default());
         typed.coefficients.clear();
         typed.coefficients.resize(layout.stride, T::default());
         let solve = &mut scratch.solve;
         solve.sums.resize(layout.sums_len());
+        solve.system.resize(layout.sums_len());
         solve.x.resize(layout.width, 0.0);
-        solve.mean.resize(layout.width, 0.0);
         let q = self.features.map_or(0, Features::n_features);
         scratch.features.resize(q, 0.0);
     }
@@ -475,10 +474,10 @@ impl Pass<'_> {
             match self.task {
                 Task::Draw => {}
                 Task::DrawAndSum | Task::Sum => {
-                    let mut own = ResidualSums::default();
-                    row.residuals(&solve.x, |cells, residuals| {
-                        self.add_residuals(cells, residuals, &mut own);
-                    });
+                    let own = match row.closed_sums(solve) {
+                        Some(own) => own,
+                        None => row.residual_sums(&solve.x),
+                    };
                     let weight = target.weights.get_mut(n);
                     let weight = weight.map_or(Ok(1.0), |weight| {
                         if draws {
@@ -580,10 +579,14 @@ impl<T: Real> Row<'_, '_, T> {
         if self.pass.coordinates {
             self.draw_coordinates(&mut solve.x);
         } else {
+            solve.mean.resize(target.means.len(), 0.0);
             self.draw(solve)?;
             narrow(&solve.mean, target.means);
         }
         target.write(&solve.x);
+        // What follows sees them as they are stored.
+        let stored = solve.x.iter_mut();
+        stored.for_each(|x| *x = f64::from(*x as f32));
         Ok(())
     }
 
@@ -591,6 +594,7 @@ impl<T: Real> Row<'_, '_, T> {
     fn draw(&mut self, solve: &mut Solve) -> Result<(), BsvdError> {
         let Solve {
             sums,
+            system,
             panel,
             x,
             mean,
@@ -599,21 +603,28 @@ impl<T: Real> Row<'_, '_, T> {
         let pass = self.pass;
         let Layout { width, stride } = self.layout;
         let noise_precision = pass.noise_precision * self.weight;
-        for r in 0..width {
-            let line = &mut sums[r * stride..][..=r];
-            line.iter_mut().for_each(|v| *v *= noise_precision);
-            line[r] += self.prior_precision[r];
+        // Whole lines: their lengths are those of registers.
+        vectorised(
+            pass.arch,
+            #[inline(always)]
+            || {
+                let scaled = system.iter_mut().zip(&**sums);
+                scaled.for_each(|(to, sum)| *to = noise_precision * sum);
+            },
+        );
+        for (r, &prior) in self.prior_precision.iter().enumerate() {
+            system[r * stride + r] += prior;
         }
-        let linear = &mut sums[width * stride..][..width];
-        for (b, &prior) in linear.iter_mut().zip(self.prior_linear) {
-            *b = *b * noise_precision + prior;
-        }
+        let linear = system[width * stride..].iter_mut();
+        linear
+            .zip(self.prior_linear)
+            .for_each(|(b, prior)| *b += prior);
         let (seed, [chain, sweep, code]) = pass.key;
         normals(
             x,
             &mut stream(seed, [chain, sweep, code, pass.number(self.index)]),
         );
-        row_regression::draw_coefficients(pass.arch, self.layout, sums, panel, x, mean).map_err(
+        row_regression::draw_coefficients(pass.arch, self.layout, system, panel, x, mean).map_err(
             |bad| BsvdError::Numerical {
                 sweep,
                 block: pass.block_name,
@@ -637,7 +648,7 @@ impl<T: Real> Row<'_, '_, T> {
         let block = self.layout.cells_in_block();
         for from in (0..n).step_by(block) {
             let count = block.min(n - from);
-            self.fill(from, count, 0);
+            self.fill(from, count);
             let Typed {
                 cells,
                 coefficients,
@@ -681,26 +692,21 @@ impl<T: Real> Row<'_, '_, T> {
         let mut done = 0;
         while done < self.range.len() {
             let count = block.min(self.range.len() - done);
-            // For residuals the last blocks stay in memory; of short rows these are all.
-            let at = match self.pass.task {
-                Task::DrawAndSum => (done / block) % BUFFERED * block * stride,
-                _ => 0,
-            };
-            self.fill(done, count, at);
-            let cells = &self.typed.cells[at..at + count * stride];
+            self.fill(done, count);
+            let cells = &self.typed.cells[..count * stride];
             T::add_products(self.pass.arch, cells, self.layout, done == 0, sums);
             done += count;
         }
     }
 
-    /// Writes cells `from..from + count` of the row into memory from `at` on.
-    fn fill(&mut self, from: usize, count: usize, at: usize) {
+    /// Writes cells `from..from + count` of the row into memory.
+    fn fill(&mut self, from: usize, count: usize) {
         let Layout { width, stride } = self.layout;
         let pass = self.pass;
         let start = self.range.start + from;
         let others = &pass.cells.others[start..start + count];
         let values = &pass.values[start..start + count];
-        let cells = &mut self.typed.cells[at..at + count * stride];
+        let cells = &mut self.typed.cells[..count * stride];
         T::gather(pass.arch, pass.design, self.layout, others, cells);
         for ((cell, &j), &y) in cells.chunks_exact_mut(stride).zip(others).zip(values) {
             let y = match pass.task {
@@ -712,7 +718,7 @@ impl<T: Real> Row<'_, '_, T> {
         }
         let weighted = pass.roots.filter(|_| pass.task != Task::Latents);
         if let Some(roots) = weighted {
-            let cells = self.typed.cells[at..].chunks_exact_mut(stride);
+            let cells = self.typed.cells.chunks_exact_mut(stride);
             for (cell, &root) in cells.zip(&roots[start..start + count]) {
                 cell.iter_mut()
                     .for_each(|x| *x = T::from_f64(x.to_f64() * f64::from(root)));
@@ -720,23 +726,54 @@ impl<T: Real> Row<'_, '_, T> {
         }
     }
 
+    /// Those of its residuals, cell by cell.
+    fn residual_sums(&mut self, x: &[f64]) -> ResidualSums {
+        let pass = self.pass;
+        let mut own = ResidualSums::default();
+        self.residuals(x, |cells, residuals| {
+            pass.add_residuals(cells, residuals, &mut own);
+        });
+        own
+    }
+
+    /// The same from the sums of products of the row, of which one regressor is the root of the weight: `y'y - 2 x'b + x'S x`.
+    ///
+    /// None where the coefficients were not drawn from such sums.
+    fn closed_sums(&self, solve: &Solve) -> Option<ResidualSums> {
+        let pass = self.pass;
+        let drawn = pass.task == Task::DrawAndSum && !pass.coordinates;
+        if !(drawn && pass.regressors.intercept) {
+            return None;
+        }
+        let Layout { width, stride } = self.layout;
+        let line = |r: usize| &solve.sums[r * stride..][..=r];
+        let (x, ones) = (&solve.x, pass.regressors.rank);
+        let (products, square) = (&line(width)[..width], line(width)[width]);
+        let mut own = ResidualSums {
+            weight: line(ones)[ones],
+            first: products[ones],
+            second: square - 2.0 * dot(x, products),
+        };
+        for r in 0..width {
+            let (own_square, below) = line(r).split_last()?;
+            own.second += x[r] * (2.0 * dot(&x[..r], below) + own_square * x[r]);
+            own.first -= x[r] * line(r.max(ones))[r.min(ones)];
+        }
+        own.second = own.second.max(0.0);
+        Some(own)
+    }
+
     /// What is left of the response given the coefficients, as they are stored: range of cells by range of cells.
     fn residuals(&mut self, x: &[f64], mut take: impl FnMut(Range<usize>, &[T])) {
         let Layout { stride, .. } = self.layout;
         for (to, &x) in self.typed.coefficients.iter_mut().zip(x) {
-            *to = T::from_f32(x as f32);
+            *to = T::from_f64(x);
         }
         let block = self.layout.cells_in_block();
-        let capacity = block * BUFFERED;
-        // Cells in memory are those of the last round; earlier ones are written again.
-        let summed = self.pass.task == Task::DrawAndSum && !self.pass.coordinates;
-        let whole = summed && self.range.len() <= capacity;
         let mut done = 0;
         while done < self.range.len() {
-            let count = capacity.min(self.range.len() - done);
-            if !whole {
-                self.fill(done, count, 0);
-            }
+            let count = block.min(self.range.len() - done);
+            self.fill(done, count);
             let typed = &mut *self.typed;
             let out = &mut typed.residuals[..count];
             T::residuals(

@@ -61,7 +61,7 @@ impl Layout {
         (BLOCK / self.stride).max(16)
     }
 
-    /// Numbers in a table of sums: row r holds the products of number r of the cells (regressors, then the response) with regressors 0..=r.
+    /// Numbers in a table of sums: row r holds the products of number r of the cells (regressors, then the response) with numbers 0..=r.
     pub fn sums_len(&self) -> usize {
         (self.width + 1) * self.stride
     }
@@ -210,9 +210,8 @@ macro_rules! real {
                             left if left >= 2 => 2,
                             _ => 1,
                         };
-                        // Products are symmetric: registers up to the diagonal, and none beyond the regressors.
-                        let last = (row + height).min(self.layout.width.max(1));
-                        let registers = last.div_ceil(S::$lanes);
+                        // Products are symmetric: registers up to the diagonal.
+                        let registers = (row + height).div_ceil(S::$lanes);
                         let mut register = 0;
                         while register < registers {
                             let wide = (registers - register).min(3);
@@ -420,7 +419,7 @@ mod tests {
             T::add_products(Arch::new(), &cells, layout, true, &mut totals);
             T::add_products(Arch::new(), &cells, layout, false, &mut totals);
             for r in 0..=width {
-                for c in 0..=r.min(width - 1) {
+                for c in 0..=r {
                     let product = |cell: &[T]| cell[r].to_f64() * cell[c].to_f64();
                     let sum: f64 = cells.chunks_exact(layout.stride).map(product).sum();
                     let found = totals[r * layout.stride + c];
@@ -489,12 +488,16 @@ mod tests {
                 line[width..].fill(f64::NAN);
             }
             let at = |r: usize, c: usize| before[r.max(c) * layout.stride + r.min(c)];
+            let mut sums_again = sums.clone();
             let mut x = vec![0.0; width];
             let mut panel = Aligned::default();
             let mut mean = vec![0.0; width];
             let arch = Arch::new();
             draw_coefficients(arch, layout, &mut sums, &mut panel, &mut x, &mut mean).unwrap();
             assert_eq!(x, mean);
+            let (mut alone, mean) = (vec![0.0; width], &mut []);
+            draw_coefficients(arch, layout, &mut sums_again, &mut panel, &mut alone, mean).unwrap();
+            assert_eq!(x, alone);
             for r in 0..width {
                 let left: f64 = (0..width).map(|c| at(r, c) * x[c]).sum();
                 assert!((left - at(width, r)).abs() < 1e-9, "{width}: {r}");

@@ -856,6 +856,29 @@ fn residual_sums_are_those_of_a_plain_loop() {
     }
 }
 
+/// A pass that draws has its sums from products of whole rows; they are those of a pass over the cells of the state that it leaves.
+#[test]
+fn residual_sums_of_drawn_rows_are_those_of_their_cells() {
+    let model = model(&ALL, Fault::None);
+    let rng = &mut stream(3, [0; 4]);
+    for round in 0..10 {
+        let state = model.prior(rng);
+        let data = model.data(&model.simulate(&state, rng), &model.config);
+        let mut sampler = BsvdSampler::resume(&data, model.config.clone(), state, 0).unwrap();
+        let (side, code) = [(Side::Rows, ROWS), (Side::Columns, COLUMNS)][round % 2];
+        let mut sums = |task| {
+            sampler.side(side, task, code).unwrap();
+            let sums = sampler.memory.residuals.take().unwrap();
+            [sums.weight, sums.first, sums.second]
+        };
+        let (drawn, plain) = (sums(Task::DrawAndSum), sums(Task::Sum));
+        let size = plain[0] + plain[2];
+        for (drawn, plain) in drawn.iter().zip(plain) {
+            assert!((drawn - plain).abs() < 1e-5 * size, "{drawn} {plain}");
+        }
+    }
+}
+
 const PROBITS: [Likelihood; 3] = [
     Likelihood::Ordinal { levels: 4 },
     Likelihood::Binary,

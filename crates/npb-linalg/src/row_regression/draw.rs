@@ -9,7 +9,7 @@ use crate::aligned::Aligned;
 /// Columns that are factored together: a line of them is the widest register.
 const BLOCK: usize = 8;
 
-/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals; `mean`: P^-1 b, whose entry values do not matter.
+/// Draws x ~ N(P^-1 b, P^-1) in place of `x`, which brings standard normals; `mean`: P^-1 b, whose entry values do not matter, or empty where nobody asks.
 ///
 /// `sums`: P in its first `width` rows, lower triangle read; b in row `width`. Destroyed. `panel`: scratch.
 /// The rows are factored together with b, so that the forward substitution costs nothing extra.
@@ -106,10 +106,15 @@ impl Factor<'_> {
             }
         }
         let half = &self.sums[width * stride..][..width];
-        mean.copy_from_slice(half);
         x.iter_mut().zip(half).for_each(|(x, half)| *x += half);
+        if !mean.is_empty() {
+            mean.copy_from_slice(half);
+        }
         for block in (0..blocks).rev() {
-            self.solve_block::<S, N>(simd, block, [&mut *x, &mut *mean]);
+            self.solve_block::<S, N>(simd, block, x);
+            if !mean.is_empty() {
+                self.solve_block::<S, N>(simd, block, mean);
+            }
         }
         Ok(())
     }
@@ -233,18 +238,18 @@ impl Factor<'_> {
     /// Takes the products of a block of columns from a later one.
     #[inline(always)]
     fn update<S: Simd, const N: usize>(&mut self, simd: S, block: usize, column: usize) {
-        let mut row = column * BLOCK;
-        while row + BLOCK <= self.layout.width + 1 {
-            self.tile::<S, N, BLOCK>(simd, block, column, row);
-            row += BLOCK;
-        }
-        while row <= self.layout.width {
-            self.tile::<S, N, 1>(simd, block, column, row);
-            row += 1;
+        let (mut row, rows) = (column * BLOCK, self.layout.width + 1);
+        while row < rows {
+            row += match rows - row {
+                left if left >= BLOCK => self.tile::<S, N, BLOCK>(simd, block, column, row),
+                left if left >= 4 => self.tile::<S, N, 4>(simd, block, column, row),
+                left if left >= 2 => self.tile::<S, N, 2>(simd, block, column, row),
+                _ => self.tile::<S, N, 1>(simd, block, column, row),
+            };
         }
     }
 
-    /// The same for `R` rows.
+    /// The same for `R` rows, which it counts.
     #[inline(always)]
     fn tile<S: Simd, const N: usize, const R: usize>(
         &mut self,
@@ -252,7 +257,7 @@ impl Factor<'_> {
         block: usize,
         column: usize,
         row: usize,
-    ) {
+    ) -> usize {
         let stride = self.layout.stride;
         let mut sums: [Line<S, N>; R] =
             std::array::from_fn(|r| load::<S, N>(&self.sums[self.at(row + r, column)..]));
@@ -271,31 +276,34 @@ impl Factor<'_> {
             let at = self.at(row + r, column);
             store::<S, N>(sum, &mut self.sums[at..]);
         }
+        R
     }
 
-    /// Solves `L' x = b` for a block of both right sides, given the later blocks of their solutions.
+    /// Solves `L' x = b` for a block, given the later blocks of x.
     #[inline(always)]
-    fn solve_block<S: Simd, const N: usize>(&self, simd: S, block: usize, sides: [&mut [f64]; 2]) {
+    fn solve_block<S: Simd, const N: usize>(&self, simd: S, block: usize, x: &mut [f64]) {
         let (first, n) = (block * BLOCK, self.columns(block));
-        for x in sides {
-            let (head, later) = x.split_at_mut(first + n);
-            let own = &mut head[first..];
-            let mut rest = [0.0; BLOCK];
-            rest[..n].copy_from_slice(own);
-            let mut sum = [load::<S, N>(&rest), [simd.splat_f64s(0.0); N]];
-            for (k, &x) in later.iter().enumerate() {
-                let line = load::<S, N>(&self.sums[self.at(first + n + k, block)..]);
-                add(simd, &mut sum[k % 2], -x, &line);
-            }
-            let sum = std::array::from_fn(|k| simd.add_f64s(sum[0][k], sum[1][k]));
-            store::<S, N>(sum, &mut rest);
-            let mut sum = [simd.splat_f64s(0.0); N];
-            for (k, &rest) in rest[..n].iter().enumerate() {
-                let line = load::<S, N>(&self.sums[self.at(first + k, block)..]);
-                add(simd, &mut sum, rest, &line);
-            }
-            store::<S, N>(sum, &mut rest);
-            own.copy_from_slice(&rest[..n]);
+        let (head, later) = x.split_at_mut(first + n);
+        let own = &mut head[first..];
+        let mut rest = [0.0; BLOCK];
+        rest[..n].copy_from_slice(own);
+        let zero = [simd.splat_f64s(0.0); N];
+        let mut sum = [load::<S, N>(&rest), zero, zero, zero];
+        for (k, &x) in later.iter().enumerate() {
+            let line = load::<S, N>(&self.sums[self.at(first + n + k, block)..]);
+            add(simd, &mut sum[k % 4], -x, &line);
         }
+        let sum = std::array::from_fn(|k| {
+            let pairs = [0, 2].map(|i| simd.add_f64s(sum[i][k], sum[i + 1][k]));
+            simd.add_f64s(pairs[0], pairs[1])
+        });
+        store::<S, N>(sum, &mut rest);
+        let mut sum = zero;
+        for (k, &rest) in rest[..n].iter().enumerate() {
+            let line = load::<S, N>(&self.sums[self.at(first + k, block)..]);
+            add(simd, &mut sum, rest, &line);
+        }
+        store::<S, N>(sum, &mut rest);
+        own.copy_from_slice(&rest[..n]);
     }
 }
