@@ -69,7 +69,7 @@ pub(super) fn reproduce(context: &Context<'_>) -> Result<Report> {
     // Seconds, not minutes: the first set alone.
     for (data, source) in sets.iter().zip(&SOURCES).take(scale.smoke_or(1, 3)) {
         let with_holes = data.columns_with_holes();
-        let n = scale.pick(1, if with_holes > SLOW_COLUMNS { 2 } else { 5 }, 100);
+        let n = scale.pick(1, if with_holes > SLOW_COLUMNS { 1 } else { 2 }, 100);
         for &train in fractions {
             for (name, method) in methods() {
                 if name.ends_with("+chained") && with_holes > MOST_CHAINED_COLUMNS {

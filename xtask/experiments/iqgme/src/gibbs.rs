@@ -21,7 +21,7 @@ pub(super) fn reproduce(context: &Context<'_>) -> Result<Report> {
     let (fractions, n): (&[f64], u64) =
         context
             .scale
-            .pick((&[0.5], 1), (&FRACTIONS, 5), (&FRACTIONS, 10));
+            .pick((&[0.5], 1), (&FRACTIONS, 3), (&FRACTIONS, 10));
     let (burn_in, keep, chains) = context
         .scale
         .pick((20, 40, 1), (200, 200, 2), (1000, 500, 4));

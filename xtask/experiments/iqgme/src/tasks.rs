@@ -64,8 +64,9 @@ fn mean_auc(problem: &Problem, method: Method, seed: u64) -> Result<Outcome> {
 fn landmine_counts(scale: Scale, rates: &[f64]) -> (&'static [usize], u64) {
     match scale {
         Scale::Smoke => (&[20], 1),
-        Scale::Quick if rates.iter().any(|rate| *rate > 0.0) => (&[20, 100, 300], 5),
-        Scale::Quick | Scale::Paper => (&[20, 100, 300], 10),
+        Scale::Quick if rates.iter().any(|rate| *rate > 0.0) => (&[20, 100], 2),
+        Scale::Quick => (&[20, 100, 300], 3),
+        Scale::Paper => (&[20, 100, 300], 10),
     }
 }
 

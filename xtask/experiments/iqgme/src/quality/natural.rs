@@ -31,7 +31,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let (fractions, n): (&[f64], u64) =
         context
             .scale
-            .pick((&[0.5], 1), (&FRACTIONS, 10), (&FRACTIONS, 100));
+            .pick((&[0.5], 1), (&FRACTIONS, 5), (&FRACTIONS, 100));
     let mut trials = Vec::new();
     for data in &sets {
         for &train in fractions {
