@@ -22,7 +22,7 @@ use super::support::{
 };
 use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 use crate::numeric::positive;
-use densities::Densities;
+use densities::{Densities, MOST_GAPS};
 pub use parts::{FullNormal, FullNormalData, FullNormalParams, Number};
 use parts::{Rows, Ways, packed};
 
@@ -698,6 +698,7 @@ impl FullNormalData {
             given: Vec::with_capacity(rows.len() * d),
             z: Vec::with_capacity(rows.len() * d),
             missing: Vec::with_capacity(rows.len()),
+            gaps: vec![Vec::new()],
             units: Vec::with_capacity(rows.len()),
             codes: Vec::with_capacity(rows.len() * n_levels),
             known: Vec::with_capacity(rows.len()),
@@ -757,6 +758,7 @@ impl FullNormalData {
                 None => open.push(l),
             }
         }
+        let missing = self.gap(missing);
         self.missing.push(missing);
         self.units.push(units);
         self.known.push(known);
@@ -786,8 +788,22 @@ impl FullNormalData {
     /// z of a row, NaN where missing.
     pub(super) fn row(&self, row: usize) -> Vec<f64> {
         let mut z = self.z[row * self.d..][..self.d].to_vec();
-        self.missing[row].iter().for_each(|&j| z[j] = f64::NAN);
+        self.missing(row).iter().for_each(|&j| z[j] = f64::NAN);
         z
+    }
+
+    fn missing(&self, row: usize) -> &[usize] {
+        &self.gaps[self.missing[row]]
+    }
+
+    /// The place of missing numbers among those of all rows; later ones may be there twice.
+    fn gap(&mut self, missing: Vec<usize>) -> usize {
+        let mut known = self.gaps.iter().take(MOST_GAPS);
+        let place = known.position(|known| *known == missing);
+        place.unwrap_or_else(|| {
+            self.gaps.push(missing);
+            self.gaps.len() - 1
+        })
     }
 
     fn numbers(&self, row: usize) -> &[f64] {
@@ -795,17 +811,17 @@ impl FullNormalData {
     }
 
     fn is_seen(&self, row: usize) -> bool {
-        self.missing[row].len() < self.d || !self.known[row].is_empty()
+        self.missing(row).len() < self.d || !self.known[row].is_empty()
     }
 
     fn is_partial(&self, row: usize) -> bool {
-        self.is_seen(row) && !(self.missing[row].is_empty() && self.open[row] == 0)
+        self.is_seen(row) && !(self.missing(row).is_empty() && self.open[row] == 0)
     }
 
     fn known(&self, row: usize) -> Known<'_> {
         Known {
             known: &self.known[row],
-            missing: &self.missing[row],
+            missing: self.missing(row),
             ways: &self.ways[self.open[row]],
         }
     }
@@ -1106,7 +1122,7 @@ impl Kernel for FullNormal {
         let inside = |k: usize| clusters.contains(&k);
         self.complete_each(data, labels, inside, params, rng, |row, z, way| {
             completed.z[row * data.d..][..data.d].copy_from_slice(z);
-            completed.missing[row].clear();
+            completed.missing[row] = 0;
             completed.known[row].extend_from_slice(data.known(row).ways.way(way));
             completed.open[row] = 0;
         });
@@ -1340,6 +1356,7 @@ impl Kernel for FullNormal {
         };
         let (d, n_levels) = (self.d(), self.n_visible());
         let mut work = Work::default();
+        data.gaps.truncate(1);
         for (row, &label) in labels.iter().enumerate() {
             let one = One::new(self.rows(), params, label as usize);
             work.z.clear();
@@ -1350,7 +1367,7 @@ impl Kernel for FullNormal {
             let level = |l: usize| places[l] - self.first_effect(l);
             data.units[row] = 0.0;
             data.known[row].clear();
-            data.missing[row].clear();
+            let mut missing = Vec::new();
             for l in 0..n_levels {
                 let code = &mut data.codes[row * n_levels + l];
                 if code.is_some() {
@@ -1363,13 +1380,13 @@ impl Kernel for FullNormal {
                 let spike = self.spike(j);
                 let on = spike.filter(|&(_, l)| level(l) == 1);
                 if given.is_nan() {
-                    data.missing[row].push(j);
+                    missing.push(j);
                     continue;
                 }
                 data.known[row].extend(spike.map(|(_, l)| places[l]));
                 if let Some((at, _)) = on {
                     *given = at;
-                    data.missing[row].push(j);
+                    missing.push(j);
                     data.z[row * d + j] = 0.0;
                     continue;
                 }
@@ -1382,6 +1399,7 @@ impl Kernel for FullNormal {
                 data.z[row * d + j] = z;
                 data.units[row] -= ln_slope;
             }
+            data.missing[row] = data.gap(missing);
         }
     }
 

@@ -4,6 +4,9 @@ use npb_priors::special::LN_SQRT_2PI;
 
 use super::parts::{FullNormal, FullNormalData, FullNormalParams, Rows, Ways};
 
+/// What clusters make of so many kinds of missing numbers is kept for all rows.
+pub(super) const MOST_GAPS: usize = 64;
+
 /// Some rows in all clusters.
 pub(super) struct Densities<'a> {
     pub(super) kernel: &'a FullNormal,
@@ -58,6 +61,8 @@ struct Cell<'a> {
     /// 0 where missing: any number there gives the same density.
     z: &'a [f64],
     missing: &'a [usize],
+    /// Which missing numbers these are.
+    gap: usize,
     units: f64,
     /// Effects of observed levels.
     known: &'a [usize],
@@ -69,7 +74,8 @@ impl<'a> Cell<'a> {
     fn new(data: &'a FullNormalData, row: usize) -> Self {
         Self {
             z: data.numbers(row),
-            missing: &data.missing[row],
+            missing: data.missing(row),
+            gap: data.missing[row],
             units: data.units[row],
             known: &data.known[row],
             ways: &data.ways[data.open[row]],
@@ -87,7 +93,12 @@ struct Lanes<'a, const N: usize> {
     turned_effects: Vec<[f64; N]>,
     entries: Vec<[f64; N]>,
     shifted: Vec<[f64; N]>,
+    /// Factors of the precisions of missing numbers, one after the other.
     of_missing: Vec<[f64; N]>,
+    /// Of the first [`MOST_GAPS`] kinds where they begin, and half of ln det.
+    kept: Vec<Option<(usize, [f64; N])>>,
+    /// Where these end.
+    end: usize,
     pull: Vec<[f64; N]>,
     logs: Vec<[f64; N]>,
 }
@@ -125,6 +136,8 @@ impl<'a, const N: usize> Lanes<'a, N> {
             entries: Vec::new(),
             shifted: Vec::new(),
             of_missing: Vec::new(),
+            kept: Vec::new(),
+            end: 0,
             pull: Vec::new(),
             logs: Vec::new(),
         }
@@ -143,6 +156,8 @@ impl<'a, const N: usize> Lanes<'a, N> {
     #[inline(always)]
     fn load(&mut self, k: usize) {
         self.k = k;
+        self.kept.clear();
+        self.end = 0;
         let (rows, d) = (self.rows, self.rows.d);
         self.factor.resize(rows.triangle(), [0.0; N]);
         self.turned.resize(d, [0.0; N]);
@@ -193,21 +208,23 @@ impl<'a, const N: usize> Lanes<'a, N> {
         for lane in 0..N {
             ln[lane] += constant[lane];
         }
+        let mut first = 0;
         if !cell.missing.is_empty() {
-            let half_ln_det = self.factor_missing(cell);
+            let half_ln_det;
+            (first, half_ln_det) = self.factor_missing(cell);
             let m = cell.missing.len() as f64 * LN_SQRT_2PI;
             for lane in 0..N {
                 ln[lane] += m - half_ln_det[lane];
             }
         }
         if cell.ways.columns.is_empty() {
-            let squares = self.squares(cell, false);
+            let squares = self.squares(cell, first, false);
             for lane in 0..N {
                 ln[lane] -= 0.5 * squares[lane];
             }
             return ln;
         }
-        let sum = self.over_ways(cell);
+        let sum = self.over_ways(cell, first);
         for lane in 0..N {
             ln[lane] += sum[lane];
         }
@@ -216,7 +233,7 @@ impl<'a, const N: usize> Lanes<'a, N> {
 
     /// Logarithms of the sums over all ways to choose the missing levels.
     #[inline(always)]
-    fn over_ways(&mut self, cell: &Cell<'_>) -> [f64; N] {
+    fn over_ways(&mut self, cell: &Cell<'_>, first: usize) -> [f64; N] {
         let (rows, d) = (self.rows, self.rows.d);
         self.logs.clear();
         let mut largest = [f64::NEG_INFINITY; N];
@@ -230,7 +247,7 @@ impl<'a, const N: usize> Lanes<'a, N> {
                 }
                 add_scaled(&mut self.shifted, -1.0, &self.turned_effects[a * d..][..d]);
             }
-            let squares = self.squares(cell, true);
+            let squares = self.squares(cell, first, true);
             for lane in 0..N {
                 term[lane] -= 0.5 * squares[lane];
                 largest[lane] = largest[lane].max(term[lane]);
@@ -248,16 +265,20 @@ impl<'a, const N: usize> Lanes<'a, N> {
         ln
     }
 
-    /// Factors the block of the precision that belongs to the missing coordinates; half of ln det.
+    /// Factors the block of the precision that belongs to the missing coordinates, unless it is there; where the factor begins, and half of ln det.
     #[inline(always)]
-    fn factor_missing(&mut self, cell: &Cell<'_>) -> [f64; N] {
-        self.of_missing.clear();
+    fn factor_missing(&mut self, cell: &Cell<'_>) -> (usize, [f64; N]) {
+        if let Some(Some(kept)) = self.kept.get(cell.gap) {
+            return *kept;
+        }
+        let first = self.end;
+        self.of_missing.truncate(first);
         let mut half_ln_det = [0.0; N];
         for (a, &i) in cell.missing.iter().enumerate() {
-            let start = a * (a + 1) / 2;
+            let start = first + a * (a + 1) / 2;
             for (b, &j) in cell.missing[..=a].iter().enumerate() {
                 let mut sum = self.line(self.rows.precision(i, j));
-                let before = b * (b + 1) / 2;
+                let before = first + b * (b + 1) / 2;
                 let taken = products(
                     &self.of_missing[start..start + b],
                     &self.of_missing[before..before + b],
@@ -279,12 +300,18 @@ impl<'a, const N: usize> Lanes<'a, N> {
                 self.of_missing.push(sum);
             }
         }
-        half_ln_det
+        if cell.gap < MOST_GAPS {
+            let length = self.kept.len().max(cell.gap + 1);
+            self.kept.resize(length, None);
+            self.kept[cell.gap] = Some((first, half_ln_det));
+            self.end = self.of_missing.len();
+        }
+        (first, half_ln_det)
     }
 
     /// Squared length of the entries less what the missing coordinates, at their best, take away.
     #[inline(always)]
-    fn squares(&mut self, cell: &Cell<'_>, shifted: bool) -> [f64; N] {
+    fn squares(&mut self, cell: &Cell<'_>, first: usize, shifted: bool) -> [f64; N] {
         let entries = if shifted {
             &self.shifted
         } else {
@@ -293,9 +320,9 @@ impl<'a, const N: usize> Lanes<'a, N> {
         let mut squares = products(entries, entries);
         self.pull.clear();
         for (a, &i) in cell.missing.iter().enumerate() {
-            let first = i * (i + 1) / 2;
-            let mut pull = products(&self.factor[first..=first + i], &entries[..=i]);
-            let start = a * (a + 1) / 2;
+            let line = i * (i + 1) / 2;
+            let mut pull = products(&self.factor[line..=line + i], &entries[..=i]);
+            let start = first + a * (a + 1) / 2;
             let taken = products(&self.of_missing[start..start + a], &self.pull);
             let pivot = self.of_missing[start + a];
             for lane in 0..N {
