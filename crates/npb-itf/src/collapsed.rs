@@ -47,6 +47,9 @@ pub(crate) trait CollapsedClusters {
     }
 }
 
+/// Rows whose labels are put side by side at once.
+const ROWS: usize = 256;
+
 /// One number for every label of several columns and every cluster, clusters innermost; rows know their labels by one code for each
 /// column.
 pub(crate) struct CodedTable {
@@ -68,9 +71,11 @@ impl CodedTable {
         }
         let (p, n_rows) = (columns.len(), columns.first().map_or(0, |c| c.len()));
         let mut codes = vec![0; n_rows * p];
-        for (j, labels) in columns.iter().enumerate() {
-            for (codes, &label) in codes.chunks_exact_mut(p).zip(*labels) {
-                codes[j] = offsets[j] + label;
+        // Rows together that stay in the first cache.
+        for (part, codes) in codes.chunks_mut((ROWS * p).max(1)).enumerate() {
+            for (j, labels) in columns.iter().enumerate() {
+                let rows = codes.chunks_exact_mut(p).zip(&labels[part * ROWS..]);
+                rows.for_each(|(codes, &label)| codes[j] = offsets[j] + label);
             }
         }
         Self {

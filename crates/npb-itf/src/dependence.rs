@@ -777,11 +777,9 @@ impl pulp::NullaryFnOnce for Products<'_> {
             (Numbers(of_a), Numbers(of_b)) => {
                 let mut table = [[0.0; WIDTH]; WIDTH];
                 for (x, &i) in of_a.iter().zip(self.order) {
-                    let y = &of_b[i as usize];
+                    let y = of_b[i as usize];
                     for k in 0..WIDTH {
-                        for l in 0..WIDTH {
-                            table[k][l] += x[k] * y[l];
-                        }
+                        table[k] = plus(table[k], x[k], y);
                     }
                 }
                 table.iter().flatten().map(|t| t * t).sum::<f64>() / n.max(1.0)
@@ -800,6 +798,15 @@ impl pulp::NullaryFnOnce for Products<'_> {
             (Numbers(_), Levels { .. }) => unreachable!("levels come first"),
         }
     }
+}
+
+/// x + a y, by value: so it stays in registers.
+#[inline(always)]
+fn plus(mut x: [f64; WIDTH], a: f64, y: [f64; WIDTH]) -> [f64; WIDTH] {
+    for k in 0..WIDTH {
+        x[k] += a * y[k];
+    }
+    x
 }
 
 impl<'a> Products<'a> {
@@ -825,10 +832,7 @@ impl<'a> Products<'a> {
                 PairScores::Numbers(numbers) => {
                     let mut sum = [0.0; WIDTH];
                     for &i in rows {
-                        let score = &numbers[i as usize];
-                        for k in 0..WIDTH {
-                            sum[k] += score[k];
-                        }
+                        sum = plus(sum, 1.0, numbers[i as usize]);
                     }
                     line.copy_from_slice(&sum);
                 }
@@ -996,7 +1000,9 @@ mod tests {
         let places = [2, 4, 7, 0, 3, 5, 1, 6];
         assert_eq!(levels.places(), places);
         let of_level = |code: u32| -> f64 {
-            let own: Vec<usize> = (0..8).filter(|&at| codes[rows[places[at] as usize]] == Some(code)).collect();
+            let own: Vec<usize> = (0..8)
+                .filter(|&at| codes[rows[places[at] as usize]] == Some(code))
+                .collect();
             let sum = |k: usize| {
                 own.iter()
                     .map(|&at| centred(&numbers, k)[order[at]])

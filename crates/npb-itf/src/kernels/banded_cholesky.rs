@@ -67,7 +67,10 @@ impl BandedCholesky {
     pub(super) fn solve_lower(&self, b: &mut [f64]) {
         for i in 0..self.n {
             let first = self.first(i);
-            let before = dot(&self.entries[self.at(i, first)..self.at(i, i)], &b[first..i]);
+            let before = dot(
+                &self.entries[self.at(i, first)..self.at(i, i)],
+                &b[first..i],
+            );
             b[i] = (b[i] - before) / self.get(i, i);
         }
     }

@@ -3,6 +3,7 @@
 use npb_priors::special::LN_SQRT_2PI;
 
 use super::parts::{FullNormal, FullNormalData, FullNormalParams, Rows, Ways};
+use crate::numeric::{exp_below_zero, ln_positive};
 
 /// What clusters make of so many kinds of missing numbers is kept for all rows.
 pub(super) const MOST_GAPS: usize = 64;
@@ -254,15 +255,16 @@ impl<'a, const N: usize> Lanes<'a, N> {
             }
             self.logs.push(term);
         }
-        let mut ln = largest;
-        for lane in 0..N {
-            let mut sum = 0.0;
-            for term in &self.logs {
-                sum += (term[lane] - largest[lane]).exp();
+        let mut sums = [0.0; N];
+        for term in &self.logs {
+            for lane in 0..N {
+                sums[lane] += exp_below_zero(term[lane] - largest[lane]);
             }
-            ln[lane] += sum.ln();
         }
-        ln
+        for lane in 0..N {
+            largest[lane] += ln_positive(sums[lane]);
+        }
+        largest
     }
 
     /// Factors the block of the precision that belongs to the missing coordinates, unless it is there; where the factor begins, and half of ln det.
