@@ -10,7 +10,7 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::Wishart;
 use npb_priors::special::{
-    LN_SQRT_2PI, ln_multivariate_gamma, ln_normalize, log_sum_exp, normal_cdf,
+    LN_SQRT_2PI, ln_gamma, ln_multivariate_gamma, ln_normalize, log_sum_exp, normal_cdf,
 };
 use rand::RngExt;
 
@@ -61,6 +61,7 @@ fn alike(g: usize) -> f64 {
 }
 
 /// The posterior of a cluster's parameters.
+#[derive(Debug)]
 struct Posterior {
     strength: f64,
     df: f64,
@@ -489,6 +490,72 @@ impl FullNormal {
                 work.z[j] += (by - 1.0) * (drawn[at] - work.mean[at]);
             }
         }
+    }
+}
+
+/// What the cells of a cluster say of one more, parameters integrated out.
+#[derive(Debug)]
+pub(crate) struct Predictive {
+    posterior: Posterior,
+    /// Factor of B_n⁻¹.
+    factor: BandedCholesky,
+    constant: f64,
+    /// ln E θ of every level.
+    ln_theta: Vec<f64>,
+}
+
+impl Predictive {
+    pub(crate) fn new(
+        kernel: &FullNormal,
+        params: &FullNormalParams,
+        stats: &FullNormalStats,
+    ) -> Self {
+        let posterior = kernel.posterior(params, stats);
+        let (d, df) = (kernel.d(), posterior.df);
+        let mut factor = BandedCholesky::default();
+        factor.reset(d, d);
+        for i in 0..d {
+            (0..=i).for_each(|j| factor.add(i, j, posterior.inverse_scale[(i, j)]));
+        }
+        factor.factor();
+        let ln_theta = kernel.levels.iter().enumerate().flat_map(|(l, levels)| {
+            let a = params.concentrations[l];
+            let all = a * levels.size() as f64 + stats.n as f64;
+            let counts = &stats.sum[kernel.first_effect(l)..][..levels.size()];
+            counts.iter().map(move |n| ((a + n) / all).ln())
+        });
+        Self {
+            ln_theta: ln_theta.collect(),
+            constant: ln_gamma(0.5 * (df + 1.0))
+                - ln_gamma(0.5 * (df + 1.0 - d as f64))
+                - 0.5 * d as f64 * std::f64::consts::PI.ln()
+                - factor.half_ln_det(),
+            posterior,
+            factor,
+        }
+    }
+
+    /// ln p of a complete cell. Source: the matrix-t law of conjugate regression, r = z − E z: with c⁻¹ = 1 + the variance of E z in units of the
+    /// covariance, p(z) ∝ c^(d/2) (1 + c r'B_n r)^(−(df + 1)/2).
+    pub(crate) fn ln(&self, data: &FullNormalData, row: usize) -> f64 {
+        let (of, z) = (&self.posterior, data.numbers(row));
+        let d = z.len();
+        let mut levels: Vec<f64> = of.mean[..self.ln_theta.len()].iter().map(|m| -m).collect();
+        data.known[row].iter().for_each(|&a| levels[a] += 1.0);
+        of.factor.solve_lower(&mut levels);
+        let means = &of.mean[levels.len()..];
+        let mut rest: Vec<f64> = z.iter().zip(means).map(|(z, mean)| z - mean).collect();
+        for (level, pull) in levels.iter().zip(of.pull.chunks_exact(d)) {
+            let entries = rest.iter_mut().zip(pull);
+            entries.for_each(|(rest, pull)| *rest -= level * pull);
+        }
+        self.factor.solve_lower(&mut rest);
+        let square = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>();
+        let inverse = 1.0 + of.strength.recip() + square(&levels);
+        let of_levels: f64 = data.known[row].iter().map(|&a| self.ln_theta[a]).sum();
+        data.units[row] + of_levels + self.constant
+            - 0.5 * d as f64 * inverse.ln()
+            - 0.5 * (of.df + 1.0) * (square(&rest) / inverse).ln_1p()
     }
 }
 
@@ -1185,6 +1252,16 @@ impl Kernel for FullNormal {
         stats.units + of_levels.sum::<f64>() + of_gamma + of_mean + of_effects + prior
             - 0.5 * posterior.df * factor.ln_det()
             - 0.5 * n * d as f64 * std::f64::consts::PI.ln()
+    }
+
+    fn ln_predictive(
+        &self,
+        params: &FullNormalParams,
+        stats: &FullNormalStats,
+        data: &FullNormalData,
+        row: usize,
+    ) -> f64 {
+        Predictive::new(self, params, stats).ln(data, row)
     }
 
     fn draw(
