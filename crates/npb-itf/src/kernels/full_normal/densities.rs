@@ -92,6 +92,8 @@ struct Lanes<'a, const N: usize> {
     factor: Vec<[f64; N]>,
     turned: Vec<[f64; N]>,
     turned_effects: Vec<[f64; N]>,
+    ln_theta: Vec<[f64; N]>,
+    constant: [f64; N],
     entries: Vec<[f64; N]>,
     shifted: Vec<[f64; N]>,
     /// Factors of the precisions of missing numbers, one after the other.
@@ -134,6 +136,8 @@ impl<'a, const N: usize> Lanes<'a, N> {
             factor: Vec::new(),
             turned: Vec::new(),
             turned_effects: Vec::new(),
+            ln_theta: Vec::new(),
+            constant: [0.0; N],
             entries: Vec::new(),
             shifted: Vec::new(),
             of_missing: Vec::new(),
@@ -159,16 +163,19 @@ impl<'a, const N: usize> Lanes<'a, N> {
         self.k = k;
         self.kept.clear();
         self.end = 0;
-        let (rows, d) = (self.rows, self.rows.d);
+        let d = self.rows.d;
         self.factor.resize(rows.triangle(), [0.0; N]);
         self.turned.resize(d, [0.0; N]);
         self.turned_effects.resize(d * rows.effects, [0.0; N]);
+        self.ln_theta.resize(rows.effects, [0.0; N]);
         for lane in 0..N {
             let numbers = &self.params.table[k + lane];
-            let parts = [
+            let parts: [(&mut [[f64; N]], usize); 5] = [
                 (&mut self.factor, rows.factor(0, 0)),
                 (&mut self.turned, rows.turned(0)),
                 (&mut self.turned_effects, rows.turned_effect(0, 0)),
+                (&mut self.ln_theta, rows.ln_theta(0)),
+                (std::slice::from_mut(&mut self.constant), rows.constant()),
             ];
             for (part, first) in parts {
                 for (to, from) in part.iter_mut().zip(&numbers[first..]) {
@@ -180,10 +187,10 @@ impl<'a, const N: usize> Lanes<'a, N> {
 
     #[inline(always)]
     fn of(&mut self, cell: &Cell<'_>) -> [f64; N] {
-        let (rows, d) = (self.rows, self.rows.d);
+        let d = self.rows.d;
         let mut ln = [cell.units; N];
         for &a in cell.known {
-            let ln_p = self.line(rows.ln_theta(a));
+            let ln_p = self.ln_theta[a];
             for lane in 0..N {
                 ln[lane] += ln_p[lane];
             }
@@ -192,20 +199,30 @@ impl<'a, const N: usize> Lanes<'a, N> {
             return ln;
         }
         self.entries.clear();
-        self.entries.resize(d, [0.0; N]);
-        let mut start = 0;
-        for (i, &z) in cell.z.iter().enumerate() {
-            // Missing ones are 0 as well.
-            if z != 0.0 {
-                add_scaled(&mut self.entries[..=i], z, &self.factor[start..=start + i]);
+        for j in 0..d {
+            // By value: sums in memory would wait for each other.
+            let mut entry = [0.0; N];
+            let mut start = j * (j + 1) / 2 + j;
+            for (i, &z) in cell.z.iter().enumerate().skip(j) {
+                let factor = self.factor[start];
+                for lane in 0..N {
+                    entry[lane] += z * factor[lane];
+                }
+                start += i + 1;
             }
-            start += i + 1;
+            let turned = self.turned[j];
+            for lane in 0..N {
+                entry[lane] -= turned[lane];
+            }
+            for &a in cell.known {
+                let turned = self.turned_effects[a * d + j];
+                for lane in 0..N {
+                    entry[lane] -= turned[lane];
+                }
+            }
+            self.entries.push(entry);
         }
-        add_scaled(&mut self.entries, -1.0, &self.turned);
-        for &a in cell.known {
-            add_scaled(&mut self.entries, -1.0, &self.turned_effects[a * d..][..d]);
-        }
-        let constant = self.line(rows.constant());
+        let constant = self.constant;
         for lane in 0..N {
             ln[lane] += constant[lane];
         }
@@ -235,14 +252,14 @@ impl<'a, const N: usize> Lanes<'a, N> {
     /// Logarithms of the sums over all ways to choose the missing levels.
     #[inline(always)]
     fn over_ways(&mut self, cell: &Cell<'_>, first: usize) -> [f64; N] {
-        let (rows, d) = (self.rows, self.rows.d);
+        let d = self.rows.d;
         self.logs.clear();
         let mut largest = [f64::NEG_INFINITY; N];
         for way in 0..cell.ways.n() {
             self.shifted.clone_from(&self.entries);
             let mut term = [0.0; N];
             for &a in cell.ways.way(way) {
-                let ln_p = self.line(rows.ln_theta(a));
+                let ln_p = self.ln_theta[a];
                 for lane in 0..N {
                     term[lane] += ln_p[lane];
                 }
