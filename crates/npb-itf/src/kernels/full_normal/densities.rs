@@ -163,7 +163,7 @@ impl<'a, const N: usize> Lanes<'a, N> {
         self.k = k;
         self.kept.clear();
         self.end = 0;
-        let d = self.rows.d;
+        let (rows, d) = (self.rows, self.rows.d);
         self.factor.resize(rows.triangle(), [0.0; N]);
         self.turned.resize(d, [0.0; N]);
         self.turned_effects.resize(d * rows.effects, [0.0; N]);
