@@ -962,6 +962,22 @@ mod tests {
         }
     }
 
+    /// Two of four rows beside the rarer levels: each of twelve pairs alike.
+    #[test]
+    fn rows_beside_rare_levels_are_drawn_from_all() {
+        let (rng, mut counts) = (&mut stream(3, [0; 4]), [[0_u32; 4]; 4]);
+        for _ in 0..24_000 {
+            let mut rows = [0, 1, 2, 3];
+            shuffle_from(&mut rows, 2, rng);
+            counts[rows[2] as usize][rows[3] as usize] += 1;
+        }
+        for (a, b) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
+            // The standard deviation is 43.
+            let wanted = if a == b { 0 } else { 2000 };
+            assert!(counts[a][b].abs_diff(wanted) < 200, "{counts:?}");
+        }
+    }
+
     /// Sums of squared cross-products, by plain loops: numbers with numbers, levels with numbers from both sides.
     #[test]
     fn statistics_are_sums_of_squared_products() {
