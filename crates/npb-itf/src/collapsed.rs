@@ -11,7 +11,7 @@ use npb_priors::dp::{ln_label_probability, predictive_weights};
 use rand::RngExt;
 
 use crate::kernel::RowLabels;
-use crate::kernels::{Cells, Column, Stats};
+use crate::kernels::{Cells, Column, Predictive, Stats};
 pub(crate) use crate::numeric::cross_counts;
 use crate::numeric::{Product, exp_rows, largest, pick};
 
@@ -47,6 +47,9 @@ pub(crate) trait CollapsedClusters {
     }
 }
 
+/// Rows whose labels are put side by side at once.
+const ROWS: usize = 256;
+
 /// One number for every label of several columns and every cluster, clusters innermost; rows know their labels by one code for each
 /// column.
 pub(crate) struct CodedTable {
@@ -68,9 +71,11 @@ impl CodedTable {
         }
         let (p, n_rows) = (columns.len(), columns.first().map_or(0, |c| c.len()));
         let mut codes = vec![0; n_rows * p];
-        for (j, labels) in columns.iter().enumerate() {
-            for (codes, &label) in codes.chunks_exact_mut(p).zip(*labels) {
-                codes[j] = offsets[j] + label;
+        // Rows together that stay in the first cache.
+        for (part, codes) in codes.chunks_mut((ROWS * p).max(1)).enumerate() {
+            for (j, labels) in columns.iter().enumerate() {
+                let rows = codes.chunks_exact_mut(p).zip(&labels[part * ROWS..]);
+                rows.for_each(|(codes, &label)| codes[j] = offsets[j] + label);
             }
         }
         Self {
@@ -272,22 +277,22 @@ struct CellColumn<'a> {
     drawn: Column,
     /// Cells in each cluster, and how many there were when its parameters were drawn (0 for not at all).
     sizes: Vec<[usize; 2]>,
-    /// ln p(cells) of each cluster, NaN where it has not been asked for since a cell came in; used where it is costly.
-    evidences: Vec<f64>,
+    /// What each cluster says of one more cell, where that is costly and has been asked for since a cell came in.
+    predictives: Vec<Option<Predictive>>,
 }
 
 impl CellColumn<'_> {
     /// ln p(cell | cells of a cluster).
     fn ln_predictive(&mut self, cluster: usize, row: usize) -> f64 {
         let (law, cells, stats) = (self.law, self.cells, &self.stats);
-        if !law.is_costly() {
-            return law.collapsed_ln_predictive(cells, stats, cluster, row);
+        let known = &mut self.predictives[cluster];
+        if known.is_none() {
+            *known = law.predictive(stats, cluster);
         }
-        let known = &mut self.evidences[cluster];
-        if known.is_nan() {
-            *known = law.collapsed_ln_evidence(cells, stats, cluster);
+        match (known, cells) {
+            (Some(known), Cells::FullNormal(data)) => known.ln(data, row),
+            _ => law.collapsed_ln_predictive(cells, stats, cluster, row),
         }
-        law.collapsed_ln_evidence_with(cells, stats, cluster, row) - *known
     }
 }
 
@@ -314,7 +319,7 @@ impl<'a> CellClusters<'a> {
                 stats: law.pool(),
                 drawn,
                 sizes: Vec::new(),
-                evidences: Vec::new(),
+                predictives: Vec::new(),
             }
         };
         Self {
@@ -337,8 +342,8 @@ impl CollapsedClusters for CellClusters<'_> {
         for column in &mut self.columns {
             column.sizes.clear();
             column.sizes.resize(n_clusters, [0; 2]);
-            column.evidences.clear();
-            column.evidences.resize(n_clusters, f64::NAN);
+            column.predictives.clear();
+            column.predictives.resize_with(n_clusters, || None);
             let CellColumn {
                 law, cells, stats, ..
             } = column;
@@ -354,7 +359,7 @@ impl CollapsedClusters for CellClusters<'_> {
         self.n_clusters += 1;
         for column in &mut self.columns {
             column.sizes.push([0; 2]);
-            column.evidences.push(f64::NAN);
+            column.predictives.push(None);
             column
                 .law
                 .collapsed_reserve(column.cells, &mut column.stats, self.n_clusters);
@@ -400,7 +405,7 @@ impl CollapsedClusters for CellClusters<'_> {
                 continue;
             }
             law.collapsed_add(cells, stats, cluster, row);
-            column.evidences[cluster] = f64::NAN;
+            column.predictives[cluster] = None;
             let [size, drawn] = &mut column.sizes[cluster];
             *size += 1;
             if *size >= DRAWN_FROM && *size >= *drawn + *drawn / 4 {
@@ -418,7 +423,7 @@ impl CollapsedClusters for CellClusters<'_> {
             column
                 .law
                 .collapsed_add(column.cells, &mut column.stats, cluster, row);
-            column.evidences[cluster] = f64::NAN;
+            column.predictives[cluster] = None;
         }
     }
 

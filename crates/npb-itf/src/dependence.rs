@@ -19,7 +19,7 @@ use npb_linalg::faer::{Mat, Side};
 use npb_priors::special::normal_quantile;
 use serde::{Deserialize, Serialize};
 
-use crate::gibbs::shuffle;
+use crate::gibbs::shuffle_from;
 use crate::groups::alone;
 use crate::kernel::RowLabels;
 use crate::kernels::{Cells, Column};
@@ -724,20 +724,37 @@ impl PairScores {
             }
         }
     }
+
+    /// The commonest level, and how often it occurs.
+    fn commonest(&self) -> (usize, usize) {
+        let Self::Levels { counts, .. } = self else {
+            return (0, 0);
+        };
+        let most = (0..counts.len()).max_by(|&k, &l| counts[k].total_cmp(&counts[l]));
+        most.map_or((0, 0), |level| (level, counts[level] as usize))
+    }
+
+    /// All rows: as they come, or level by level, the commonest first.
+    fn places(&self) -> Vec<u32> {
+        let by_level = |codes: &[u32]| {
+            let first = self.commonest().0 as u32;
+            let mut rows: Vec<u32> = (0..codes.len() as u32).collect();
+            let level = |row: u32| codes[row as usize];
+            rows.sort_by_key(|&row| (level(row) != first, level(row), row));
+            rows
+        };
+        match self {
+            Self::Levels { codes, .. } => by_level(codes),
+            Self::Numbers(numbers) => (0..numbers.len() as u32).collect(),
+        }
+    }
 }
 
-/// T, the second column's rows in the given order.
+/// T, when these rows of the second column are beside the [places](PairScores::places) of the first, which are levels if one of them is.
 ///
 /// Centred numbers stay centred in any order, and levels against levels are compared with the counts that independence expects,
-/// so that only the cross-products depend on the order.
+/// so that only the cross-products depend on the order. Those of the commonest level are what the others leave: which rows are beside it is not looked at.
 fn statistic(a: &PairScores, b: &PairScores, order: &[u32], table: &mut Vec<f64>) -> f64 {
-    if let (PairScores::Numbers(_), PairScores::Levels { .. }) = (a, b) {
-        // The order means nothing but a pairing: the same one from the other side.
-        let mut inverse = vec![0; order.len()];
-        let places = order.iter().zip(0..);
-        places.for_each(|(&i, place)| inverse[i as usize] = place);
-        return statistic(b, a, &inverse, table);
-    }
     pulp::Arch::new().dispatch(Products { a, b, order, table })
 }
 
@@ -755,52 +772,74 @@ impl pulp::NullaryFnOnce for Products<'_> {
     #[inline(always)]
     fn call(self) -> f64 {
         use PairScores::{Levels, Numbers};
-        let (order, table, n) = (self.order, self.table, self.order.len() as f64);
-        table.clear();
+        let n = self.order.len() as f64;
         match (self.a, self.b) {
-            (
-                Levels { codes, counts },
-                Levels {
-                    codes: of_b,
-                    counts: counts_of_b,
-                },
-            ) => {
-                let width = counts_of_b.len();
-                table.resize(counts.len() * width, 0.0);
-                for (&k, &i) in codes.iter().zip(order) {
-                    table[k as usize * width + of_b[i as usize] as usize] += 1.0;
-                }
-                chi_squared(table, counts, counts_of_b, n)
-            }
-            (Levels { codes, counts }, Numbers(numbers)) => {
-                table.resize(counts.len() * WIDTH, 0.0);
-                for (&k, &i) in codes.iter().zip(order) {
-                    let line = &mut table[k as usize * WIDTH..][..WIDTH];
-                    let score = &numbers[i as usize];
-                    for k in 0..WIDTH {
-                        line[k] += score[k];
-                    }
-                }
-                let mut sum = 0.0;
-                for (line, count) in table.chunks_exact(WIDTH).zip(counts) {
-                    sum += line.iter().map(|t| t * t).sum::<f64>() / count.max(1.0);
-                }
-                sum
-            }
             (Numbers(of_a), Numbers(of_b)) => {
                 let mut table = [[0.0; WIDTH]; WIDTH];
-                for (x, &i) in of_a.iter().zip(order) {
-                    let y = &of_b[i as usize];
+                for (x, &i) in of_a.iter().zip(self.order) {
+                    let y = of_b[i as usize];
                     for k in 0..WIDTH {
-                        for l in 0..WIDTH {
-                            table[k][l] += x[k] * y[l];
-                        }
+                        table[k] = plus(table[k], x[k], y);
                     }
                 }
                 table.iter().flatten().map(|t| t * t).sum::<f64>() / n.max(1.0)
             }
-            (Numbers(_), Levels { .. }) => unreachable!("asked from the other side"),
+            (Levels { counts, .. }, Levels { counts: of_b, .. }) => {
+                chi_squared(self.by_level(counts, of_b), counts, of_b, n)
+            }
+            (Levels { counts, .. }, Numbers(_)) => {
+                let lines = self.by_level(counts, &[0.0; WIDTH]).chunks_exact(WIDTH);
+                let mut sum = 0.0;
+                for (line, count) in lines.zip(counts) {
+                    sum += line.iter().map(|t| t * t).sum::<f64>() / count.max(1.0);
+                }
+                sum
+            }
+            (Numbers(_), Levels { .. }) => unreachable!("levels come first"),
         }
+    }
+}
+
+/// x + a y, by value: so it stays in registers.
+#[inline(always)]
+fn plus(mut x: [f64; WIDTH], a: f64, y: [f64; WIDTH]) -> [f64; WIDTH] {
+    for k in 0..WIDTH {
+        x[k] += a * y[k];
+    }
+    x
+}
+
+impl<'a> Products<'a> {
+    /// What the second column has in all beside each level of the first; `all`: beside any of them.
+    #[inline(always)]
+    fn by_level(self, counts: &[f64], all: &[f64]) -> &'a [f64] {
+        let (table, width) = (self.table, all.len());
+        let (first, most) = self.a.commonest();
+        table.clear();
+        table.resize(counts.len() * width, 0.0);
+        table[first * width..][..width].copy_from_slice(all);
+        let mut rest = &self.order[most..];
+        for level in (0..counts.len()).filter(|&level| level != first) {
+            let (rows, after) = rest.split_at(counts[level] as usize);
+            rest = after;
+            let line = &mut table[level * width..][..width];
+            match self.b {
+                PairScores::Levels { codes, .. } => {
+                    for &i in rows {
+                        line[codes[i as usize] as usize] += 1.0;
+                    }
+                }
+                PairScores::Numbers(numbers) => {
+                    let mut sum = [0.0; WIDTH];
+                    for &i in rows {
+                        sum = plus(sum, 1.0, numbers[i as usize]);
+                    }
+                    line.copy_from_slice(&sum);
+                }
+            }
+            (0..width).for_each(|k| table[first * width + k] -= table[level * width + k]);
+        }
+        table
     }
 }
 
@@ -837,13 +876,16 @@ fn permutation_test(
     let rows: Vec<usize> = (0..n_rows)
         .filter(|&i| observed(a, i) && observed(b, i))
         .collect();
+    if rows.is_empty() {
+        return (0, 1.0);
+    }
     let (a, b) = (PairScores::new(a, &rows), PairScores::new(b, &rows));
-    // Levels first: cheaper, and which of the two is permuted does not matter.
-    let (a, b) = match a {
-        PairScores::Numbers(_) => (b, a),
-        PairScores::Levels { .. } => (a, b),
+    // The more rows of one level the cheaper, and which of the two is permuted does not matter.
+    let (a, b) = match a.commonest().1 < b.commonest().1 {
+        true => (b, a),
+        false => (a, b),
     };
-    let identity: Vec<u32> = (0..rows.len() as u32).collect();
+    let identity = a.places();
     let own = statistic(&a, &b, &identity, &mut Vec::new());
     // Sums in another order differ in their last digits: equal ones must count as ties, and those of constants as 0.
     let threshold = own * (1.0 - 1e-9) - 1e-12;
@@ -851,7 +893,7 @@ fn permutation_test(
     let exceeds = |(order, table): &mut (Vec<u32>, Vec<f64>), permutation: u64| {
         let key = [PERMUTATION, first, second, permutation];
         order.clone_from(&identity);
-        shuffle(order, &mut stream(config.seed, key));
+        shuffle_from(order, a.commonest().1, &mut stream(config.seed, key));
         statistic(&a, &b, order, table) >= threshold
     };
     let permutations = 0..config.permutations as u64;
@@ -920,6 +962,22 @@ mod tests {
         }
     }
 
+    /// Two of four rows beside the rarer levels: each of twelve pairs alike.
+    #[test]
+    fn rows_beside_rare_levels_are_drawn_from_all() {
+        let (rng, mut counts) = (&mut stream(3, [0; 4]), [[0_u32; 4]; 4]);
+        for _ in 0..24_000 {
+            let mut rows = [0, 1, 2, 3];
+            shuffle_from(&mut rows, 2, rng);
+            counts[rows[2] as usize][rows[3] as usize] += 1;
+        }
+        for (a, b) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
+            // The standard deviation is 43.
+            let wanted = if a == b { 0 } else { 2000 };
+            assert!(counts[a][b].abs_diff(wanted) < 200, "{counts:?}");
+        }
+    }
+
     /// Sums of squared cross-products, by plain loops: numbers with numbers, levels with numbers from both sides.
     #[test]
     fn statistics_are_sums_of_squared_products() {
@@ -954,21 +1012,32 @@ mod tests {
         );
         assert!((found(&a, &b) / wanted - 1.0).abs() < 1e-9);
         let levels = of(Scores::Levels(codes.clone()));
+        // Row by row, levels 0 1 2 0 2 0 1 2; the last of the commonest is first.
+        let places = [2, 4, 7, 0, 3, 5, 1, 6];
+        assert_eq!(levels.places(), places);
         let of_level = |code: u32| -> f64 {
-            let own: Vec<usize> = (0..8).filter(|&i| codes[rows[i]] == Some(code)).collect();
+            let own: Vec<usize> = (0..8)
+                .filter(|&at| codes[rows[places[at] as usize]] == Some(code))
+                .collect();
             let sum = |k: usize| {
                 own.iter()
-                    .map(|&i| centred(&numbers, k)[order[i]])
+                    .map(|&at| centred(&numbers, k)[order[at]])
                     .sum::<f64>()
             };
             (0..WIDTH).map(|k| sum(k).powi(2)).sum::<f64>() / own.len() as f64
         };
         let wanted: f64 = (0..3).map(of_level).sum();
         assert!((found(&levels, &a) / wanted - 1.0).abs() < 1e-9);
-        // Numbers in rows, levels in the same pairing.
-        let mut back = [0; 8];
-        (0..8).for_each(|place| back[order[place]] = place as u32);
-        let turned = statistic(&a, &levels, &back, &mut Vec::new());
-        assert!((turned / wanted - 1.0).abs() < 1e-9);
+        // Rows 3, 0, 7, 2, 1, 5, 4, 6 have levels 0 0 2 2 1 0 2 1, and are beside 2 2 2 0 0 0 1 1.
+        let counts = [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [2.0, 0.0, 1.0]];
+        let margin = [3.0, 2.0, 3.0];
+        let entries = (0..3).flat_map(|k| (0..3).map(move |l| (k, l)));
+        let wanted: f64 = (entries)
+            .map(|(k, l)| {
+                let expected: f64 = margin[k] * margin[l] / 8.0;
+                (counts[k][l] - expected).powi(2) / expected
+            })
+            .sum();
+        assert!((found(&levels, &levels) / wanted - 1.0).abs() < 1e-9);
     }
 }

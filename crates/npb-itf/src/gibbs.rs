@@ -19,7 +19,7 @@ use crate::state::{Block, ColumnState};
 use crate::{ItfMove, collapsed};
 pub use sampler::{ItfChain, ItfSampler};
 pub(crate) use sampler::{SCALARS, check_state};
-pub(crate) use split_merge::shuffle;
+pub(crate) use split_merge::{shuffle, shuffle_from};
 
 impl ItfSampler<'_> {
     /// Makes one sweep: all moves of the configuration in order, those of columns left out of the first sweeps after the start.

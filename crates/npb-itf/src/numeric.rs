@@ -69,7 +69,7 @@ pub(crate) fn largest(numbers: &[f64]) -> f64 {
 /// e^x for x <= 0 within 2 ulp, exactly 1 at 0, and 0 below -700. Without branches, so that loops over it are turned into
 /// vector instructions.
 #[inline(always)]
-fn exp_below_zero(x: f64) -> f64 {
+pub(crate) fn exp_below_zero(x: f64) -> f64 {
     // x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 2^52 rounds to the nearest whole number and leaves it in the low bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
@@ -221,7 +221,7 @@ fn ln_gamma(x: f64) -> f64 {
 
 /// ln x for a positive normal number, within 1 ulp or so; without branches.
 #[inline(always)]
-fn ln_positive(x: f64) -> f64 {
+pub(crate) fn ln_positive(x: f64) -> f64 {
     const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
     const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
     const ONE: u64 = 1.0_f64.to_bits();

@@ -49,9 +49,17 @@ impl Sticks {
         while self.weights.len() < n {
             let rest = self.rest(self.len());
             let exponential: f64 = rng.sample(Exp1);
-            let ln_rest = -exponential / alpha;
-            self.weights.push(-rest * ln_rest.exp_m1());
-            self.rests.push(rest * ln_rest.exp());
+            let ln_left = -exponential / alpha;
+            // The smaller share of the two is that which keeps its digits.
+            let (broken, left) = if ln_left > -std::f64::consts::LN_2 {
+                let broken = -ln_left.exp_m1();
+                (broken, 1.0 - broken)
+            } else {
+                let left = ln_left.exp();
+                (1.0 - left, left)
+            };
+            self.weights.push(rest * broken);
+            self.rests.push(rest * left);
         }
     }
 }

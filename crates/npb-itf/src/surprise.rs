@@ -229,7 +229,7 @@ struct OfDraw<'d> {
     less: Vec<Option<Sums<'d>>>,
 }
 
-/// Log densities of the rest of a row, and of all of it, in every draw.
+/// Log densities of the rest of a row in every draw, and, where draws have seen the row, of all of it.
 #[derive(Clone, Copy)]
 struct Both {
     rest: LogSum,
@@ -331,7 +331,11 @@ impl<'a> RowBlock<'a> {
             }
         }
         let cell = |(&(row, column), both): (&(usize, usize), Both)| {
-            let (rest, all) = (both.rest.ln(), both.all.ln());
+            let all = match self.rows.training {
+                true => both.all,
+                false => densities[row - self.range.start].unwrap_or(LogSum::NOTHING),
+            };
+            let (rest, all) = (both.rest.ln(), all.ln());
             // What is impossible even without the cell says nothing of it, but that it is odd.
             let surprisal = if all == f64::NEG_INFINITY {
                 f64::INFINITY
@@ -400,7 +404,6 @@ impl<'a> RowBlock<'a> {
             let others = (0..totals.len()).filter(|&b| b != own);
             let others: f64 = others.map(|b| totals[b]).sum();
             sums.rest.add(others + rest);
-            sums.all.add(others + totals[own]);
         }
         totals.iter().sum()
     }

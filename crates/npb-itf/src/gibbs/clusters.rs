@@ -11,19 +11,12 @@ use crate::kernels::{Cells, Column};
 use crate::prior::grow_concentrations;
 use crate::state::{Block, ColumnState};
 
-/// Splits or merges of top-level clusters tried in a sweep.
-const TOP_ATTEMPTS: u64 = 2;
-/// Splits or merges of the clusters of columns tried in a sweep: so many, or more with many columns.
-const LOWER_ATTEMPTS: usize = 2;
-
 impl ItfSampler<'_> {
-    /// Tries splits and merges in blocks drawn at random.
+    /// Tries a split or merge in a block drawn at random: one in fifty is accepted.
     pub(super) fn split_merge_top(&mut self, position: u64) {
-        for attempt in 0..TOP_ATTEMPTS {
-            let rng = &mut self.stream(position, attempt);
-            let b = rng.random_range(0..self.state.blocks.len());
-            self.split_merge_block(b, rng);
-        }
+        let rng = &mut self.stream(position, 0);
+        let b = rng.random_range(0..self.state.blocks.len());
+        self.split_merge_block(b, rng);
     }
 
     pub(super) fn split_merge_block(&mut self, b: usize, rng: &mut Xoshiro256PlusPlus) {
@@ -94,7 +87,8 @@ impl ItfSampler<'_> {
 
     pub(super) fn split_merge_lower(&mut self, position: u64) {
         let n_columns = self.state.columns.len();
-        for attempt in 0..LOWER_ATTEMPTS.max(n_columns.div_ceil(COLUMN_SHARE)) {
+        // Of few columns one: one in two hundred is accepted.
+        for attempt in 0..n_columns.div_ceil(COLUMN_SHARE) {
             let rng = &mut self.stream(position, attempt as u64);
             let j = rng.random_range(0..n_columns);
             self.split_merge_column(j, rng);

@@ -99,9 +99,12 @@ impl ItfSampler<'_> {
         Some(Proposal { labels, ln_weight })
     }
 
-    /// Tries some columns, drawn at random, against all blocks and a new one.
+    /// Tries some columns, drawn at random, against all blocks and a new one, in every second sweep on average: one in 150 moves.
     pub(super) fn move_columns(&mut self, position: u64) {
         let n_columns = self.state.columns.len();
+        if self.stream(position, 1 << 32).random() {
+            return;
+        }
         for attempt in 0..n_columns.div_ceil(COLUMN_SHARE) {
             let rng = &mut self.stream(position, attempt as u64);
             let j = rng.random_range(0..n_columns);
@@ -190,8 +193,8 @@ impl ItfSampler<'_> {
     pub(super) fn split_merge_blocks(&mut self, position: u64) {
         let n_columns = self.state.columns.len();
         let rng = &mut self.stream(position, 0);
-        // In every second sweep on average: it costs as much as several other moves.
-        if n_columns < 2 || rng.random() {
+        // In every fourth sweep on average: it costs as much as several other moves, and one in a thousand is accepted.
+        if n_columns < 2 || rng.random_range(0..4) > 0 {
             return;
         }
         let first = rng.random_range(0..n_columns);

@@ -153,7 +153,12 @@ pub(super) trait Sides {
 
 /// Puts `rows` in random order.
 pub(crate) fn shuffle(rows: &mut [u32], rng: &mut Xoshiro256PlusPlus) {
-    for i in (1..rows.len()).rev() {
+    shuffle_from(rows, 0, rng);
+}
+
+/// Puts the rows from a place on in random order, drawn from all.
+pub(crate) fn shuffle_from(rows: &mut [u32], first: usize, rng: &mut Xoshiro256PlusPlus) {
+    for i in (first.max(1)..rows.len()).rev() {
         rows.swap(i, rng.random_range(0..=i));
     }
 }

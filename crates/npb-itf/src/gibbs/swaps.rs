@@ -8,6 +8,7 @@ use rand::RngExt;
 use super::sampler::ItfSampler;
 use crate::collapsed::{self, cross_counts};
 use crate::kernels::Column;
+use crate::numeric::Product;
 use crate::prior::grow_concentrations;
 
 /// Neighbour swaps tried; the same number whatever the labels are, else the law of the labels would change.
@@ -115,19 +116,20 @@ fn ln_swap_ratio(
     concentration: &dyn Fn(usize) -> f64,
 ) -> f64 {
     let (low, high) = (a.min(b), a.max(b));
-    let groups = counts.chunks_exact(n).enumerate();
-    groups
-        .map(|(g, group)| {
-            let gained = group[low] as f64 - group[high] as f64;
-            let beyond: usize = group[high + 1..].iter().sum();
-            let mut from = concentration(g) + beyond as f64;
-            let labels = group[low + 1..=high].iter().rev().map(|&m| {
-                from += m as f64;
-                (from / (from + gained)).ln()
-            });
-            labels.sum::<f64>()
-        })
-        .sum()
+    let mut ratio = Product::default();
+    for (g, group) in counts.chunks_exact(n).enumerate() {
+        let gained = group[low] as f64 - group[high] as f64;
+        if gained == 0.0 {
+            continue;
+        }
+        let beyond: usize = group[high + 1..].iter().sum();
+        let mut from = concentration(g) + beyond as f64;
+        for &m in group[low + 1..=high].iter().rev() {
+            from += m as f64;
+            ratio.times(from / (from + gained));
+        }
+    }
+    ratio.ln()
 }
 
 fn swap(counts: &mut [usize], all: &mut [usize], n: usize, (a, b): (usize, usize)) {

@@ -46,10 +46,9 @@ impl BandedCholesky {
     pub(super) fn factor(&mut self) {
         for i in 0..self.n {
             for j in self.first(i)..=i {
-                let mut sum = self.get(i, j);
-                for k in self.first(i).max(self.first(j))..j {
-                    sum -= self.get(i, k) * self.get(j, k);
-                }
+                let from = self.first(i).max(self.first(j));
+                let [a, b] = [i, j].map(|i| &self.entries[self.at(i, from)..self.at(i, j)]);
+                let sum = self.get(i, j) - dot(a, b);
                 let at = self.at(i, j);
                 self.entries[at] = match i == j {
                     true => sum.max(1e-200).sqrt(),
@@ -67,7 +66,11 @@ impl BandedCholesky {
     /// b <- L^-1 b.
     pub(super) fn solve_lower(&self, b: &mut [f64]) {
         for i in 0..self.n {
-            let before: f64 = (self.first(i)..i).map(|j| self.get(i, j) * b[j]).sum();
+            let first = self.first(i);
+            let before = dot(
+                &self.entries[self.at(i, first)..self.at(i, i)],
+                &b[first..i],
+            );
             b[i] = (b[i] - before) / self.get(i, i);
         }
     }
@@ -90,6 +93,19 @@ impl BandedCholesky {
         }
         self.solve_upper(b);
     }
+}
+
+/// Σ x y, in four sums that need not wait for each other.
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<4>(), y.as_chunks::<4>());
+    let mut sums = [0.0; 4];
+    for (x, y) in x.iter().zip(y) {
+        for lane in 0..4 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    let rest = x_rest.iter().zip(y_rest).map(|(x, y)| x * y);
+    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest.sum::<f64>()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use npb_linalg::Cholesky;
 use npb_linalg::faer::Mat;
 use npb_priors::dist::Wishart;
 use npb_priors::special::{
-    LN_SQRT_2PI, ln_multivariate_gamma, ln_normalize, log_sum_exp, normal_cdf,
+    LN_SQRT_2PI, ln_gamma, ln_multivariate_gamma, ln_normalize, log_sum_exp, normal_cdf,
 };
 use rand::RngExt;
 
@@ -22,7 +22,7 @@ use super::support::{
 };
 use crate::kernel::{CellPart, Kernel, PerCluster, RowLabels};
 use crate::numeric::positive;
-use densities::Densities;
+use densities::{Densities, MOST_GAPS};
 pub use parts::{FullNormal, FullNormalData, FullNormalParams, Number};
 use parts::{Rows, Ways, packed};
 
@@ -61,6 +61,7 @@ fn alike(g: usize) -> f64 {
 }
 
 /// The posterior of a cluster's parameters.
+#[derive(Debug)]
 struct Posterior {
     strength: f64,
     df: f64,
@@ -492,6 +493,72 @@ impl FullNormal {
     }
 }
 
+/// What the cells of a cluster say of one more, parameters integrated out.
+#[derive(Debug)]
+pub(crate) struct Predictive {
+    posterior: Posterior,
+    /// Factor of B_n⁻¹.
+    factor: BandedCholesky,
+    constant: f64,
+    /// ln E θ of every level.
+    ln_theta: Vec<f64>,
+}
+
+impl Predictive {
+    pub(crate) fn new(
+        kernel: &FullNormal,
+        params: &FullNormalParams,
+        stats: &FullNormalStats,
+    ) -> Self {
+        let posterior = kernel.posterior(params, stats);
+        let (d, df) = (kernel.d(), posterior.df);
+        let mut factor = BandedCholesky::default();
+        factor.reset(d, d);
+        for i in 0..d {
+            (0..=i).for_each(|j| factor.add(i, j, posterior.inverse_scale[(i, j)]));
+        }
+        factor.factor();
+        let ln_theta = kernel.levels.iter().enumerate().flat_map(|(l, levels)| {
+            let a = params.concentrations[l];
+            let all = a * levels.size() as f64 + stats.n as f64;
+            let counts = &stats.sum[kernel.first_effect(l)..][..levels.size()];
+            counts.iter().map(move |n| ((a + n) / all).ln())
+        });
+        Self {
+            ln_theta: ln_theta.collect(),
+            constant: ln_gamma(0.5 * (df + 1.0))
+                - ln_gamma(0.5 * (df + 1.0 - d as f64))
+                - 0.5 * d as f64 * std::f64::consts::PI.ln()
+                - factor.half_ln_det(),
+            posterior,
+            factor,
+        }
+    }
+
+    /// ln p of a complete cell. Source: the matrix-t law of conjugate regression, r = z − E z: with c⁻¹ = 1 + the variance of E z in units of the
+    /// covariance, p(z) ∝ c^(d/2) (1 + c r'B_n r)^(−(df + 1)/2).
+    pub(crate) fn ln(&self, data: &FullNormalData, row: usize) -> f64 {
+        let (of, z) = (&self.posterior, data.numbers(row));
+        let d = z.len();
+        let mut levels: Vec<f64> = of.mean[..self.ln_theta.len()].iter().map(|m| -m).collect();
+        data.known[row].iter().for_each(|&a| levels[a] += 1.0);
+        of.factor.solve_lower(&mut levels);
+        let means = &of.mean[levels.len()..];
+        let mut rest: Vec<f64> = z.iter().zip(means).map(|(z, mean)| z - mean).collect();
+        for (level, pull) in levels.iter().zip(of.pull.chunks_exact(d)) {
+            let entries = rest.iter_mut().zip(pull);
+            entries.for_each(|(rest, pull)| *rest -= level * pull);
+        }
+        self.factor.solve_lower(&mut rest);
+        let square = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>();
+        let inverse = 1.0 + of.strength.recip() + square(&levels);
+        let of_levels: f64 = data.known[row].iter().map(|&a| self.ln_theta[a]).sum();
+        data.units[row] + of_levels + self.constant
+            - 0.5 * d as f64 * inverse.ln()
+            - 0.5 * (of.df + 1.0) * (square(&rest) / inverse).ln_1p()
+    }
+}
+
 impl FullNormal {
     /// Mutual information between parts in nats, as a matrix, when clusters have these weights (which need not sum to 1): see
     /// [`Draw::information_within`](crate::Draw::information_within).
@@ -698,6 +765,7 @@ impl FullNormalData {
             given: Vec::with_capacity(rows.len() * d),
             z: Vec::with_capacity(rows.len() * d),
             missing: Vec::with_capacity(rows.len()),
+            gaps: vec![Vec::new()],
             units: Vec::with_capacity(rows.len()),
             codes: Vec::with_capacity(rows.len() * n_levels),
             known: Vec::with_capacity(rows.len()),
@@ -757,6 +825,7 @@ impl FullNormalData {
                 None => open.push(l),
             }
         }
+        let missing = self.gap(missing);
         self.missing.push(missing);
         self.units.push(units);
         self.known.push(known);
@@ -786,8 +855,22 @@ impl FullNormalData {
     /// z of a row, NaN where missing.
     pub(super) fn row(&self, row: usize) -> Vec<f64> {
         let mut z = self.z[row * self.d..][..self.d].to_vec();
-        self.missing[row].iter().for_each(|&j| z[j] = f64::NAN);
+        self.missing(row).iter().for_each(|&j| z[j] = f64::NAN);
         z
+    }
+
+    fn missing(&self, row: usize) -> &[usize] {
+        &self.gaps[self.missing[row]]
+    }
+
+    /// The place of missing numbers among those of all rows; later ones may be there twice.
+    fn gap(&mut self, missing: Vec<usize>) -> usize {
+        let mut known = self.gaps.iter().take(MOST_GAPS);
+        let place = known.position(|known| *known == missing);
+        place.unwrap_or_else(|| {
+            self.gaps.push(missing);
+            self.gaps.len() - 1
+        })
     }
 
     fn numbers(&self, row: usize) -> &[f64] {
@@ -795,17 +878,17 @@ impl FullNormalData {
     }
 
     fn is_seen(&self, row: usize) -> bool {
-        self.missing[row].len() < self.d || !self.known[row].is_empty()
+        self.missing(row).len() < self.d || !self.known[row].is_empty()
     }
 
     fn is_partial(&self, row: usize) -> bool {
-        self.is_seen(row) && !(self.missing[row].is_empty() && self.open[row] == 0)
+        self.is_seen(row) && !(self.missing(row).is_empty() && self.open[row] == 0)
     }
 
     fn known(&self, row: usize) -> Known<'_> {
         Known {
             known: &self.known[row],
-            missing: &self.missing[row],
+            missing: self.missing(row),
             ways: &self.ways[self.open[row]],
         }
     }
@@ -1106,7 +1189,7 @@ impl Kernel for FullNormal {
         let inside = |k: usize| clusters.contains(&k);
         self.complete_each(data, labels, inside, params, rng, |row, z, way| {
             completed.z[row * data.d..][..data.d].copy_from_slice(z);
-            completed.missing[row].clear();
+            completed.missing[row] = 0;
             completed.known[row].extend_from_slice(data.known(row).ways.way(way));
             completed.open[row] = 0;
         });
@@ -1169,6 +1252,16 @@ impl Kernel for FullNormal {
         stats.units + of_levels.sum::<f64>() + of_gamma + of_mean + of_effects + prior
             - 0.5 * posterior.df * factor.ln_det()
             - 0.5 * n * d as f64 * std::f64::consts::PI.ln()
+    }
+
+    fn ln_predictive(
+        &self,
+        params: &FullNormalParams,
+        stats: &FullNormalStats,
+        data: &FullNormalData,
+        row: usize,
+    ) -> f64 {
+        Predictive::new(self, params, stats).ln(data, row)
     }
 
     fn draw(
@@ -1340,6 +1433,7 @@ impl Kernel for FullNormal {
         };
         let (d, n_levels) = (self.d(), self.n_visible());
         let mut work = Work::default();
+        data.gaps.truncate(1);
         for (row, &label) in labels.iter().enumerate() {
             let one = One::new(self.rows(), params, label as usize);
             work.z.clear();
@@ -1350,7 +1444,7 @@ impl Kernel for FullNormal {
             let level = |l: usize| places[l] - self.first_effect(l);
             data.units[row] = 0.0;
             data.known[row].clear();
-            data.missing[row].clear();
+            let mut missing = Vec::new();
             for l in 0..n_levels {
                 let code = &mut data.codes[row * n_levels + l];
                 if code.is_some() {
@@ -1363,13 +1457,13 @@ impl Kernel for FullNormal {
                 let spike = self.spike(j);
                 let on = spike.filter(|&(_, l)| level(l) == 1);
                 if given.is_nan() {
-                    data.missing[row].push(j);
+                    missing.push(j);
                     continue;
                 }
                 data.known[row].extend(spike.map(|(_, l)| places[l]));
                 if let Some((at, _)) = on {
                     *given = at;
-                    data.missing[row].push(j);
+                    missing.push(j);
                     data.z[row * d + j] = 0.0;
                     continue;
                 }
@@ -1382,6 +1476,7 @@ impl Kernel for FullNormal {
                 data.z[row * d + j] = z;
                 data.units[row] -= ln_slope;
             }
+            data.missing[row] = data.gap(missing);
         }
     }
 

@@ -414,15 +414,18 @@ impl pulp::NullaryFnOnce for Densities<'_> {
                 let d = x - self.means[k];
                 self.constants[k] - 0.5 * self.precisions[k] * d * d
             };
-            // Four by four: so few clusters would not be turned into vector instructions otherwise.
-            for k in (0..whole).step_by(LANES) {
-                let (means, precisions) =
-                    (&self.means[k..k + LANES], &self.precisions[k..k + LANES]);
-                let (constants, out) = (&self.constants[k..k + LANES], &mut out[k..k + LANES]);
+            // Four by four, by value: so few clusters would not be turned into vector instructions otherwise.
+            let (means, _) = self.means.as_chunks::<LANES>();
+            let (precisions, _) = self.precisions.as_chunks::<LANES>();
+            let (constants, _) = self.constants.as_chunks::<LANES>();
+            for at in 0..means.len() {
+                let (means, precisions) = (means[at], precisions[at]);
+                let mut these = constants[at];
                 for lane in 0..LANES {
                     let d = x - means[lane];
-                    out[lane] = constants[lane] - 0.5 * precisions[lane] * d * d;
+                    these[lane] -= 0.5 * precisions[lane] * d * d;
                 }
+                out[at * LANES..][..LANES].copy_from_slice(&these);
             }
             (whole..n_clusters).for_each(|k| out[k] = of(k));
         }

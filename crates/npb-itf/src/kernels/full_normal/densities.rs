@@ -3,6 +3,10 @@
 use npb_priors::special::LN_SQRT_2PI;
 
 use super::parts::{FullNormal, FullNormalData, FullNormalParams, Rows, Ways};
+use crate::numeric::{exp_below_zero, ln_positive};
+
+/// What clusters make of so many kinds of missing numbers is kept for all rows.
+pub(super) const MOST_GAPS: usize = 64;
 
 /// Some rows in all clusters.
 pub(super) struct Densities<'a> {
@@ -58,6 +62,8 @@ struct Cell<'a> {
     /// 0 where missing: any number there gives the same density.
     z: &'a [f64],
     missing: &'a [usize],
+    /// Which missing numbers these are.
+    gap: usize,
     units: f64,
     /// Effects of observed levels.
     known: &'a [usize],
@@ -69,7 +75,8 @@ impl<'a> Cell<'a> {
     fn new(data: &'a FullNormalData, row: usize) -> Self {
         Self {
             z: data.numbers(row),
-            missing: &data.missing[row],
+            missing: data.missing(row),
+            gap: data.missing[row],
             units: data.units[row],
             known: &data.known[row],
             ways: &data.ways[data.open[row]],
@@ -85,9 +92,16 @@ struct Lanes<'a, const N: usize> {
     factor: Vec<[f64; N]>,
     turned: Vec<[f64; N]>,
     turned_effects: Vec<[f64; N]>,
+    ln_theta: Vec<[f64; N]>,
+    constant: [f64; N],
     entries: Vec<[f64; N]>,
     shifted: Vec<[f64; N]>,
+    /// Factors of the precisions of missing numbers, one after the other.
     of_missing: Vec<[f64; N]>,
+    /// Of the first [`MOST_GAPS`] kinds where they begin, and half of ln det.
+    kept: Vec<Option<(usize, [f64; N])>>,
+    /// Where these end.
+    end: usize,
     pull: Vec<[f64; N]>,
     logs: Vec<[f64; N]>,
 }
@@ -122,9 +136,13 @@ impl<'a, const N: usize> Lanes<'a, N> {
             factor: Vec::new(),
             turned: Vec::new(),
             turned_effects: Vec::new(),
+            ln_theta: Vec::new(),
+            constant: [0.0; N],
             entries: Vec::new(),
             shifted: Vec::new(),
             of_missing: Vec::new(),
+            kept: Vec::new(),
+            end: 0,
             pull: Vec::new(),
             logs: Vec::new(),
         }
@@ -143,16 +161,21 @@ impl<'a, const N: usize> Lanes<'a, N> {
     #[inline(always)]
     fn load(&mut self, k: usize) {
         self.k = k;
+        self.kept.clear();
+        self.end = 0;
         let (rows, d) = (self.rows, self.rows.d);
         self.factor.resize(rows.triangle(), [0.0; N]);
         self.turned.resize(d, [0.0; N]);
         self.turned_effects.resize(d * rows.effects, [0.0; N]);
+        self.ln_theta.resize(rows.effects, [0.0; N]);
         for lane in 0..N {
             let numbers = &self.params.table[k + lane];
-            let parts = [
+            let parts: [(&mut [[f64; N]], usize); 5] = [
                 (&mut self.factor, rows.factor(0, 0)),
                 (&mut self.turned, rows.turned(0)),
                 (&mut self.turned_effects, rows.turned_effect(0, 0)),
+                (&mut self.ln_theta, rows.ln_theta(0)),
+                (std::slice::from_mut(&mut self.constant), rows.constant()),
             ];
             for (part, first) in parts {
                 for (to, from) in part.iter_mut().zip(&numbers[first..]) {
@@ -164,10 +187,10 @@ impl<'a, const N: usize> Lanes<'a, N> {
 
     #[inline(always)]
     fn of(&mut self, cell: &Cell<'_>) -> [f64; N] {
-        let (rows, d) = (self.rows, self.rows.d);
+        let d = self.rows.d;
         let mut ln = [cell.units; N];
         for &a in cell.known {
-            let ln_p = self.line(rows.ln_theta(a));
+            let ln_p = self.ln_theta[a];
             for lane in 0..N {
                 ln[lane] += ln_p[lane];
             }
@@ -176,38 +199,50 @@ impl<'a, const N: usize> Lanes<'a, N> {
             return ln;
         }
         self.entries.clear();
-        self.entries.resize(d, [0.0; N]);
-        let mut start = 0;
-        for (i, &z) in cell.z.iter().enumerate() {
-            // Missing ones are 0 as well.
-            if z != 0.0 {
-                add_scaled(&mut self.entries[..=i], z, &self.factor[start..=start + i]);
+        for j in 0..d {
+            // By value: sums in memory would wait for each other.
+            let mut entry = [0.0; N];
+            let mut start = j * (j + 1) / 2 + j;
+            for (i, &z) in cell.z.iter().enumerate().skip(j) {
+                let factor = self.factor[start];
+                for lane in 0..N {
+                    entry[lane] += z * factor[lane];
+                }
+                start += i + 1;
             }
-            start += i + 1;
+            let turned = self.turned[j];
+            for lane in 0..N {
+                entry[lane] -= turned[lane];
+            }
+            for &a in cell.known {
+                let turned = self.turned_effects[a * d + j];
+                for lane in 0..N {
+                    entry[lane] -= turned[lane];
+                }
+            }
+            self.entries.push(entry);
         }
-        add_scaled(&mut self.entries, -1.0, &self.turned);
-        for &a in cell.known {
-            add_scaled(&mut self.entries, -1.0, &self.turned_effects[a * d..][..d]);
-        }
-        let constant = self.line(rows.constant());
+        let constant = self.constant;
         for lane in 0..N {
             ln[lane] += constant[lane];
         }
+        let mut first = 0;
         if !cell.missing.is_empty() {
-            let half_ln_det = self.factor_missing(cell);
+            let half_ln_det;
+            (first, half_ln_det) = self.factor_missing(cell);
             let m = cell.missing.len() as f64 * LN_SQRT_2PI;
             for lane in 0..N {
                 ln[lane] += m - half_ln_det[lane];
             }
         }
         if cell.ways.columns.is_empty() {
-            let squares = self.squares(cell, false);
+            let squares = self.squares(cell, first, false);
             for lane in 0..N {
                 ln[lane] -= 0.5 * squares[lane];
             }
             return ln;
         }
-        let sum = self.over_ways(cell);
+        let sum = self.over_ways(cell, first);
         for lane in 0..N {
             ln[lane] += sum[lane];
         }
@@ -216,48 +251,53 @@ impl<'a, const N: usize> Lanes<'a, N> {
 
     /// Logarithms of the sums over all ways to choose the missing levels.
     #[inline(always)]
-    fn over_ways(&mut self, cell: &Cell<'_>) -> [f64; N] {
-        let (rows, d) = (self.rows, self.rows.d);
+    fn over_ways(&mut self, cell: &Cell<'_>, first: usize) -> [f64; N] {
+        let d = self.rows.d;
         self.logs.clear();
         let mut largest = [f64::NEG_INFINITY; N];
         for way in 0..cell.ways.n() {
             self.shifted.clone_from(&self.entries);
             let mut term = [0.0; N];
             for &a in cell.ways.way(way) {
-                let ln_p = self.line(rows.ln_theta(a));
+                let ln_p = self.ln_theta[a];
                 for lane in 0..N {
                     term[lane] += ln_p[lane];
                 }
                 add_scaled(&mut self.shifted, -1.0, &self.turned_effects[a * d..][..d]);
             }
-            let squares = self.squares(cell, true);
+            let squares = self.squares(cell, first, true);
             for lane in 0..N {
                 term[lane] -= 0.5 * squares[lane];
                 largest[lane] = largest[lane].max(term[lane]);
             }
             self.logs.push(term);
         }
-        let mut ln = largest;
-        for lane in 0..N {
-            let mut sum = 0.0;
-            for term in &self.logs {
-                sum += (term[lane] - largest[lane]).exp();
+        let mut sums = [0.0; N];
+        for term in &self.logs {
+            for lane in 0..N {
+                sums[lane] += exp_below_zero(term[lane] - largest[lane]);
             }
-            ln[lane] += sum.ln();
         }
-        ln
+        for lane in 0..N {
+            largest[lane] += ln_positive(sums[lane]);
+        }
+        largest
     }
 
-    /// Factors the block of the precision that belongs to the missing coordinates; half of ln det.
+    /// Factors the block of the precision that belongs to the missing coordinates, unless it is there; where the factor begins, and half of ln det.
     #[inline(always)]
-    fn factor_missing(&mut self, cell: &Cell<'_>) -> [f64; N] {
-        self.of_missing.clear();
+    fn factor_missing(&mut self, cell: &Cell<'_>) -> (usize, [f64; N]) {
+        if let Some(Some(kept)) = self.kept.get(cell.gap) {
+            return *kept;
+        }
+        let first = self.end;
+        self.of_missing.truncate(first);
         let mut half_ln_det = [0.0; N];
         for (a, &i) in cell.missing.iter().enumerate() {
-            let start = a * (a + 1) / 2;
+            let start = first + a * (a + 1) / 2;
             for (b, &j) in cell.missing[..=a].iter().enumerate() {
                 let mut sum = self.line(self.rows.precision(i, j));
-                let before = b * (b + 1) / 2;
+                let before = first + b * (b + 1) / 2;
                 let taken = products(
                     &self.of_missing[start..start + b],
                     &self.of_missing[before..before + b],
@@ -279,12 +319,18 @@ impl<'a, const N: usize> Lanes<'a, N> {
                 self.of_missing.push(sum);
             }
         }
-        half_ln_det
+        if cell.gap < MOST_GAPS {
+            let length = self.kept.len().max(cell.gap + 1);
+            self.kept.resize(length, None);
+            self.kept[cell.gap] = Some((first, half_ln_det));
+            self.end = self.of_missing.len();
+        }
+        (first, half_ln_det)
     }
 
     /// Squared length of the entries less what the missing coordinates, at their best, take away.
     #[inline(always)]
-    fn squares(&mut self, cell: &Cell<'_>, shifted: bool) -> [f64; N] {
+    fn squares(&mut self, cell: &Cell<'_>, first: usize, shifted: bool) -> [f64; N] {
         let entries = if shifted {
             &self.shifted
         } else {
@@ -293,9 +339,9 @@ impl<'a, const N: usize> Lanes<'a, N> {
         let mut squares = products(entries, entries);
         self.pull.clear();
         for (a, &i) in cell.missing.iter().enumerate() {
-            let first = i * (i + 1) / 2;
-            let mut pull = products(&self.factor[first..=first + i], &entries[..=i]);
-            let start = a * (a + 1) / 2;
+            let line = i * (i + 1) / 2;
+            let mut pull = products(&self.factor[line..=line + i], &entries[..=i]);
+            let start = first + a * (a + 1) / 2;
             let taken = products(&self.of_missing[start..start + a], &self.pull);
             let pivot = self.of_missing[start + a];
             for lane in 0..N {

@@ -51,8 +51,10 @@ pub struct FullNormalData {
     pub(super) given: Vec<f64>,
     /// z, row by row, 0 where missing.
     pub(super) z: Vec<f64>,
-    /// Missing numbers of each row.
-    pub(super) missing: Vec<Vec<usize>>,
+    /// Which of `gaps` are the missing numbers of each row.
+    pub(super) missing: Vec<usize>,
+    /// Missing numbers; the first are none.
+    pub(super) gaps: Vec<Vec<usize>>,
     /// −Σ (ln scale + ln x where the law is of ln x) over the observed numbers of each row.
     pub(super) units: Vec<f64>,
     /// Levels, row by row.
