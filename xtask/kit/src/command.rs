@@ -108,9 +108,11 @@ fn reproduce(model: &Model, arguments: ReproduceArgs, part: &Part) -> Result<Exi
         left_out.extend((!is_ready).then_some(LeftOut { id, missing }));
         is_ready
     });
-    let mut page = match part.join {
-        true => Page::load(&out)?,
-        false => Page::reproduced(scale.name(), arguments.seed, left_out),
+    let new = Page::reproduced(scale.name(), arguments.seed, left_out);
+    let mut page = match (part.join, arguments.resume) {
+        (true, _) => Page::load(&out)?,
+        (false, true) => new.going_on(&out),
+        (false, false) => new,
     };
     let setting = Setting {
         scale,

@@ -31,7 +31,8 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
             claims_table(claims, paper, store)
         );
     }
-    page += "## Beside what people use\n\nThe best of each line and what is level with it are bold.\n\n";
+    page += "## Beside what people use\n\nThe best of each line and what is level with it are bold. Seconds are by the clock, with whatever else the \
+         machine did: tell a factor of three from them, no less.\n\n";
     for job in &claims.jobs {
         page += &format!("### {}\n\n{}\n", job.title, job_section(claims, job, store));
     }

@@ -74,13 +74,15 @@ pub fn tally(claims: &Claims, store: &Store) -> String {
         Verdict::InPart,
         Verdict::Level,
         Verdict::Fails,
-    ]
-    .map(count);
-    let [holds, part, level, fails] = judged;
+    ];
+    let of_each: Vec<String> = judged
+        .iter()
+        .map(|&verdict| format!("{}: {}", verdict.words(), count(verdict)))
+        .collect();
     format!(
-        "Of {} claims and questions that were run and can be judged {holds} hold, {part} hold in part, of {level} no difference is seen, {fails} do not hold; {} \
-         are shown without a judgement, {} were not run.",
-        judged.iter().sum::<usize>(),
+        "Claims and questions that were run and can be judged: {}; {}. Shown without a judgement: {}. Not run: {}.",
+        judged.into_iter().map(count).sum::<usize>(),
+        of_each.join(", "),
         count(Verdict::Shown),
         count(Verdict::NotRun)
     )

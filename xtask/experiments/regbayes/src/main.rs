@@ -1,5 +1,6 @@
 //! npb-regbayes: large-margin learning with latent features.
 
+mod by_default;
 mod classes;
 mod data;
 mod labels;
