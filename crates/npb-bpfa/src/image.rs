@@ -85,15 +85,15 @@ const FEW_PATCHES: usize = 4;
 const HOLES: f64 = 0.02;
 const MOSTLY_HOLES: f64 = 0.7;
 
-/// Of the dictionary of an image that is mostly holes.
+/// Of the dictionary of an image with holes.
 const OVERRELAXATION: f64 = 0.8;
 
 impl ImageConfig {
     /// The default with the patches, noise and sweeps that suit an image: 7 x 7 patches and noise by channel when several of its channels say something of their own;
     /// patches of its size when that is smaller; 80 + 80 sweeps when nearly everything is observed (240 + 80
     /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap; else, of a large image, 240 + 30 of which the first
-    /// 220 see about 16,000 of its patches), 26 + 4 when less than 30% is (the start is far from noise, the rows are short, and [`BpfaConfig::overrelaxation`] saves sweeps), 200 + 100 in
-    /// between.
+    /// 220 see about 16,000 of its patches), 26 + 4 when less than 30% is (the start is far from noise, and the rows are short), 60 + 20 in between;
+    /// where pixels are missing [`BpfaConfig::overrelaxation`] saves sweeps.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
         let within = |side: usize| [side.min(image.height()), side.min(image.width())];
@@ -122,12 +122,14 @@ impl ImageConfig {
                 }
                 false => (80, 80),
             }
-        } else if missing < MOSTLY_HOLES {
-            (200, 100)
         } else {
             config.model.overrelaxation = OVERRELAXATION;
             config.model.collapsed_atoms = 0;
-            (26, 4)
+            if missing < MOSTLY_HOLES {
+                (60, 20)
+            } else {
+                (26, 4)
+            }
         };
         config.model.sweeps = SweepPlan {
             burn_in,
