@@ -92,7 +92,7 @@ impl ImageConfig {
     /// The default with the patches, noise and sweeps that suit an image: 7 x 7 patches and noise by channel when several of its channels say something of their own;
     /// patches of its size when that is smaller; 80 + 80 sweeps when nearly everything is observed (240 + 80
     /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap; else, of a large image, 240 + 30 of which the first
-    /// 220 see about 16,000 of its patches), 26 + 4 when less than 30% is (the start is far from noise, and the rows are short), 60 + 20 in between;
+    /// 220 see about 16,000 of its patches), 26 + 4 when less than 30% is (the start is far from noise, and the rows are short), 140 + 60 in between;
     /// where pixels are missing [`BpfaConfig::overrelaxation`] saves sweeps.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
@@ -126,7 +126,7 @@ impl ImageConfig {
             config.model.overrelaxation = OVERRELAXATION;
             config.model.collapsed_atoms = 0;
             if missing < MOSTLY_HOLES {
-                (60, 20)
+                (140, 60)
             } else {
                 (26, 4)
             }

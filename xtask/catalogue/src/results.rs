@@ -11,6 +11,6 @@ mod store;
 pub use cells::{Cell, decimals};
 pub use claims::{CLAIMS, Claim, Claims, Job, Judge, Paper, Tolerance, capital};
 pub use jobs::{JobTable, job_table};
-pub use judge::{Finding, Verdict, fill, finding, tally};
+pub use judge::{Finding, Verdict, fill, finding, tally, verdicts};
 pub use rows::{ResultRow, Stored, head_text, rows_text};
 pub use store::{FOLDER, Store, file_of};

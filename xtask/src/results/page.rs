@@ -2,7 +2,8 @@
 
 use npb_catalogue::Entry;
 use npb_catalogue::results::{
-    Claim, Claims, FOLDER, Job, Paper, Store, Verdict, capital, file_of, finding, job_table, tally,
+    Claim, Claims, FOLDER, Job, Paper, Store, Verdict, capital, file_of, finding, job_table,
+    verdicts,
 };
 
 /// Where the page stands, below the project's root.
@@ -21,29 +22,62 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     if store.experiments.is_empty() {
         page += "**No run is stored yet**, so that this page has no numbers: `cargo xtask reproduce --scale quick`, then `cargo xtask results --store target/reproduce`.\n\n";
     }
-    page += &format!("{}\n\n", tally(claims, store));
+    page += &in_short(claims, store);
     page += &lost(claims, store);
-    page += "## What the papers claim\n\n";
-    for paper in &claims.papers {
-        page += &format!(
-            "### {}\n\n{}\n",
-            paper.title,
-            claims_table(claims, paper, store)
-        );
-    }
     page += "## Beside what people use\n\nThe best of each line and what is level with it are bold. Seconds are by the clock, with whatever else the \
          machine did: tell a factor of three from them, no less.\n\n";
     for job in &claims.jobs {
         page += &format!("### {}\n\n{}\n", job.title, job_section(claims, job, store));
     }
+    page += "## What the papers claim\n\n";
+    for paper in &claims.papers {
+        let table = claims_table(claims, paper, store);
+        page += &format!("### {}\n\n{table}\n", paper.title);
+    }
     page + &runs(store, all)
+}
+
+/// In how many settings ours is better than what people use, and how many claims hold.
+fn in_short(claims: &Claims, store: &Store) -> String {
+    let of_job = |job: &Job| {
+        let [ahead, level, behind] = job_table(claims, job, store).counts;
+        let link = format!("[{}](#{})", job.title, anchor(&job.title));
+        let mut cells = vec![link, job.ours[0].clone()];
+        cells.extend([ahead, level, behind].map(|n| n.to_string()));
+        cells
+    };
+    let of_paper = |paper: &Paper| {
+        let own = claims.claims.iter().filter(|claim| paper.has(&claim.id));
+        let counts = verdicts(claims, own, store);
+        let link = format!("[{}](#{})", paper.title, anchor(&paper.title));
+        let counts = counts.iter().map(|(_, n)| n.to_string());
+        std::iter::once(link).chain(counts).collect()
+    };
+    let jobs: Vec<Vec<String>> = claims.jobs.iter().map(of_job).collect();
+    let papers: Vec<Vec<String>> = claims.papers.iter().map(of_paper).collect();
+    let words = Verdict::ALL.map(Verdict::words);
+    let header: Vec<&str> = std::iter::once("claims and questions of")
+        .chain(words)
+        .collect();
+    let jobs = table(&["job", "ours", "settings ahead", "level", "behind"], &jobs);
+    let papers = table(&header, &papers);
+    format!("## In short\n\nBeside the best of what people use:\n\n{jobs}\n{papers}\n")
+}
+
+/// What a heading is linked by.
+fn anchor(title: &str) -> String {
+    let kept = title.chars().filter_map(|c| match c {
+        ' ' | '-' => Some('-'),
+        c => c.is_alphanumeric().then(|| c.to_ascii_lowercase()),
+    });
+    kept.collect()
 }
 
 /// Where ours is behind what people use, and claims that do not hold.
 fn lost(claims: &Claims, store: &Store) -> String {
     let of_job = |job: &Job| {
         let table = job_table(claims, job, store);
-        (table.behind > 0).then(|| format!("- {}: {}\n", job.title, table.sentence))
+        (table.counts[2] > 0).then(|| format!("- {}: {}\n", job.title, table.sentence))
     };
     let of_claim = |claim: &Claim| {
         let found = finding(claims, claim, store);
@@ -116,14 +150,14 @@ pub(crate) fn claims_table(claims: &Claims, paper: &Paper, store: &Store) -> Str
         vec![
             place,
             claim.says.clone(),
-            found.sentence,
             found.verdict.words().to_owned(),
+            found.sentence,
             from,
         ]
     };
     let of_paper = claims.claims.iter().filter(|claim| paper.has(&claim.id));
     let lines: Vec<Vec<String>> = of_paper.map(of_claim).collect();
-    table(&["where", "the paper", "here", "agreement", "from"], &lines)
+    table(&["where", "the paper", "agreement", "here", "from"], &lines)
 }
 
 /// A job: where ours is behind, and the table.

@@ -16,8 +16,8 @@ pub struct JobTable {
     pub lines: Vec<Vec<String>>,
     /// Where ours is behind and ahead.
     pub sentence: String,
-    /// In so many lines ours is behind.
-    pub behind: usize,
+    /// In so many lines ours is ahead, level and behind.
+    pub counts: [usize; 3],
 }
 
 /// The table of a job; no lines where nothing of it was run. Where none of the others was run, there is no line.
@@ -72,13 +72,11 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
         let mut kept = used.iter();
         line.retain(|_| *kept.next().unwrap_or(&true));
     }
-    let [_, _, behind] = counts(&duels);
-    let sentence = sentence(job, &duels);
     JobTable {
         header,
         lines,
-        sentence,
-        behind,
+        sentence: sentence(job, &duels),
+        counts: counts(&duels),
     }
 }
 
@@ -205,7 +203,7 @@ mod tests {
                 ["k 2", ".800 (.010)", "", "**.900** (.010)", "–, –"],
             ]
         );
-        assert_eq!(table.behind, 1);
+        assert_eq!(table.counts, [0, 1, 1]);
         assert_eq!(
             table.sentence,
             "npb:a is behind the best of the others in 1 of 2 settings (k 2: .800 (.010), c .900 (.010)), level with it in 1, ahead in 0."

@@ -28,6 +28,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Those that judge, then the others.
+    pub const ALL: [Self; 6] = [
+        Self::Holds,
+        Self::InPart,
+        Self::Level,
+        Self::Fails,
+        Self::Shown,
+        Self::NotRun,
+    ];
+
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
@@ -61,30 +71,26 @@ pub struct Finding {
     pub sentence: String,
 }
 
-/// How many claims hold and how many do not, in a sentence.
+/// How many of the claims have each verdict.
+pub fn verdicts<'a>(
+    claims: &Claims,
+    of: impl Iterator<Item = &'a Claim>,
+    store: &Store,
+) -> [(Verdict, usize); 6] {
+    let found: Vec<Verdict> = of.map(|c| finding(claims, c, store).verdict).collect();
+    Verdict::ALL.map(|wanted| (wanted, found.iter().filter(|v| **v == wanted).count()))
+}
+
+/// How many claims hold and how many do not, in sentences.
 pub fn tally(claims: &Claims, store: &Store) -> String {
-    let verdicts = claims
-        .claims
-        .iter()
-        .map(|c| finding(claims, c, store).verdict);
-    let verdicts: Vec<Verdict> = verdicts.collect();
-    let count = |wanted: Verdict| verdicts.iter().filter(|v| **v == wanted).count();
-    let judged = [
-        Verdict::Holds,
-        Verdict::InPart,
-        Verdict::Level,
-        Verdict::Fails,
-    ];
-    let of_each: Vec<String> = judged
-        .iter()
-        .map(|&verdict| format!("{}: {}", verdict.words(), count(verdict)))
-        .collect();
+    let [holds, part, level, fails, (_, shown), (_, not_run)] =
+        verdicts(claims, claims.claims.iter(), store);
+    let judged = [holds, part, level, fails];
+    let of_each = judged.map(|(verdict, n)| format!("{}: {n}", verdict.words()));
     format!(
-        "Claims and questions that were run and can be judged: {}; {}. Shown without a judgement: {}. Not run: {}.",
-        judged.into_iter().map(count).sum::<usize>(),
-        of_each.join(", "),
-        count(Verdict::Shown),
-        count(Verdict::NotRun)
+        "Claims and questions that were run and can be judged: {}; {}. Shown without a judgement: {shown}. Not run: {not_run}.",
+        judged.iter().map(|(_, n)| n).sum::<usize>(),
+        of_each.join(", ")
     )
 }
 

@@ -1,4 +1,4 @@
-//! Ordinal probit on MovieLens 1M: thresholds, and errors beside the Gaussian likelihood.
+//! Ordinal probit on MovieLens: thresholds, and errors beside the Gaussian likelihood.
 
 use npb_bsvd::{BsvdConfig, BsvdFit, Likelihood, SideInformation};
 use npb_priors::special::normal_cdf;
@@ -7,7 +7,7 @@ use super::fits::{self, OURS, held_out, point_scores, traced};
 use npb_kit::films::{Films, NINETY_TEN_ROWS, Size};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Outcome, Record, Report, Result, TextTable, Trial, mean_and_sd, summarise, text_table,
+    Context, Outcome, Record, Report, Result, Scale, TextTable, Trial, mean_and_sd, summarise, text_table,
 };
 
 const STARS: u32 = 5;
@@ -32,7 +32,12 @@ fn configured(kind: Kind, config: BsvdConfig) -> BsvdConfig {
 }
 
 pub(super) fn run(context: &Context<'_>) -> Result<Report> {
-    let films = Films::load(context, Size::Million)?;
+    // A million ratings take an hour.
+    let size = match context.scale {
+        Scale::Paper => Size::Million,
+        _ => Size::HundredThousand,
+    };
+    let films = Films::load(context, size)?;
     let split = match films.given(context, NINETY_TEN_ROWS)? {
         Some(split) => split,
         None => films.fraction(0.9, context.seed, 0)?,

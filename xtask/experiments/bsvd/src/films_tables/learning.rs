@@ -11,7 +11,7 @@ fn run(context: &Context<'_>) -> Result<Report> {
     let films = Films::load(context, Size::Million)?;
     let (fractions, trials): (&[f64], u64) = context.scale.pick(
         (&[0.1], 1),
-        (&[0.1, 0.3, 0.5, 0.7, 0.9], 2),
+        (&[0.1, 0.5, 0.9], 1),
         (&[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], 5),
     );
     let methods = [Method::Biases, Method::Bsvd("0000")];
