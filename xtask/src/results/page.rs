@@ -171,7 +171,7 @@ pub(crate) fn job_section(claims: &Claims, job: &Job, store: &Store) -> String {
     };
     let about = match job.about.is_empty() {
         true => String::new(),
-        false => format!(" {}.", capital(&job.about)),
+        false => format!(" {}.", job.about),
     };
     let (lost, unit) = (found.sentence, capital(&job.unit));
     format!("{lost} {unit}; {better} is better.{about}\n{table}")
