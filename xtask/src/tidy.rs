@@ -210,7 +210,7 @@ mod tests {
 
     /// Violations of the clean project with a store of one number, a page that has this number of it, and this end of the page of results.
     fn with_results(number: &str, cell: &str, more: &str) -> Vec<String> {
-        let claims = "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {}\nmachine = []\n[[paper]]\nkey = \"A\"\ntitle = \"A\"\nmodels = [\"priors\"]\n\
+        let claims = "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {}\nmachine = []\n[[paper]]\nkey = \"A\"\ntitle = \"A\"\nabout = \"\"\nmodels = [\"priors\"]\n\
                       [[claim]]\nid = \"priors/x\"\nsays = \"it is high\"\nfound = \"AUC {d k=1 m auc mean .3}.\"\n";
         let rows = "# experiment: priors/x\nexperiment,dataset,setting,method,metric,mean,sd,trials,paper\npriors/x,d,k=1,m,auc,0.9624,,1,\n";
         let list = "[[experiment]]\nid = \"priors/x\"\nwhat = \"x\"\n";

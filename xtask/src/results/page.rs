@@ -14,8 +14,10 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     let run = all.iter().filter(|e| store.experiments.contains_key(&e.id));
     let mut page = format!(
         "# Results\n\nMade by `cargo xtask results` from the files in [`{FOLDER}`](results); {} of {} experiments have been run and stored. Means are over trials, with \
-         standard errors in brackets; *ahead* and *behind* are by more than two standard errors of the difference, of single runs by more than the least \
-         differences in [claims.toml](results/claims.toml). Settings and methods are named as in the files.\n\n",
+         standard errors in brackets. *Ahead* and *behind* are by more than two standard errors of the difference; of single runs, whose spread is not known, by \
+         more than the least differences in [claims.toml](results/claims.toml); *level* is what is neither. A claim *holds* if it is seen in some settings and its \
+         contrary in none, *in part* if its contrary is seen in no more settings than it is. *Quick* scale has fewer trials and settings than the papers, and \
+         comparators at sizes that take minutes; *paper* scale has the papers' numbers of trials. Settings and methods are named as in the files.\n\n",
         run.count(),
         all.len()
     );
@@ -32,7 +34,7 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     page += "## What the papers claim\n\n";
     for paper in &claims.papers {
         let table = claims_table(claims, paper, store);
-        page += &format!("### {}\n\n{table}\n", paper.title);
+        page += &format!("### {}\n\n{}\n\n{table}\n", paper.title, paper.about);
     }
     page + &runs(store, all)
 }
@@ -40,18 +42,24 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
 /// In how many settings ours is better than what people use, and how many claims hold.
 fn in_short(claims: &Claims, store: &Store) -> String {
     let of_job = |job: &Job| {
-        let [ahead, level, behind] = job_table(claims, job, store).counts;
-        let link = format!("[{}](#{})", job.title, anchor(&job.title));
-        let mut cells = vec![link, job.ours[0].clone()];
-        cells.extend([ahead, level, behind].map(|n| n.to_string()));
+        let found = job_table(claims, job, store);
+        let mut cells = vec![link(&job.title), job.ours[0].clone()];
+        match found.lines.is_empty() {
+            true => cells.push("not run".to_owned()),
+            false => cells.extend(found.counts.map(|n| n.to_string())),
+        }
+        cells.resize(5, String::new());
+        cells.push(match found.lines.is_empty() {
+            true => String::new(),
+            false => format!("{} {}", found.differences, job.metric),
+        });
         cells
     };
     let of_paper = |paper: &Paper| {
         let own = claims.claims.iter().filter(|claim| paper.has(&claim.id));
         let counts = verdicts(claims, own, store);
-        let link = format!("[{}](#{})", paper.title, anchor(&paper.title));
         let counts = counts.iter().map(|(_, n)| n.to_string());
-        std::iter::once(link).chain(counts).collect()
+        std::iter::once(link(&paper.title)).chain(counts).collect()
     };
     let jobs: Vec<Vec<String>> = claims.jobs.iter().map(of_job).collect();
     let papers: Vec<Vec<String>> = claims.papers.iter().map(of_paper).collect();
@@ -59,25 +67,37 @@ fn in_short(claims: &Claims, store: &Store) -> String {
     let header: Vec<&str> = std::iter::once("claims and questions of")
         .chain(words)
         .collect();
-    let jobs = table(&["job", "ours", "settings ahead", "level", "behind"], &jobs);
+    let header_of_jobs = [
+        "job",
+        "ours",
+        "settings ahead",
+        "level",
+        "behind",
+        "ours less the best other",
+    ];
+    let jobs = table(&header_of_jobs, &jobs);
     let papers = table(&header, &papers);
     format!("## In short\n\nBeside the best of what people use:\n\n{jobs}\n{papers}\n")
 }
 
-/// What a heading is linked by.
-fn anchor(title: &str) -> String {
+/// A link to the section with this heading.
+fn link(title: &str) -> String {
     let kept = title.chars().filter_map(|c| match c {
         ' ' | '-' => Some('-'),
         c => c.is_alphanumeric().then(|| c.to_ascii_lowercase()),
     });
-    kept.collect()
+    format!("[{title}](#{})", kept.collect::<String>())
 }
 
 /// Where ours is behind what people use, and claims that do not hold.
 fn lost(claims: &Claims, store: &Store) -> String {
     let of_job = |job: &Job| {
         let table = job_table(claims, job, store);
-        (table.counts[2] > 0).then(|| format!("- {}: {}\n", job.title, table.sentence))
+        let [ahead, level, behind] = table.counts;
+        (behind > 0).then(|| {
+            let (n, title, losses) = (ahead + level + behind, link(&job.title), table.losses);
+            format!("- {title}, in {behind} of {n} settings: {losses}.\n")
+        })
     };
     let of_claim = |claim: &Claim| {
         let found = finding(claims, claim, store);
@@ -133,12 +153,13 @@ pub(crate) fn claims_table(claims: &Claims, paper: &Paper, store: &Store) -> Str
             .experiments
             .get(&claim.id)
             .map_or(String::new(), |stored| {
-                let trials = stored.rows.iter().map(|row| row.trials).max().unwrap_or(0);
+                let of_rows = || stored.rows.iter().map(|row| row.trials);
                 let name = file_of(&claim.id);
                 let name = name.trim_start_matches("docs/");
-                let trials = match trials {
-                    1 => "1 trial".to_owned(),
-                    n => format!("up to {n} trials"),
+                let trials = match (of_rows().min().unwrap_or(0), of_rows().max().unwrap_or(0)) {
+                    (1, 1) => "1 trial".to_owned(),
+                    (least, most) if least == most => format!("{most} trials"),
+                    (least, most) => format!("{least} to {most} trials"),
                 };
                 let scale = stored.fact("scale");
                 format!("[`{}`]({name}), {scale}, {trials}", claim.id)
@@ -173,8 +194,15 @@ pub(crate) fn job_section(claims: &Claims, job: &Job, store: &Store) -> String {
         true => String::new(),
         false => format!(" {}.", job.about),
     };
-    let (lost, unit) = (found.sentence, capital(&job.unit));
-    format!("{lost} {unit}; {better} is better.{about}\n{table}")
+    let (unit, ours, [ahead, level, behind]) = (capital(&job.unit), &job.ours[0], found.counts);
+    let found = match found.lines.is_empty() {
+        true => "Not run.".to_owned(),
+        false => format!(
+            "{ours} is ahead of the best of the others in {ahead} of {} settings, level in {level}, behind in {behind}.",
+            ahead + level + behind
+        ),
+    };
+    format!("{found} {unit}; {better} is better.{about}\n{table}")
 }
 
 /// What is stored of each experiment, and what is not.
@@ -191,11 +219,10 @@ fn runs(store: &Store, all: &[&Entry]) -> String {
                 file_of(&entry.id).trim_start_matches("docs/")
             ),
             fact("scale"),
-            fact("trials"),
+            fact("trials").split(',').next().unwrap_or("").to_owned(),
             fact("seconds"),
             format!("{}, seed {}", fact("date"), fact("seed")),
             short + if changes { " and changes" } else { "" },
-            format!("{}, {} threads", fact("processor"), fact("cores")),
             stored.data().len().to_string(),
         ])
     };
@@ -203,16 +230,25 @@ fn runs(store: &Store, all: &[&Entry]) -> String {
     let header = [
         "experiment",
         "scale",
-        "trials",
+        "fits",
         "seconds",
         "date",
         "revision",
-        "machine",
         "data files",
     ];
     let mut text = "## Runs\n\n".to_owned();
     if !lines.is_empty() {
-        text += "Checksums of the data files stand in the head of each file.\n\n";
+        let mut machines: Vec<String> = store
+            .experiments
+            .values()
+            .map(|s| format!("{}, {} threads", s.fact("processor"), s.fact("cores")))
+            .collect();
+        machines.sort_unstable();
+        machines.dedup();
+        text += &format!(
+            "On {}. Checksums of the data files stand in the head of each file.\n\n",
+            machines.join("; ")
+        );
         text += &(table(&header, &lines) + "\n");
     }
     let missing = all

@@ -62,6 +62,8 @@ pub struct Paper {
     pub key: String,
     /// What it is about.
     pub title: String,
+    /// Who wrote it, and which crate has its model, in a sentence.
+    pub about: String,
     /// First parts of ids.
     pub models: Vec<String>,
 }

@@ -12,14 +12,11 @@ fn in_words(setting: &str) -> String {
     setting.replace(';', ", ").replace(['=', '_'], " ")
 }
 
-/// Data set and setting; what is simulated needs no name.
+/// Data set and setting.
 pub(super) fn place(row: &ResultRow) -> String {
-    let named = (row.dataset != "simulated").then(|| row.dataset.clone());
-    let setting = Some(in_words(&row.setting)).filter(|s| !s.is_empty());
-    let parts: Vec<String> = named.into_iter().chain(setting).collect();
-    match parts.is_empty() {
-        true => "all".to_owned(),
-        false => parts.join(", "),
+    match row.setting.is_empty() {
+        true => row.dataset.clone(),
+        false => format!("{}, {}", row.dataset, in_words(&row.setting)),
     }
 }
 
@@ -142,6 +139,23 @@ pub(super) fn losses(duels: &[Duel<'_>], most: usize) -> String {
         n => format!("; and {n} more"),
     };
     format!("{}{more}", shown.join("; "))
+}
+
+/// The differences ours less the other's, from the least to the most.
+pub(super) fn differences(duels: &[Duel<'_>]) -> String {
+    let all = duels.iter().map(|d| d.ours.mean - d.other.mean);
+    let (least, most) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), d| {
+        (low.min(d), high.max(d))
+    });
+    let signed = |d: f64| match d > 0.0 {
+        true => format!("+{}", number(d)),
+        false => number(d),
+    };
+    match duels.len() {
+        0 => String::new(),
+        1 => signed(least),
+        _ => format!("{} to {}", signed(least), signed(most)),
+    }
 }
 
 pub(super) fn counts(duels: &[Duel<'_>]) -> [usize; 3] {

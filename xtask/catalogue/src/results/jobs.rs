@@ -1,23 +1,23 @@
 //! Tables beside what people use.
 
-use npb_report::short;
-
 use super::cells::{Cell, decimals};
 use super::claims::{Claims, Job, Tolerance};
-use super::duels::{Duel, Sides, best, counts, losses, margin, place};
+use super::duels::{Sides, best, counts, differences, losses, margin, place};
 use super::rows::ResultRow;
 use super::store::Store;
 
-/// A table beside what people use: header, lines, and the sentence about where ours is behind.
+/// A table beside what people use: header, lines, and how often ours is ahead.
 pub struct JobTable {
     /// Names of the columns.
     pub header: Vec<String>,
     /// Cells in Markdown: means with standard errors, the best and those level with it bold.
     pub lines: Vec<Vec<String>>,
-    /// Where ours is behind and ahead.
-    pub sentence: String,
     /// In so many lines ours is ahead, level and behind.
     pub counts: [usize; 3],
+    /// Differences, ours less the best of the others, from the least to the most.
+    pub differences: String,
+    /// Where ours is behind, the worst first.
+    pub losses: String,
 }
 
 /// The table of a job; no lines where nothing of it was run. Where none of the others was run, there is no line.
@@ -40,7 +40,7 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
     header.push("seconds: ours, the best other".to_owned());
     let time = |row: &ResultRow| {
         let found = seconds.iter().find(|s| s.place()[..3] == row.place()[..3]);
-        found.map_or("–".to_owned(), |s| short(s.mean))
+        found.map_or("–".to_owned(), |s| two_digits(s.mean))
     };
     let mut lines = Vec::new();
     for duel in &duels {
@@ -75,25 +75,21 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
     JobTable {
         header,
         lines,
-        sentence: sentence(job, &duels),
         counts: counts(&duels),
+        differences: differences(&duels),
+        losses: losses(&duels, 3),
     }
 }
 
-/// Where ours is behind, level and ahead.
-fn sentence(job: &Job, duels: &[Duel<'_>]) -> String {
-    let [ahead, level, behind] = counts(duels);
-    let (ours, n) = (&job.ours[0], duels.len());
-    let lost = match behind {
-        0 => "nowhere".to_owned(),
-        _ => format!("in {behind} of {n} settings ({})", losses(duels, 3)),
-    };
-    match n {
-        0 => "Not run.".to_owned(),
-        _ => format!(
-            "{ours} is behind the best of the others {lost}, level with it in {level}, ahead in {ahead}."
-        ),
+/// A number to two digits.
+fn two_digits(value: f64) -> String {
+    if value <= 0.0 {
+        return "0".to_owned();
     }
+    let size = value.log10().floor() as i32;
+    let unit = 10_f64.powi(size - 1);
+    let places = usize::try_from(1 - size).unwrap_or(0);
+    format!("{:.places$}", (value / unit).round() * unit)
 }
 
 fn sides<'a>(job: &'a Job, others: &'a [String]) -> Sides<'a> {
@@ -136,6 +132,12 @@ mod tests {
             trials: if sd.is_some() { 4 } else { 1 },
             ..ResultRow::single(["simulated", setting, method, "auc"], mean)
         }
+    }
+
+    #[test]
+    fn seconds_have_two_digits() {
+        let found = [298.2, 75.06, 7.25, 0.0634, 0.0].map(two_digits);
+        assert_eq!(found, ["300", "75", "7.3", "0.063", "0"]);
     }
 
     #[test]
@@ -194,19 +196,23 @@ mod tests {
             table.lines,
             [
                 [
-                    "k 1",
+                    "simulated, k 1",
                     "**.950** (.010)",
                     "**.940** (.010)",
                     ".800 (.010)",
-                    "2.000, –"
+                    "2.0, –"
                 ],
-                ["k 2", ".800 (.010)", "", "**.900** (.010)", "–, –"],
+                [
+                    "simulated, k 2",
+                    ".800 (.010)",
+                    "",
+                    "**.900** (.010)",
+                    "–, –"
+                ],
             ]
         );
         assert_eq!(table.counts, [0, 1, 1]);
-        assert_eq!(
-            table.sentence,
-            "npb:a is behind the best of the others in 1 of 2 settings (k 2: .800 (.010), c .900 (.010)), level with it in 1, ahead in 0."
-        );
+        assert_eq!(table.differences, "-.100 to +.010");
+        assert_eq!(table.losses, "simulated, k 2: .800 (.010), c .900 (.010)");
     }
 }

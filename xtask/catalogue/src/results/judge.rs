@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::cells::Cell;
 use super::claims::{Better, Between, Claim, Claims, Grows, Judge, Printed};
-use super::duels::{Duel, Sides, counts, losses, margin, measured, number, place};
+use super::duels::{Duel, Sides, counts, differences, losses, margin, measured, number, place};
 use super::rows::ResultRow;
 use super::store::Store;
 use crate::Result;
@@ -235,15 +235,14 @@ fn better(claims: &Claims, judge: &Better, rows: &[ResultRow]) -> (Verdict, Stri
         }
         duels => {
             let mut text = format!(
-                "In {} of {} settings {} is ahead of the best of the others by more than two standard errors, in {level} level, in {behind} behind",
-                ahead,
-                duels.len(),
-                judge.at[2]
+                "{} is ahead of the best of the others in {ahead} of {} settings, level in {level}, behind in {behind}",
+                judge.at[2],
+                duels.len()
             );
             if behind > 0 {
                 let _ = write!(text, " ({})", losses(duels, 2));
             }
-            text + "."
+            text + &format!("; differences {}.", differences(duels))
         }
     };
     (verdict, sentence)
@@ -342,7 +341,7 @@ mod tests {
 
     fn found(claim: &str, rows: Vec<ResultRow>) -> Finding {
         let text = format!(
-            "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {{ auc = 0.01 }}\nmachine = []\n[[paper]]\nkey = \"A\"\ntitle = \"A\"\nmodels = [\"a\"]\n\
+            "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {{ auc = 0.01 }}\nmachine = []\n[[paper]]\nkey = \"A\"\ntitle = \"A\"\nabout = \"\"\nmodels = [\"a\"]\n\
              [[claim]]\nid = \"a/b\"\nsays = \"x\"\nwhy = \"Because.\"\n{claim}"
         );
         let claims = Claims::parse(&text).unwrap();
@@ -389,7 +388,7 @@ mod tests {
         assert_eq!(both.verdict, Verdict::InPart);
         assert_eq!(
             both.sentence,
-            "In 1 of 3 settings npb:a is ahead of the best of the others by more than two standard errors, in 1 level, in 1 behind (k 3: .800 (.010), b1 .900 (.010)). Because."
+            "npb:a is ahead of the best of the others in 1 of 3 settings, level in 1, behind in 1 (simulated, k 3: .800 (.010), b1 .900 (.010)); differences -.100 to +.050. Because."
         );
         // Of single runs the least difference of the metric counts.
         let single = |ours| vec![row("", "npb:a", ours, None), row("", "b1", 0.9, None)];
@@ -438,7 +437,7 @@ mod tests {
         assert_eq!(two.verdict, Verdict::InPart);
         assert_eq!(
             two.sentence,
-            "1 of 2 printed numbers are met; farthest off: k 1, .800 where .900 is printed. Because."
+            "1 of 2 printed numbers are met; farthest off: simulated, k 1, .800 where .900 is printed. Because."
         );
     }
 

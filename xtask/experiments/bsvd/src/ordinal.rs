@@ -7,7 +7,8 @@ use super::fits::{self, OURS, held_out, point_scores, traced};
 use npb_kit::films::{Films, NINETY_TEN_ROWS, Size};
 use npb_kit::tables::overview;
 use npb_kit::{
-    Context, Outcome, Record, Report, Result, Scale, TextTable, Trial, mean_and_sd, summarise, text_table,
+    Context, Outcome, Record, Report, Result, Scale, TextTable, Trial, mean_and_sd, summarise,
+    text_table,
 };
 
 const STARS: u32 = 5;
