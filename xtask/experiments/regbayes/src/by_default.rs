@@ -2,10 +2,8 @@
 
 use npb_regbayes::labels::{Decisions, LabelsConfig, fit};
 
-use super::data::MultiLabel;
-use super::labels::{config, equal, label_metrics, ours};
+use super::data::{MultiLabel, label_metrics};
 use npb_kit::{Context, Record, Result, Scale, Trial};
-use npb_regbayes::LabelUpdate;
 
 /// Its name in `results.csv`.
 pub(super) const LABELS: &str = "npb:labels";
@@ -26,8 +24,10 @@ pub(super) fn run(context: &Context<'_>, set: &MultiLabel, runs: u64) -> Result<
             ..Default::default()
         };
         if context.scale == Scale::Smoke {
-            let small = ours(LabelUpdate::TwoStage, 0.0, false);
-            of_labels.latent = config(context.scale, small, equal(1.0), 0);
+            of_labels.latent.factors.truncation = 8;
+            of_labels.latent.factors.growth = 0;
+            of_labels.latent.inner_sweeps = 2;
+            of_labels.latent.limits.max_iterations = 2;
             of_labels.costs = vec![1.0];
             of_labels.folds = 2;
         }

@@ -1,10 +1,10 @@
 //! The data sets of the large-margin experiments.
 
 use npb_data::read::{self, DelimitedOptions, Encoding};
-use npb_data::{Labels, Ratings, Split, Standardiser, Table, Targets, Vocabulary, splits};
+use npb_data::{Labels, Ratings, Split, Standardiser, Table, Targets, Vocabulary, metrics, splits};
 use npb_regbayes::tasks::TaskData;
 
-use npb_kit::{Context, Result, Scale, Source};
+use npb_kit::{Context, Outcome, Result, Scale, Source};
 
 /// Several labels per row, the standard split; inputs as in the files.
 pub(super) struct MultiLabel {
@@ -317,6 +317,21 @@ pub(super) fn selected(counts: &Ratings, rows: &[usize], columns: &[usize]) -> R
 fn spread_over(n: usize, most: usize) -> Vec<usize> {
     let taken = most.min(n);
     (0..taken).map(|i| i * n / taken).collect()
+}
+
+/// All measures of decisions.
+pub(super) fn label_metrics(found: &[bool], truth: &[bool], n_labels: usize) -> Result<Outcome> {
+    let f1 = metrics::f1(found, truth, n_labels)?;
+    Ok(Outcome::metrics([
+        ("accuracy", metrics::accuracy(found, truth)?),
+        (
+            "subset_accuracy",
+            metrics::subset_accuracy(found, truth, n_labels)?,
+        ),
+        ("f1_micro", f1.micro),
+        ("f1_macro", f1.macro_),
+        ("f1_example", f1.example),
+    ]))
 }
 
 #[cfg(test)]

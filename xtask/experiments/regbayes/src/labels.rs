@@ -1,7 +1,7 @@
 //! Table 2: yeast and scene, several labels per row.
 
 use npb_baselines::{ClassWeights, HingeLoss, Kernel, LinearConfig, LinearSvm, Svm, SvmConfig};
-use npb_data::{Split, Table, Targets, metrics, splits};
+use npb_data::{Split, Table, Targets, splits};
 use npb_infer::Watch;
 use npb_regbayes::tasks::{
     Candidate, Chosen, Criterion, HeldOut, TaskData, Validation, cross_validate, fit,
@@ -9,7 +9,7 @@ use npb_regbayes::tasks::{
 use npb_regbayes::{ClassCosts, LabelUpdate, MachineLimits, MapConfig, MtIlsvmConfig};
 
 use super::by_default::{self, LABELS};
-use super::data::{MultiLabel, standardised};
+use super::data::{MultiLabel, label_metrics, standardised};
 use npb_kit::tables::{differences, overview};
 use npb_kit::{Context, Outcome, Record, Report, Result, ResultRow, Scale, Trial, summarise};
 
@@ -445,21 +445,6 @@ fn measured(set: &MultiLabel, finals: &[Record], chosen: &[Vec<Chosen>]) -> Resu
         }
     }
     Ok(records)
-}
-
-/// All measures of decisions.
-pub(super) fn label_metrics(found: &[bool], truth: &[bool], n_labels: usize) -> Result<Outcome> {
-    let f1 = metrics::f1(found, truth, n_labels)?;
-    Ok(Outcome::metrics([
-        ("accuracy", metrics::accuracy(found, truth)?),
-        (
-            "subset_accuracy",
-            metrics::subset_accuracy(found, truth, n_labels)?,
-        ),
-        ("f1_micro", f1.micro),
-        ("f1_macro", f1.macro_),
-        ("f1_example", f1.example),
-    ]))
 }
 
 /// What Table 2 prints: accuracy, F1 micro, F1 macro.

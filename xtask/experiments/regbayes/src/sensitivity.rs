@@ -2,7 +2,7 @@
 
 use npb_regbayes::{IbpConcentration, LabelUpdate, MtIlsvmConfig};
 
-use super::data::MultiLabel;
+use super::data::{MultiLabel, label_metrics};
 use super::labels::{self, OURS};
 use super::school::{self, PROFILED};
 use npb_kit::school::Pupils;
@@ -69,7 +69,7 @@ pub(super) fn fig_8(context: &Context<'_>) -> Result<Report> {
             &yeast.test,
         )?;
         let found = labels::decisions(&scored.scores, &vec![0.0; yeast.n_labels]);
-        labels::label_metrics(&found, &yeast.test_labels, yeast.n_labels)
+        label_metrics(&found, &yeast.test_labels, yeast.n_labels)
     })?;
     let results = summarise(&records, |_, _, _, _| None);
     let figures = vec![by_setting(&results)?];
