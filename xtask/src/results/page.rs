@@ -262,3 +262,15 @@ fn runs(store: &Store, all: &[&Entry]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_are_linked_as_they_are_read() {
+        let title = "Tables, and few-row tasks (W)";
+        let link_of = "[Tables, and few-row tasks (W)](#tables-and-few-row-tasks-w)";
+        assert_eq!(link(title), link_of);
+    }
+}
