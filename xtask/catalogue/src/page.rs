@@ -443,7 +443,7 @@ mod tests {
         page.write(out).unwrap();
         let index = fs::read_to_string(out.join("index.html")).unwrap();
         assert!(
-            index.contains("Of 0 claims"),
+            index.contains("can be judged: 0;"),
             "what an earlier run left is not of this one"
         );
         page.add(section("priors/coin"), out).unwrap();

@@ -147,9 +147,10 @@ pub(super) fn differences(duels: &[Duel<'_>]) -> String {
     let (least, most) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), d| {
         (low.min(d), high.max(d))
     });
-    let signed = |d: f64| match d > 0.0 {
-        true => format!("+{}", number(d)),
-        false => number(d),
+    let signed = |d: f64| match number(d) {
+        zero if !zero.contains(|c| ('1'..='9').contains(&c)) => "0".to_owned(),
+        text if d > 0.0 => format!("+{text}"),
+        text => text,
     };
     match duels.len() {
         0 => String::new(),
