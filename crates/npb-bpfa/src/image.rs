@@ -13,8 +13,8 @@ use crate::config::BpfaConfig;
 use crate::error::expect;
 use crate::gibbs::BpfaSampler;
 use crate::patches::{
-    Extras, ImageUnits, MUCH_NOISE, in_units, noise_share, roles_of, rows, start_from_patches,
-    suspects, varying, without,
+    Extras, ImageUnits, MUCH_NOISE, in_units, noise_of_neighbours, noise_share, roles_of, rows,
+    start_from_patches, suspects, varying, without,
 };
 use crate::roles::{Role, Roles};
 use crate::state::{BpfaState, Dictionary, Shared};
@@ -85,6 +85,9 @@ const FEW_PATCHES: usize = 4;
 const HOLES: f64 = 0.02;
 const MOSTLY_HOLES: f64 = 0.7;
 
+/// Share of noise by which an image that is mostly holes is noisy: texture of natural images has up to .007, noise of 5 in 255 some .017.
+const SOME_NOISE: f64 = 0.015;
+
 /// Of the dictionary of an image with holes.
 const OVERRELAXATION: f64 = 0.8;
 
@@ -92,7 +95,7 @@ impl ImageConfig {
     /// The default with the patches, noise and sweeps that suit an image: 7 x 7 patches and noise by channel when several of its channels say something of their own;
     /// patches of its size when that is smaller; 80 + 80 sweeps when nearly everything is observed (240 + 80
     /// when more than 40% of the variance is noise: the dictionary is found slowly then, but sweeps are cheap; else, of a large image, 240 + 30 of which the first
-    /// 220 see about 16,000 of its patches), 26 + 4 when less than 30% is (the start is far from noise, and the rows are short), 140 + 60 in between;
+    /// 220 see about 16,000 of its patches), 26 + 4 when less than 30% is and neighbours differ little (without noise the start is near, and rows are short), 140 + 60 otherwise;
     /// where pixels are missing [`BpfaConfig::overrelaxation`] saves sweeps.
     pub fn suited_to(image: &Image) -> Self {
         let mut config = Self::default();
@@ -125,7 +128,7 @@ impl ImageConfig {
         } else {
             config.model.overrelaxation = OVERRELAXATION;
             config.model.collapsed_atoms = 0;
-            if missing < MOSTLY_HOLES {
+            if missing < MOSTLY_HOLES || noise_of_neighbours(&image) > SOME_NOISE {
                 (140, 60)
             } else {
                 (26, 4)

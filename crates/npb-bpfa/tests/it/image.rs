@@ -96,6 +96,23 @@ fn much_noise_gets_a_longer_burn_in() {
     assert_eq!((burn_in(5.0), burn_in(100.0)), (80, 240));
 }
 
+/// Of an image that is mostly holes few sweeps are enough, unless there is noise as well.
+#[test]
+fn noise_beside_holes_gets_more_sweeps() {
+    let ramp: Vec<f32> = (0..64 * 64)
+        .map(|k| 2.0 * (k % 64 + k / 64) as f32)
+        .collect();
+    let ramp = Image::new(64, 64, 1, ramp).unwrap();
+    let burn_in = |sigma: f32, missing: f64| {
+        let image = damaged(&ramp, sigma, missing, 3);
+        ImageConfig::suited_to(&image).model.sweeps.burn_in
+    };
+    // Variance of the ramp: 2 times 4 (64^2 - 1)/12 = 2,730; a share of .015 is a sigma of 6.4.
+    let found = [burn_in(0.0, 0.8), burn_in(4.0, 0.8), burn_in(9.0, 0.8)];
+    assert_eq!(found, [26, 26, 140]);
+    assert_eq!(burn_in(0.0, 0.5), 140);
+}
+
 #[test]
 fn holes_and_noise_together_neither_told() {
     let truth = truth(48, 48, 1);
