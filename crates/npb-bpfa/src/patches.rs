@@ -239,7 +239,7 @@ pub(crate) fn noise_of_neighbours(image: &Image) -> f64 {
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         let squares: f64 = known.iter().map(|v| (v - mean).powi(2)).sum();
         let sd = (squares / known.len() as f64).sqrt();
-        if !(sd > 0.0) {
+        if sd.is_nan() || sd <= 0.0 {
             continue;
         }
         for (row, column) in places() {

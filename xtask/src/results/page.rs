@@ -14,8 +14,8 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     let run = all.iter().filter(|e| store.experiments.contains_key(&e.id));
     let mut page = format!(
         "# Results\n\nMade by `cargo xtask results` from the files in [`{FOLDER}`](results); {} of {} experiments have been run and stored. Means are over trials, with \
-         standard errors in brackets. *Ahead* and *behind* are by more than two standard errors of the difference; of single runs, whose spread is not known, by \
-         more than the least differences in [claims.toml](results/claims.toml); *level* is what is neither. A claim *holds* if it is seen in some settings and its \
+         standard errors in brackets. *Ahead* and *behind* are by more than two standard errors of the difference; where one is a single run, whose spread is not known, by \
+         more than the least differences in [claims.toml](results/claims.toml), if that is more; *level* is what is neither. A claim *holds* if it is seen in some settings and its \
          contrary in none, *in part* if its contrary is seen in no more settings than it is. *Quick* scale has fewer trials and settings than the papers, and \
          comparators at sizes that take minutes; *paper* scale has the papers' numbers of trials. Settings and methods are named as in the files.\n\n",
         run.count(),
@@ -106,7 +106,10 @@ fn lost(claims: &Claims, store: &Store) -> String {
         } else {
             &claim.place
         };
-        let is_lost = matches!(found.verdict, Verdict::Fails | Verdict::InPart);
+        let is_lost = matches!(
+            found.verdict,
+            Verdict::Fails | Verdict::InPart | Verdict::Level
+        );
         is_lost.then(|| {
             let (says, words) = (&claim.says, found.verdict.words());
             format!(
@@ -123,7 +126,7 @@ fn lost(claims: &Claims, store: &Store) -> String {
         (false, _) => text,
     };
     format!(
-        "## Where others are better\n\n{}\n## Claims that do not hold, or in part\n\n{}\n",
+        "## Where others are better\n\n{}\n## Claims that do not hold, hold in part, or show no difference\n\n{}\n",
         or_none(jobs),
         or_none(failed)
     )
@@ -219,7 +222,7 @@ fn runs(store: &Store, all: &[&Entry]) -> String {
                 file_of(&entry.id).trim_start_matches("docs/")
             ),
             fact("scale"),
-            fact("trials").split(',').next().unwrap_or("").to_owned(),
+            fact("trials").replace(", 0 of them from an earlier run", ""),
             fact("seconds"),
             format!("{}, seed {}", fact("date"), fact("seed")),
             short + if changes { " and changes" } else { "" },

@@ -38,12 +38,12 @@ pub(super) fn measured(row: &ResultRow) -> String {
     }
 }
 
-/// Difference that is one between two means.
+/// Difference that is one between two means; a single run has an error that nobody knows.
 pub(super) fn margin(tolerance: &Tolerance, a: &ResultRow, b: &ResultRow) -> f64 {
     let error = 2.0 * a.error().hypot(b.error());
-    match error > 0.0 {
+    match a.error() > 0.0 && b.error() > 0.0 {
         true => error,
-        false => tolerance.least(&a.metric, a.mean),
+        false => error.max(tolerance.least(&a.metric, a.mean)),
     }
 }
 

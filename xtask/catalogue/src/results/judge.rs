@@ -242,7 +242,11 @@ fn better(claims: &Claims, judge: &Better, rows: &[ResultRow]) -> (Verdict, Stri
             if behind > 0 {
                 let _ = write!(text, " ({})", losses(duels, 2));
             }
-            text + &format!("; differences {}.", differences(duels))
+            text += &format!("; differences {}.", differences(duels));
+            if judge.level {
+                text += " As good is enough.";
+            }
+            text
         }
     };
     (verdict, sentence)
@@ -317,7 +321,7 @@ fn between(claims: &Claims, judge: &Between, rows: &[ResultRow]) -> (Verdict, St
         0 => String::new(),
         1 => format!("{metric} {}; expected {low} to {high}.", measured(&rows[0])),
         _ => format!(
-            "{metric} {} to {}; {met} of {n} are within {low} to {high}.",
+            "{metric} {} to {}; {met} of {n} are within {low} to {high} by two standard errors.",
             number(least),
             number(most)
         ),
@@ -467,7 +471,7 @@ mod tests {
         assert_eq!(range.verdict, Verdict::InPart);
         assert_eq!(
             range.sentence,
-            "Auc .500 to .990; 2 of 3 are within .45 to .7. Because."
+            "Auc .500 to .990; 2 of 3 are within .45 to .7 by two standard errors. Because."
         );
     }
 
