@@ -475,3 +475,28 @@ fn smooth_into_holes(image: &Image) -> Vec<f32> {
     }
     values
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of noise alone the share is 1; of noise of variance v on a ramp down the rows, whose own variance is r, it is v/(v + r). Without the half it would be twice that.
+    #[test]
+    fn noise_of_neighbours_is_its_share_of_the_variance() {
+        let image = |slope: f32, sigma: f32| {
+            let mut rng = stream(5, [0; 4]);
+            let noise = (0..96 * 96).map(|_| sigma * rng.sample::<f32, _>(StandardNormal));
+            let values = noise.enumerate().map(|(k, e)| slope * (k / 96) as f32 + e);
+            Image::new(96, 96, 1, values.collect()).unwrap()
+        };
+        let ramp = (96.0 * 96.0 - 1.0) / 12.0;
+        for (slope, sigma, share) in [(0.0, 3.0, 1.0), (0.5, 9.0, 81.0 / (81.0 + 0.25 * ramp))] {
+            let found = noise_of_neighbours(&image(slope, sigma));
+            assert!((found / share - 1.0).abs() < 0.08, "{found} for {share}");
+        }
+        assert_eq!(
+            noise_of_neighbours(&image(1.0, 0.0).map(|_| 7.0).unwrap()),
+            0.0
+        );
+    }
+}
