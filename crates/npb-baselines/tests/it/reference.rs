@@ -156,6 +156,7 @@ fn support_vector_machines_agree_with_the_reference() {
     for (kernel, decision) in expected {
         let config = SvmConfig {
             kernel,
+            tolerance: 1e-9,
             ..Default::default()
         };
         let svm = Svm::fit(&train, &labels(), &config).unwrap();
