@@ -6,7 +6,7 @@ use npb_infer::{SweepPlan, Xoshiro256PlusPlus, stream};
 use npb_itf::kernels::Column;
 use npb_itf::{
     ColumnDependence, DependenceConfig, Grouping, ItfConfig, ItfData, ItfMove, ItfSampler,
-    ItfState, Structure, fit_data,
+    ItfState, Structure, Verdict, fit_data,
 };
 use npb_priors::GammaPrior;
 use npb_priors::dist::Normal;
@@ -15,12 +15,13 @@ use rand::{Rng, RngExt};
 
 use crate::scenarios::{Scenario, Simulated};
 use npb_kit::validate::{Check, Findings, Plan, alarms, calibration};
-use npb_kit::{Report, Result, ResultRow, Scale, short, text_table};
+use npb_kit::{Report, Result, ResultRow, Scale, mean_and_sd, short, text_table};
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
     ("itf/calibration", calibrate),
     ("itf/false-alarms", false_alarms),
     ("itf/verdicts", verdicts),
+    ("itf/verdicts-with-groups", verdicts_with_groups),
 ];
 
 const METHOD: &str = "npb:itf";
@@ -265,16 +266,146 @@ fn independent(n_rows: usize, seed: u64) -> Result<ItfData> {
     Ok(data)
 }
 
-/// Verdicts do not look at the fit, so that next to none will do.
-fn ask(data: &ItfData, config: &DependenceConfig) -> Result<ColumnDependence> {
-    let hardly = ItfConfig {
+/// What fits by `config` say; the p-values do not look at the fit.
+fn ask(data: &ItfData, fit: &ItfConfig, config: &DependenceConfig) -> Result<ColumnDependence> {
+    let fit = fit_data(data, fit)?;
+    Ok(fit.dependence(&fit.rows_of(data, true)?, config)?)
+}
+
+/// As good as no fit at all.
+fn hardly() -> ItfConfig {
+    ItfConfig {
         chains: 1,
         sweeps: npb_kit::sweeps(0, 1),
         groups: Grouping::Off,
         ..Default::default()
+    }
+}
+
+/// Correlation of the first two columns of [`correlated`].
+const CORRELATION: f64 = 0.6;
+
+/// Two normal columns that are correlated, two that are independent of all.
+fn correlated(n_rows: usize, seed: u64) -> Result<ItfData> {
+    let rng = &mut stream(seed, [1; 4]);
+    let normal = Normal::new(0.0, 1.0)?;
+    let mut columns = [const { Vec::new() }; 4];
+    for _ in 0..n_rows {
+        let z = [(); 4].map(|()| normal.sample(rng));
+        let second = CORRELATION * z[0] + (1.0 - CORRELATION * CORRELATION).sqrt() * z[1];
+        for (column, x) in columns.iter_mut().zip([z[0], second, z[2], z[3].exp()]) {
+            column.push(Some(x));
+        }
+    }
+    let mut data = ItfData::new();
+    for (name, cells) in ["one", "like it", "normal", "skewed"]
+        .into_iter()
+        .zip(columns)
+    {
+        data.push_table_column(name, &MixedColumn::Real(cells))?;
+    }
+    Ok(data)
+}
+
+/// Fits at the defaults, which find groups of columns with a joint law: whether p-values are those without groups, whether a fit explains
+/// what the test rejects, and whether the information is that of the normal law, -ln(1 - r²) / 2.
+fn verdicts_with_groups(plan: &Plan) -> Result<Findings> {
+    let (n_tables, n_rows, sweeps) = plan.scale.smoke_or(
+        (2, 60, npb_kit::sweeps(5, 5)),
+        (40, 200, ItfConfig::default().sweeps),
+    );
+    let (mut same, mut found, mut explained) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut wrong, mut information) = (Vec::new(), Vec::new());
+    for k in 0..n_tables {
+        let seed = plan.seed + k;
+        let data = correlated(n_rows, seed)?;
+        let config = DependenceConfig {
+            seed,
+            ..Default::default()
+        };
+        let fit = ItfConfig {
+            seed,
+            sweeps,
+            ..Default::default()
+        };
+        let alone = ask(&data, &hardly(), &config)?;
+        let grouped = ask(&data, &fit, &config)?;
+        for (pair, other) in grouped.pairs().iter().zip(alone.pairs()) {
+            same.push(pair.p_value == other.p_value);
+            if (pair.a, pair.b) == (0, 1) {
+                found.push(pair.dependent);
+                explained.push(pair.verdict == Verdict::Dependent);
+                information.push(pair.information.mean);
+            } else {
+                wrong.push(pair.dependent);
+            }
+        }
+    }
+    let share = |of: &[bool]| of.iter().filter(|&&yes| yes).count() as f64 / of.len() as f64;
+    let hits = wrong.iter().filter(|&&yes| yes).count();
+    let tail = upper_tail(hits, wrong.len(), DependenceConfig::default().level);
+    let (mean, sd) = mean_and_sd(&information);
+    let error = sd.unwrap_or(0.0) / (information.len() as f64).sqrt();
+    let truth = -0.5 * (1.0 - CORRELATION * CORRELATION).ln();
+    let enough = share(&found) >= POWER && share(&explained) >= POWER;
+    let passed = share(&same) == 1.0 && tail > CHECK_RATE && (enough || plan.scale == Scale::Smoke);
+    let rows = [
+        (
+            "p-values as without groups",
+            "same",
+            share(&same),
+            same.len(),
+        ),
+        (
+            "independent pairs",
+            "false_verdicts",
+            share(&wrong),
+            wrong.len(),
+        ),
+        (
+            "correlated pair, rejected",
+            "power",
+            share(&found),
+            found.len(),
+        ),
+        (
+            "correlated pair, explained",
+            "explained",
+            share(&explained),
+            explained.len(),
+        ),
+        (
+            "information of the correlated pair, nats",
+            "information",
+            mean,
+            information.len(),
+        ),
+        (
+            "its standard error",
+            "information_error",
+            error,
+            information.len(),
+        ),
+        ("information by the law", "true_information", truth, 1),
+    ];
+    let line = |&(what, _, value, n): &(&str, &str, f64, usize)| {
+        vec![what.to_owned(), short(value), n.to_string()]
     };
-    let fit = fit_data(data, &hardly)?;
-    Ok(fit.dependence(&fit.rows_of(data, true)?, config)?)
+    let result = |&(what, metric, value, n): &(&str, &str, f64, usize)| {
+        ResultRow::simulated(("tables with groups", what), [METHOD, metric], value, n)
+    };
+    let report = Report {
+        tables: vec![text_table(
+            format!(
+                "Verdicts of fits that find groups: {n_tables} tables of {n_rows} rows, correlation {CORRELATION}"
+            ),
+            "what | value | of",
+            rows.iter().map(line),
+        )],
+        results: rows.iter().map(result).collect(),
+        ..Default::default()
+    };
+    Ok(Findings { report, passed })
 }
 
 fn verdicts(plan: &Plan) -> Result<Findings> {
@@ -290,7 +421,7 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
     let (mut p_values, mut found, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for k in 0..n_tables {
         let seed = plan.seed + k;
-        let dependence = ask(&independent(n_rows, seed)?, &config(seed))?;
+        let dependence = ask(&independent(n_rows, seed)?, &hardly(), &config(seed))?;
         p_values.extend(dependence.pairs().iter().map(|pair| pair.p_value));
     }
     let n_scenarios = n_tables.min(20);
@@ -299,7 +430,7 @@ fn verdicts(plan: &Plan) -> Result<Findings> {
         let rows = plan.scale.smoke_or(200, 1000);
         let (table, fields) = Simulated::draw(Scenario::Own, rows, seed)?.table()?;
         let data = ItfData::from_fields(&table, &fields)?;
-        for pair in ask(&data, &config(seed))?.pairs() {
+        for pair in ask(&data, &hardly(), &config(seed))?.pairs() {
             match Scenario::Own.are_dependent(pair.a, pair.b) {
                 true => found.push(pair.dependent),
                 false => wrong.push(pair.dependent),
