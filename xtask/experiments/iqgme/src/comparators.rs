@@ -6,10 +6,10 @@ use npb_baselines::{
     LogisticRegression, MeanImputer, RandomForest, RandomForestConfig, Rvm, RvmConfig, Svm,
     SvmConfig,
 };
-use npb_data::{Labels, Table};
+use npb_data::{Labels, Table, metrics};
 use npb_iqgme::{QgmeConfig, fit_qgme};
 
-use npb_kit::Result;
+use npb_kit::{Outcome, Result};
 
 /// Fills of the two-step methods.
 #[derive(Clone, Copy)]
@@ -79,11 +79,54 @@ pub(super) const NAMES: &str = "Two-step comparators are named classifier+imputa
      integrated out under a Gaussian mixture that was fitted first. boosted-trees: gradient boosting that learns a side for holes at every split. \
      The thesis chose kernel widths on one split with a validation set; here they are 1 / (columns x variance) throughout.";
 
+/// What is measured of scores.
+pub(super) const MEASURES: [&str; 3] = ["auc", "accuracy", "log_loss"];
+
 /// Scores of test rows, larger for the positive class.
 pub(super) struct Scores {
     pub(super) scores: Vec<f64>,
-    /// The score at which both classes are thought equally probable.
-    pub(super) even: f64,
+    meaning: Meaning,
+}
+
+/// What a score is.
+#[derive(Clone, Copy)]
+enum Meaning {
+    Probability,
+    LogOdds,
+    /// From a boundary, in units of its own.
+    Distance,
+}
+
+impl Scores {
+    pub(super) fn probabilities(scores: Vec<f64>) -> Self {
+        Self {
+            scores,
+            meaning: Meaning::Probability,
+        }
+    }
+
+    /// AUC, accuracy by even odds, and of methods that give probabilities the log loss.
+    pub(super) fn outcome(&self, positive: &[bool]) -> Result<Outcome> {
+        let even = match self.meaning {
+            Meaning::Probability => 0.5,
+            Meaning::LogOdds | Meaning::Distance => 0.0,
+        };
+        let predicted: Vec<bool> = self.scores.iter().map(|&s| s > even).collect();
+        let mut outcome = Outcome::metrics([
+            ("auc", metrics::auc(&self.scores, positive)?),
+            ("accuracy", metrics::accuracy(&predicted, positive)?),
+        ]);
+        let probability = |&score: &f64| match self.meaning {
+            Meaning::LogOdds => 1.0 / (1.0 + (-score).exp()),
+            Meaning::Probability | Meaning::Distance => score,
+        };
+        if !matches!(self.meaning, Meaning::Distance) {
+            let probabilities: Vec<f64> = self.scores.iter().map(probability).collect();
+            let loss = metrics::log_loss(&probabilities, positive)?;
+            outcome.metrics.insert("log_loss".to_owned(), loss);
+        }
+        Ok(outcome)
+    }
 }
 
 impl Comparator {
@@ -130,13 +173,13 @@ impl Comparator {
                 let codes = positive.iter().map(|&positive| Some(usize::from(positive)));
                 let labels = Labels::from_codes(classes, codes.collect())?;
                 let mixture = fit_qgme(train, &labels, &finite(components, seed))?;
-                Ok(probabilities(mixture.predict_proba(test)?))
+                Ok(Scores::probabilities(mixture.predict_proba(test)?))
             }
             Self::Integrated => {
                 let mut config = IntegratedConfig::default();
                 config.mixture.seed = seed;
                 let model = IntegratedLogistic::fit(train, positive, &config)?;
-                Ok(probabilities(model.probability(test)?))
+                Ok(Scores::probabilities(model.probability(test)?))
             }
             Self::Boosted => {
                 let config = BoostedTreesConfig {
@@ -144,18 +187,10 @@ impl Comparator {
                     ..Default::default()
                 };
                 let trees = BoostedTrees::fit(train, None, positive, &config)?;
-                Ok(probabilities(trees.probability(test, None)?))
+                Ok(Scores::probabilities(trees.probability(test, None)?))
             }
         }
     }
-}
-
-fn probabilities(scores: Vec<f64>) -> Scores {
-    Scores { scores, even: 0.5 }
-}
-
-fn decisions(scores: Vec<f64>) -> Scores {
-    Scores { scores, even: 0.0 }
 }
 
 fn finite(components: usize, seed: u64) -> QgmeConfig {
@@ -206,10 +241,16 @@ fn classify(
     seed: u64,
 ) -> Result<Scores> {
     let svm = |config: &SvmConfig| -> Result<Scores> {
-        Ok(decisions(Svm::fit(train, labels, config)?.decision(test)?))
+        let scores = Svm::fit(train, labels, config)?.decision(test)?;
+        let meaning = Meaning::Distance;
+        Ok(Scores { scores, meaning })
+    };
+    let log_odds = |scores| Scores {
+        scores,
+        meaning: Meaning::LogOdds,
     };
     let rvm = |config: &RvmConfig| -> Result<Scores> {
-        Ok(decisions(Rvm::fit(train, labels, config)?.decision(test)?))
+        Ok(log_odds(Rvm::fit(train, labels, config)?.decision(test)?))
     };
     match classifier {
         Classifier::SvmRbf => svm(&SvmConfig::default()),
@@ -218,7 +259,7 @@ fn classify(
         Classifier::RvmLinear => rvm(&linear_rvm()),
         Classifier::Logistic => {
             let model = LogisticRegression::fit(train, labels, &LogisticConfig::default())?;
-            Ok(decisions(model.decision(test)?))
+            Ok(log_odds(model.decision(test)?))
         }
         Classifier::Forest => {
             let config = RandomForestConfig {
@@ -226,7 +267,7 @@ fn classify(
                 ..Default::default()
             };
             let forest = RandomForest::fit(train, labels, &config)?;
-            Ok(probabilities(forest.probability(test)?))
+            Ok(Scores::probabilities(forest.probability(test)?))
         }
     }
 }

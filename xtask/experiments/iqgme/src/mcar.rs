@@ -3,7 +3,7 @@
 use npb_data::metrics;
 use npb_iqgme::IqgmeConfig;
 
-use super::comparators::{COMPARATORS, Comparator, NAMES};
+use super::comparators::{COMPARATORS, Comparator, MEASURES, NAMES, Scores};
 use super::data::{self, Data, FRACTIONS, OURS, Sides, setting};
 use npb_kit::tables::{by_setting, differences};
 use npb_kit::{
@@ -45,7 +45,11 @@ fn reproduce(context: &Context<'_>, source: &data::Source) -> Result<Report> {
         for &train in fractions {
             for (name, method) in methods(context.scale) {
                 let place = [data.name, &setting(missing, train), name];
-                let config = format!("{}\n{}", data.checksums, configuration(method));
+                let config = format!(
+                    "{}\n{}\n{MEASURES:?}",
+                    data.checksums,
+                    configuration(method)
+                );
                 trials.extend(Trial::runs(n, place, &config, (method, missing, train)));
             }
         }
@@ -62,12 +66,16 @@ fn reproduce(context: &Context<'_>, source: &data::Source) -> Result<Report> {
             "Finite mixtures have {QUICK_COMPONENTS:?} components at this scale; paper scale has all."
         ));
     }
-    let title = "Mean AUC (standard deviation over trials)";
+    let table = |what: &str, metric: &str| {
+        let title = format!("Mean {what} (standard deviation over trials)");
+        by_setting(&title, &results, metric, |_| String::new())
+    };
     let others = COMPARATORS.map(|(name, _)| name);
     Ok(Report {
         tables: vec![
-            by_setting(title, &results, "auc", |_| String::new()),
-            differences(&records, OURS, &others, "auc"),
+            table("AUC", "auc"),
+            table("log loss, of methods that give probabilities", "log_loss"),
+            differences(&records, OURS, &others, "auc log_loss"),
         ],
         figures: figures(data.name, &results)?,
         notes,
@@ -126,16 +134,16 @@ pub(super) fn configuration(method: Option<Comparator>) -> String {
 }
 
 fn run(Sides { train, test }: &Sides, method: Option<Comparator>, seed: u64) -> Result<Outcome> {
-    let auc = |scores: &[f64]| metrics::auc(scores, &test.positive);
     if let Some(comparator) = method {
         let found = comparator.scores(&train.rows, &train.positive, &test.rows, seed)?;
-        return Ok(Outcome::metrics([("auc", auc(&found.scores)?)]));
+        return found.outcome(&test.positive);
     }
     let fit = train.fit(seed)?;
-    Ok(Outcome::metrics([
-        ("auc", auc(&fit.predict_proba(&test.rows)?)?),
-        ("plug-in/auc", auc(&fit.predict_plug_in(&test.rows)?)?),
-    ]))
+    let found = Scores::probabilities(fit.predict_proba(&test.rows)?);
+    let mut outcome = found.outcome(&test.positive)?;
+    let plug_in = metrics::auc(&fit.predict_plug_in(&test.rows)?, &test.positive)?;
+    outcome.metrics.insert("plug-in/auc".to_owned(), plug_in);
+    Ok(outcome)
 }
 
 #[cfg(test)]
