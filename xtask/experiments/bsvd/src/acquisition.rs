@@ -95,7 +95,7 @@ fn configured(unit: f64, seed: u64) -> BsvdConfig {
 fn run(context: &Context<'_>, name: &str, cases: &[(usize, Option<f64>)]) -> Result<Report> {
     let (cases, n, most) = context.scale.pick(
         (&cases[..1], 1, 4 * STEP),
-        (cases, 5, ALL),
+        (cases, 3, ALL),
         (cases, 10, ALL),
     );
     let config = format!("{:?}\n{NEXT:?}\nto {most}", configured(1.0, 0));

@@ -40,7 +40,7 @@ fn cells(scale: Scale) -> (Vec<(usize, f64)>, u64) {
     let twentieths = (1..=19).map(|k| f64::from(k) / 20.0);
     let (ranks, fractions, trials) = scale.pick(
         (vec![2], vec![0.6], 2),
-        (RANKS.to_vec(), FRACTIONS.to_vec(), 10),
+        (RANKS.to_vec(), FRACTIONS.to_vec(), 5),
         ((1..=30).collect(), twentieths.collect(), 50),
     );
     let pairs = ranks
