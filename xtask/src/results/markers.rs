@@ -1,9 +1,9 @@
 //! Numbers of pages that come from the store: `<!--= bsvd/table-5.2 movielens-1m code=0000 npb:bsvd rmse mean .4 -->.8571<!--/-->`, and whole tables:
-//! `<!--= job classify -->`, `<!--= claims W -->`. Comments are seen neither on the web nor by rustdoc.
+//! `<!--= jobs -->`, `<!--= job classify -->`, `<!--= claims W -->`. Comments are seen neither on the web nor by rustdoc.
 
 use npb_catalogue::results::{Cell, Claims, Store};
 
-use super::page::{PAGE, claims_table, job_section};
+use super::page::{PAGE, claims_table, job_section, jobs_table};
 
 const OPEN: &str = "<!--= ";
 const SHUT: &str = " -->";
@@ -67,6 +67,10 @@ fn wanted(claims: &Claims, store: &Store, name: &str) -> Result<String, String> 
             let found = claims.papers.iter().find(|p| p.key == key);
             known(name, found.map(|paper| claims_table(claims, paper, store)))
         }
+        _ if name == "jobs" => Ok(format!(
+            "\n\n{}\n",
+            jobs_table(claims, store, str::to_owned)
+        )),
         _ => store.number(&Cell::parse(name)?),
     }
 }
@@ -128,7 +132,9 @@ pub(crate) fn faults(claims: &Claims, store: &Store, page: &str) -> Vec<Fault> {
 /// The numbers that a page names.
 pub(crate) fn cells(page: &str) -> Result<Vec<Cell>, String> {
     let names = markers(page).into_iter().map(|marker| marker.name);
-    let numbers = names.filter(|name| !name.starts_with("job ") && !name.starts_with("claims "));
+    let is_table =
+        |name: &str| name == "jobs" || name.starts_with("job ") || name.starts_with("claims ");
+    let numbers = names.filter(|name| !is_table(name));
     numbers.map(Cell::parse).collect()
 }
 

@@ -39,11 +39,11 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     page + &runs(store, all)
 }
 
-/// In how many settings ours is better than what people use, and how many claims hold.
-fn in_short(claims: &Claims, store: &Store) -> String {
+/// In how many settings of each job ours is better than what people use; `title` writes the name of a job.
+pub(super) fn jobs_table(claims: &Claims, store: &Store, title: fn(&str) -> String) -> String {
     let of_job = |job: &Job| {
         let found = job_table(claims, job, store);
-        let mut cells = vec![link(&job.title), job.ours[0].clone()];
+        let mut cells = vec![title(&job.title), job.ours[0].clone()];
         match found.lines.is_empty() {
             true => cells.push("not run".to_owned()),
             false => cells.extend(found.counts.map(|n| n.to_string())),
@@ -55,19 +55,7 @@ fn in_short(claims: &Claims, store: &Store) -> String {
         });
         cells
     };
-    let of_paper = |paper: &Paper| {
-        let own = claims.claims.iter().filter(|claim| paper.has(&claim.id));
-        let counts = verdicts(claims, own, store);
-        let counts = counts.iter().map(|(_, n)| n.to_string());
-        std::iter::once(link(&paper.title)).chain(counts).collect()
-    };
-    let jobs: Vec<Vec<String>> = claims.jobs.iter().map(of_job).collect();
-    let papers: Vec<Vec<String>> = claims.papers.iter().map(of_paper).collect();
-    let words = Verdict::ALL.map(Verdict::words);
-    let header: Vec<&str> = std::iter::once("claims and questions of")
-        .chain(words)
-        .collect();
-    let header_of_jobs = [
+    let header = [
         "job",
         "ours",
         "settings ahead",
@@ -75,7 +63,23 @@ fn in_short(claims: &Claims, store: &Store) -> String {
         "behind",
         "ours less the best other",
     ];
-    let jobs = table(&header_of_jobs, &jobs);
+    table(&header, &claims.jobs.iter().map(of_job).collect::<Vec<_>>())
+}
+
+/// In how many settings ours is better than what people use, and how many claims hold.
+fn in_short(claims: &Claims, store: &Store) -> String {
+    let of_paper = |paper: &Paper| {
+        let own = claims.claims.iter().filter(|claim| paper.has(&claim.id));
+        let counts = verdicts(claims, own, store);
+        let counts = counts.iter().map(|(_, n)| n.to_string());
+        std::iter::once(link(&paper.title)).chain(counts).collect()
+    };
+    let papers: Vec<Vec<String>> = claims.papers.iter().map(of_paper).collect();
+    let words = Verdict::ALL.map(Verdict::words);
+    let header: Vec<&str> = std::iter::once("claims and questions of")
+        .chain(words)
+        .collect();
+    let jobs = jobs_table(claims, store, link);
     let papers = table(&header, &papers);
     format!("## In short\n\nBeside the best of what people use:\n\n{jobs}\n{papers}\n")
 }
