@@ -13,13 +13,16 @@ pub(crate) const PAGE: &str = "docs/results.md";
 pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
     let run = all.iter().filter(|e| store.experiments.contains_key(&e.id));
     let mut page = format!(
-        "# Results\n\nMade by `cargo xtask results` from the files in [`{FOLDER}`](results); {} of {} experiments have been run and stored. Means are over trials, with \
-         standard errors in brackets. *Ahead* and *behind* are by more than two standard errors of the difference; where one is a single run, whose spread is not known, by \
-         more than the least differences in [claims.toml](results/claims.toml), if that is more; *level* is what is neither. A claim *holds* if it is seen in some settings and its \
-         contrary in none, *in part* if its contrary is seen in no more settings than it is. *Quick* scale has fewer trials and settings than the papers, and \
-         comparators at sizes that take minutes; *paper* scale has the papers' numbers of trials. Settings and methods are named as in the files.\n\n",
+        "# Results\n\nMade by `cargo xtask results` from the files in [`{FOLDER}`](results); {} of {} experiments have been run and stored{}. Means are over trials (splits, seeds or \
+         generated data sets: see the experiment), with standard errors in brackets; a number without brackets is a single run. *Quick* scale has fewer trials and settings than the papers, \
+         *paper* scale has theirs. Settings and methods are named as in the files.\n\n\
+         *Ahead* and *behind*: the difference of two means is outside its 95% interval (Welch), trials taken as independent, though methods share their splits, which hides some differences; where one is a single run, \
+         outside the least difference of its metric ([listed](#runs)), if that is more. *Level* is what is neither: often too few trials to tell. A claim *holds* if it is seen in some settings and its contrary \
+         in none, holds *in part* if its contrary is seen in no more settings than it is, *does not hold* if in more; *no difference*: neither is seen; *not judged*: numbers are shown alone. Where a claim is to be as good \
+         as others, level counts as well.\n\n",
         run.count(),
-        all.len()
+        all.len(),
+        scales(store),
     );
     if store.experiments.is_empty() {
         page += "**No run is stored yet**, so that this page has no numbers: `cargo xtask reproduce --scale quick`, then `cargo xtask results --store target/reproduce`.\n\n";
@@ -36,7 +39,33 @@ pub(crate) fn page(claims: &Claims, store: &Store, all: &[&Entry]) -> String {
         let table = claims_table(claims, paper, store);
         page += &format!("### {}\n\n{}\n\n{table}\n", paper.title, paper.about);
     }
-    page + &runs(store, all)
+    page += &runs(store, all);
+    page + &format!("\nLeast differences of single runs: {}.\n", least(claims))
+}
+
+/// At which scales the runs are.
+fn scales(store: &Store) -> String {
+    let of = |scale: &str| {
+        let runs = store.experiments.values();
+        runs.filter(|run| run.fact("scale") == scale).count()
+    };
+    match (of("quick"), of("paper")) {
+        (_, 0) => ", all at quick scale".to_owned(),
+        (quick, paper) => format!(", {quick} at quick and {paper} at paper scale"),
+    }
+}
+
+/// Least differences of single runs, by metric.
+fn least(claims: &Claims) -> String {
+    let tolerance = &claims.tolerance;
+    let of_each =
+        |(metric, value): (&String, &f64)| format!("{} {value}", metric.replace('_', " "));
+    let known: Vec<String> = tolerance.least.iter().map(of_each).collect();
+    format!(
+        "{}; others {} of the number",
+        known.join(", "),
+        tolerance.share
+    )
 }
 
 /// In how many settings of each job ours is better than what people use; `title` writes the name of a job.
@@ -49,9 +78,14 @@ pub(super) fn jobs_table(claims: &Claims, store: &Store, title: fn(&str) -> Stri
             false => cells.extend(found.counts.map(|n| n.to_string())),
         }
         cells.resize(5, String::new());
+        cells.push(match found.trials {
+            [0, _] => String::new(),
+            [least, most] if least == most => most.to_string(),
+            [least, most] => format!("{least} to {most}"),
+        });
         cells.push(match found.lines.is_empty() {
             true => String::new(),
-            false => format!("{} {}", found.differences, job.metric),
+            false => format!("{} {}", found.gains, job.metric.replace('_', " ")),
         });
         cells
     };
@@ -61,7 +95,8 @@ pub(super) fn jobs_table(claims: &Claims, store: &Store, title: fn(&str) -> Stri
         "settings ahead",
         "level",
         "behind",
-        "ours less the best other",
+        "trials",
+        "how much better than the best other (below 0: worse)",
     ];
     table(&header, &claims.jobs.iter().map(of_job).collect::<Vec<_>>())
 }

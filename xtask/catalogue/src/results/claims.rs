@@ -181,8 +181,11 @@ pub struct Job {
     pub digits: usize,
     /// Ours, the default configuration first.
     pub ours: Vec<String>,
-    /// What people use.
+    /// What people use: the columns.
     pub peers: Vec<String>,
+    /// Patterns of others that ours is beside, too; those that are best somewhere are named.
+    #[serde(default)]
+    pub(crate) others: Vec<String>,
     /// Names in words.
     #[serde(default)]
     pub about: String,
@@ -274,7 +277,7 @@ impl Claims {
         let mut cells: Vec<Cell> = self.claims.iter().flat_map(of_claim).collect();
         for job in &self.jobs {
             for rows in &job.rows {
-                for method in job.ours.iter().chain(&job.peers) {
+                for method in job.ours.iter().chain(&job.peers).chain(&job.others) {
                     for metric in [&*job.metric, "seconds"] {
                         let place = [&*rows.dataset, &rows.setting, method, metric];
                         cells.push(Cell::pattern(&rows.id, place));

@@ -1,6 +1,7 @@
 //! Ours beside others, setting by setting.
 
 use npb_report::short;
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::cells::decimals;
 use super::claims::Tolerance;
@@ -38,12 +39,19 @@ pub(super) fn measured(row: &ResultRow) -> String {
     }
 }
 
-/// Difference that is one between two means; a single run has an error that nobody knows.
+/// Half of the 95% interval of the difference of two means (Welch), trials taken as independent; a single run has an error that nobody knows.
 pub(super) fn margin(tolerance: &Tolerance, a: &ResultRow, b: &ResultRow) -> f64 {
-    let error = 2.0 * a.error().hypot(b.error());
+    let error = a.error().hypot(b.error());
+    let with_error = [a, b].into_iter().filter(|row| row.error() > 0.0);
+    let share = |row: &ResultRow| (row.error() / error).powi(4) / (row.trials - 1) as f64;
+    let freedom = with_error.map(share).sum::<f64>().recip();
+    let half = match StudentsT::new(0.0, 1.0, freedom) {
+        Ok(law) if error > 0.0 => error * law.inverse_cdf(0.975),
+        _ => 0.0,
+    };
     match a.error() > 0.0 && b.error() > 0.0 {
-        true => error,
-        false => error.max(tolerance.least(&a.metric, a.mean)),
+        true => half,
+        false => half.max(tolerance.least(&a.metric, a.mean)),
     }
 }
 
@@ -63,7 +71,9 @@ pub(super) fn best<'a>(
 pub(super) struct Duel<'a> {
     pub(super) ours: &'a ResultRow,
     pub(super) other: &'a ResultRow,
-    /// How far ours is ahead, in margins.
+    /// How much better ours is; below 0 where it is worse.
+    gain: f64,
+    /// The same in margins.
     ahead: f64,
 }
 
@@ -113,12 +123,17 @@ impl Sides<'_> {
     pub(super) fn duels<'r>(&self, rows: &'r [ResultRow], tolerance: &Tolerance) -> Vec<Duel<'r>> {
         let duel = |ours: &'r ResultRow| {
             let other = best(self.beside(rows, ours).into_iter(), self.higher)?;
-            let difference = match self.higher {
+            let gain = match self.higher {
                 true => ours.mean - other.mean,
                 false => other.mean - ours.mean,
             };
-            let ahead = difference / margin(tolerance, ours, other).max(f64::MIN_POSITIVE);
-            Some(Duel { ours, other, ahead })
+            let ahead = gain / margin(tolerance, ours, other).max(f64::MIN_POSITIVE);
+            Some(Duel {
+                ours,
+                other,
+                gain,
+                ahead,
+            })
         };
         let ours = rows.iter().filter(|row| row.method == self.ours);
         ours.filter_map(duel).collect()
@@ -141,9 +156,9 @@ pub(super) fn losses(duels: &[Duel<'_>], most: usize) -> String {
     format!("{}{more}", shown.join("; "))
 }
 
-/// The differences ours less the other's, from the least to the most.
-pub(super) fn differences(duels: &[Duel<'_>]) -> String {
-    let all = duels.iter().map(|d| d.ours.mean - d.other.mean);
+/// How much better ours is than the best of the others, from the least to the most.
+pub(super) fn gains(duels: &[Duel<'_>]) -> String {
+    let all = duels.iter().map(|d| d.gain);
     let (least, most) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), d| {
         (low.min(d), high.max(d))
     });

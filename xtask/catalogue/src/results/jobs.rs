@@ -2,7 +2,7 @@
 
 use super::cells::{Cell, decimals};
 use super::claims::{Claims, Job, Tolerance};
-use super::duels::{Sides, best, counts, differences, losses, margin, place};
+use super::duels::{Sides, best, counts, gains, losses, margin, place};
 use super::rows::ResultRow;
 use super::store::Store;
 
@@ -14,8 +14,10 @@ pub struct JobTable {
     pub lines: Vec<Vec<String>>,
     /// In so many lines ours is ahead, level and behind.
     pub counts: [usize; 3],
-    /// Differences, ours less the best of the others, from the least to the most.
-    pub differences: String,
+    /// How much better ours is than the best of the others, from the least to the most.
+    pub gains: String,
+    /// Numbers of trials of ours, from the least to the most.
+    pub trials: [usize; 2],
     /// Where ours is behind, the worst first.
     pub losses: String,
 }
@@ -34,9 +36,12 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
             .collect()
     };
     let (scores, seconds) = (of(&job.metric), of("seconds"));
-    let duels = sides(job, &job.peers).duels(&scores, &claims.tolerance);
+    let others: Vec<String> = job.peers.iter().chain(&job.others).cloned().collect();
+    let duels = sides(job, &others).duels(&scores, &claims.tolerance);
     let mut header = vec![String::new()];
     header.extend(job.ours.iter().chain(&job.peers).cloned());
+    header.push("the best other, where it is none of these".to_owned());
+    header.push("trials".to_owned());
     header.push("seconds: ours, the best other".to_owned());
     let time = |row: &ResultRow| {
         let found = seconds.iter().find(|s| s.place()[..3] == row.place()[..3]);
@@ -55,12 +60,17 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
         let found: Vec<Option<&ResultRow>> = std::iter::once(Some(duel.ours))
             .chain(rest.map(of_method))
             .collect();
-        let top = best(found.iter().copied().flatten(), job.higher);
+        let named = (!job.peers.contains(&duel.other.method)).then_some(duel.other);
+        let top = best(found.iter().copied().chain([named]).flatten(), job.higher);
         let cell = |row: &Option<&ResultRow>| {
             row.map_or(String::new(), |row| cell(job, &claims.tolerance, row, top))
         };
         let mut line = vec![place(duel.ours)];
         line.extend(found.iter().map(cell));
+        line.push(named.map_or(String::new(), |row| {
+            format!("{} {}", row.method, cell(&Some(row)))
+        }));
+        line.push(duel.ours.trials.to_string());
         line.push(format!("{}, {}", time(duel.ours), time(duel.other)));
         lines.push(line);
     }
@@ -72,11 +82,13 @@ pub fn job_table(claims: &Claims, job: &Job, store: &Store) -> JobTable {
         let mut kept = used.iter();
         line.retain(|_| *kept.next().unwrap_or(&true));
     }
+    let trials = || duels.iter().map(|duel| duel.ours.trials);
     JobTable {
         header,
         lines,
         counts: counts(&duels),
-        differences: differences(&duels),
+        gains: gains(&duels),
+        trials: [trials().min().unwrap_or(0), trials().max().unwrap_or(0)],
         losses: losses(&duels, 3),
     }
 }
@@ -180,7 +192,7 @@ mod tests {
             ResultRow::single(["simulated", "k=1", "npb:a", "seconds"], 2.0),
         ];
         let job = "[tolerance]\nerrors = 4\nshare = 0.1\nleast = {}\nmachine = []\n[[job]]\nname = \"j\"\ntitle = \"J\"\nmetric = \"auc\"\nunit = \"AUC\"\nhigher = true\n\
-                   ours = [\"npb:a\"]\npeers = [\"b\", \"c\", \"d\"]\nrows = [{ id = \"a/b\" }]\n";
+                   ours = [\"npb:a\"]\npeers = [\"b\", \"d\"]\nothers = [\"c*\"]\nrows = [{ id = \"a/b\" }]\n";
         let claims = Claims::parse(job).unwrap();
         let mut store = Store::default();
         let head = Vec::new();
@@ -190,7 +202,14 @@ mod tests {
         let table = job_table(&claims, &claims.jobs[0], &store);
         assert_eq!(
             table.header,
-            ["", "npb:a", "b", "c", "seconds: ours, the best other"]
+            [
+                "",
+                "npb:a",
+                "b",
+                "the best other, where it is none of these",
+                "trials",
+                "seconds: ours, the best other"
+            ]
         );
         assert_eq!(
             table.lines,
@@ -199,20 +218,22 @@ mod tests {
                     "simulated, k 1",
                     "**.950** (.010)",
                     "**.940** (.010)",
-                    ".800 (.010)",
+                    "",
+                    "4",
                     "2.0, –"
                 ],
                 [
                     "simulated, k 2",
                     ".800 (.010)",
                     "",
-                    "**.900** (.010)",
+                    "c **.900** (.010)",
+                    "4",
                     "–, –"
                 ],
             ]
         );
         assert_eq!(table.counts, [0, 1, 1]);
-        assert_eq!(table.differences, "-.100 to +.010");
+        assert_eq!(table.gains, "-.100 to +.010");
         assert_eq!(table.losses, "simulated, k 2: .800 (.010), c .900 (.010)");
     }
 }
