@@ -1,7 +1,6 @@
 //! Ours beside others, setting by setting.
 
 use npb_report::short;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::cells::decimals;
 use super::claims::Tolerance;
@@ -39,15 +38,32 @@ pub(super) fn measured(row: &ResultRow) -> String {
     }
 }
 
+/// 97.5% quantiles of Student's law with 1, 2, 3, ... degrees of freedom.
+const QUANTILES: [f64; 12] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179,
+];
+
+/// The 97.5% quantile of Student's law with at least one degree of freedom, to 2%.
+fn student_quantile(freedom: f64) -> f64 {
+    let low = freedom.max(1.0).floor();
+    let (last, at) = (QUANTILES.len() as f64, low as usize - 1);
+    if low >= last {
+        return 1.96 + (QUANTILES[QUANTILES.len() - 1] - 1.96) * last / freedom;
+    }
+    let share = (1.0 / low - 1.0 / freedom.max(1.0)) / (1.0 / low - 1.0 / (low + 1.0));
+    QUANTILES[at] + share * (QUANTILES[at + 1] - QUANTILES[at])
+}
+
 /// Half of the 95% interval of the difference of two means (Welch), trials taken as independent; a single run has an error that nobody knows.
 pub(super) fn margin(tolerance: &Tolerance, a: &ResultRow, b: &ResultRow) -> f64 {
     let error = a.error().hypot(b.error());
     let with_error = [a, b].into_iter().filter(|row| row.error() > 0.0);
     let share = |row: &ResultRow| (row.error() / error).powi(4) / (row.trials - 1) as f64;
     let freedom = with_error.map(share).sum::<f64>().recip();
-    let half = match StudentsT::new(0.0, 1.0, freedom) {
-        Ok(law) if error > 0.0 => error * law.inverse_cdf(0.975),
-        _ => 0.0,
+    let half = if error > 0.0 {
+        error * student_quantile(freedom)
+    } else {
+        0.0
     };
     match a.error() > 0.0 && b.error() > 0.0 {
         true => half,
@@ -178,4 +194,39 @@ pub(super) fn counts(duels: &[Duel<'_>]) -> [usize; 3] {
     let count = |is: fn(f64) -> bool| duels.iter().filter(|d| is(d.ahead)).count();
     let (ahead, behind) = (count(|a| a > 1.0), count(|a| a < -1.0));
     [ahead, duels.len() - ahead - behind, behind]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_tables() {
+        for (freedom, quantile) in [(1.0, 12.706), (4.0, 2.776), (20.0, 2.086), (60.0, 2.000)] {
+            let found = student_quantile(freedom);
+            assert!((found / quantile - 1.0).abs() < 0.02, "{freedom}: {found}");
+        }
+    }
+
+    #[test]
+    fn intervals_of_two_means_are_by_welch() {
+        let row = |sd: f64, trials: usize| ResultRow {
+            sd: Some(sd),
+            trials,
+            ..ResultRow::single(["d", "s", "m", "auc"], 0.5)
+        };
+        let tolerance = Tolerance::default();
+        // Equal errors .1 with 4 trials each: 6 degrees. Errors .1 and .2 with 2 and 5: .05^2 / (.01^2 / 1 + .04^2 / 4) = 5.
+        let equal = margin(&tolerance, &row(0.2, 4), &row(0.2, 4));
+        assert!((equal - 2.447 * 0.02_f64.sqrt()).abs() < 1e-3, "{equal}");
+        let unequal = margin(
+            &tolerance,
+            &row(0.1 * 2_f64.sqrt(), 2),
+            &row(0.2 * 5_f64.sqrt(), 5),
+        );
+        assert!(
+            (unequal - 2.571 * 0.05_f64.sqrt()).abs() < 1e-3,
+            "{unequal}"
+        );
+    }
 }
