@@ -11,8 +11,8 @@ use super::data::FRACTIONS;
 use data::{Data, SOURCES, Sides, Source};
 use npb_kit::tables;
 use npb_kit::{
-    Context, Figure, Outcome, Panel, Record, Report, Result, ResultRow, TextTable, Trial, against,
-    lines, summarise,
+    Context, Figure, Outcome, Panel, Record, Report, Result, ResultRow, Scale, TextTable, Trial,
+    against, lines, summarise,
 };
 
 /// The method that the others are compared with.
@@ -64,12 +64,16 @@ pub(super) fn reproduce(context: &Context<'_>) -> Result<Report> {
         .map(|source| Data::load(context, source))
         .collect::<Result<_>>()?;
     let scale = context.scale;
-    let fractions: &[f64] = scale.pick(&[0.1], &[0.1, 0.5, 0.9], &FRACTIONS);
     let mut trials = Vec::new();
     // Seconds, not minutes: the first set alone.
     for (data, source) in sets.iter().zip(&SOURCES).take(scale.smoke_or(1, 3)) {
         let with_holes = data.columns_with_holes();
-        let n = scale.pick(1, if with_holes > SLOW_COLUMNS { 1 } else { 2 }, 100);
+        let (fractions, n): (&[f64], u64) = match scale {
+            Scale::Smoke => (&[0.1], 1),
+            Scale::Quick if with_holes > SLOW_COLUMNS => (&[0.5], 1),
+            Scale::Quick => (&[0.1, 0.5, 0.9], 2),
+            Scale::Paper => (&FRACTIONS, 100),
+        };
         for &train in fractions {
             for (name, method) in methods() {
                 if name.ends_with("+chained") && with_holes > MOST_CHAINED_COLUMNS {
