@@ -237,7 +237,6 @@ fn balanced_classes_are_rows_repeated() {
         c,
         kernel: Kernel::Rbf { gamma: Some(0.3) },
         tolerance: 1e-9,
-        ..Default::default()
     };
     let decision = |rows: &Table, labels: &[bool], c: f64| {
         let svm = Svm::fit(rows, labels, &kernel(c)).unwrap();
