@@ -271,3 +271,20 @@ fn classify(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_odds_are_read_as_the_probabilities_that_they_are() {
+        let scores = vec![3.0_f64.ln(), -3.0_f64.ln()];
+        let meaning = Meaning::LogOdds;
+        let odds = Scores { scores, meaning }.outcome(&[true, false]).unwrap();
+        let same = Scores::probabilities(vec![0.75, 0.25]);
+        for found in [odds, same.outcome(&[true, false]).unwrap()] {
+            assert!((found.metrics["log_loss"] + 0.75_f64.ln()).abs() < 1e-12);
+            assert_eq!(found.metrics["accuracy"], 1.0);
+        }
+    }
+}
